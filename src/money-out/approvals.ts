@@ -93,9 +93,13 @@ export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: A
 
 /**
  * Forgets that a member requested or approved what still waits for a second member, as far as their role no longer includes it. The
- * requests stay, without one of the two members.
+ * requests stay, without one of the two members. `shopRefunds`: how many of shops were forgotten before.
  */
-export async function forgetApprovals(tx: Tx, { merchantId, userId, role, actor }: Departure): Promise<void> {
+export async function forgetApprovals(
+  tx: Tx,
+  { merchantId, userId, role, actor }: Departure,
+  { shopRefunds }: { shopRefunds: number },
+): Promise<void> {
   const lost = (money: Money) => {
     const may = (act: 'request' | 'approve') => role !== null && mayDo(role, `${money}.${act}`);
     const which = tx`merchant_id = ${merchantId} and backed_by = ${userId} and state = 'requested'`;
@@ -103,7 +107,7 @@ export async function forgetApprovals(tx: Tx, { merchantId, userId, role, actor 
   };
   const refunds = await tx`update refunds set backed_by = null, approved_by = null where ${lost('refunds')}`;
   const payouts = await tx`update payouts set backed_by = null, approved_by = null where ${lost('payouts')}`;
-  if (refunds.count + payouts.count === 0) return;
-  const before = { refunds: refunds.count, payouts: payouts.count };
+  const before = { refunds: refunds.count + shopRefunds, payouts: payouts.count };
+  if (before.refunds + before.payouts === 0) return;
   await writeAudit(tx, { merchantId, mode: null, actor, action: 'approvals.forgotten', object: userId, before });
 }

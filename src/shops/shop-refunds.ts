@@ -6,12 +6,13 @@ import type { Context } from '../context.ts';
 import type { Coin, Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
+import { mayDo } from '../core/roles.ts';
 import { cutText } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { weighApproval } from '../money-out/approvals.ts';
 import { claimUntil } from '../money-out/claims.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
-import { type Actor, type KeyActor, writeAudit } from '../people/members.ts';
+import { type Actor, type Departure, type KeyActor, writeAudit } from '../people/members.ts';
 import { keysOfShop } from '../webhooks/endpoints.ts';
 
 type Owner = { merchantId: string; mode: Mode };
@@ -213,6 +214,15 @@ export async function approveShopRefund(tx: Tx, { actor, ...target }: Target & {
       backed_by = ${weight === 'second' ? backedBy : null}
     where id = ${id}`;
   return true;
+}
+
+/** Forgets the first approvals of a member, as `forgetApprovals` does for other refunds. Returns how many. */
+export async function forgetShopApprovals(tx: Tx, { merchantId, userId, role }: Departure): Promise<number> {
+  if (role !== null && mayDo(role, 'refunds.approve')) return 0;
+  const forgotten = await tx`
+    update shop_refunds set backed_by = null, approved_by = null
+    where merchant_id = ${merchantId} and backed_by = ${userId} and approved_at is null`;
+  return forgotten.count;
 }
 
 /** Errors: refund_not_found, refund_state if nobody approved the refund. */

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { MemberRole } from '../../src/core/roles.ts';
 import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
+import { claimRefund } from '../../src/shops/shop-refunds.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { ageRoles, joinTeam, Person, setUpFactor, setUpPerson } from '../kit/person.ts';
@@ -13,6 +14,7 @@ const SECOND_FACTOR = 'second_factor_required';
 let app: TestApp;
 let owner: Person;
 let second: Person;
+let shop: { api_key: string; store_id: string };
 const sqlOf = () => app.app.ctx.db.sql;
 
 before(async () => {
@@ -27,6 +29,7 @@ before(async () => {
   await ageRoles(app);
   await ok(owner.post('/live/settings/business', { refund_limit_usd: 5 }));
   await ok(takeKey(owner, 1));
+  shop = await ok(owner.post('/test/shops', { platform: 'woocommerce', name: 'Shop' }));
 });
 after(() => app?.stop());
 
@@ -66,6 +69,17 @@ async function paid(): Promise<string> {
     () => app.test.get(`/api/payment/${id}`),
     ({ json }) => json.status === 'completed',
   );
+  return id;
+}
+/** A refund that a shop requested and that fits no payment, with the address of its customer. */
+async function unmatchedRefund(): Promise<string> {
+  const reply = await fetch(`${app.url}/btcpay/api/v1/stores/${shop.store_id}/pull-payments`, {
+    method: 'POST',
+    headers: { authorization: `token ${shop.api_key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'Without an order', amount: '10.00', currency: 'USD' }),
+  });
+  const { id } = (await reply.json()) as { id: string };
+  await claimRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
   return id;
 }
 const payoutBody = (reference: string) => ({ currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference });
@@ -163,6 +177,19 @@ const AUTHORITIES: readonly Authority[] = [
     },
   },
   {
+    name: 'the first approval of a refund that fits no payment',
+    role: 'finance',
+    demoted: 'support',
+    begin: async (rogue, email) => {
+      const id = await unmatchedRefund();
+      assert.equal((await ok(rogue.post(`/test/shop-refunds/${id}/approve`))).approved, false);
+      return {
+        audited: ['approvals.forgotten', await idOf(email)],
+        tookEffect: async () => (await ok(second.post(`/test/shop-refunds/${id}/approve`))).approved,
+      };
+    },
+  },
+  {
     name: 'the request of a refund, as one of two members',
     role: 'support',
     demoted: 'viewer',
@@ -235,6 +262,18 @@ test('nothing takes effect either when a membership ended without anything being
     assert.equal(await tookEffect(), false, authority.name);
     await sqlOf()`delete from wallet_waits_off`;
     await sqlOf()`update sweep_destinations set dropped_at = now()`;
+  }
+});
+
+test('nothing of it comes back with a member who is removed and invited again', async () => {
+  for (const authority of AUTHORITIES) {
+    const { rogue, email, id } = await newRogue(authority.role);
+    const { tookEffect } = await authority.begin(rogue, email);
+    await ok(owner.send('DELETE', `/test/team/members/${id}`, {}));
+    await sqlOf()`
+      insert into members (merchant_id, user_id, role, role_since)
+      values (${app.merchant.merchantId}, ${id}, ${authority.role}, now() - interval '2 days')`;
+    assert.equal(await tookEffect(), false, authority.name);
   }
 });
 

@@ -8,6 +8,7 @@ import { forgetApprovals } from '../../money-out/approvals.ts';
 import { endWaitingDestinations } from '../../money-out/destinations.ts';
 import { type Departure, writeAudit } from '../../people/members.ts';
 import { disconnectShop } from '../../shops/shop-keys.ts';
+import { forgetShopApprovals } from '../../shops/shop-refunds.ts';
 import { endWaitingChanges } from '../../wallets/wallet-changes.ts';
 import { disableEndpoint } from '../../webhooks/endpoints.ts';
 
@@ -37,7 +38,7 @@ export const departing =
   async (tx: Tx, departure: Departure): Promise<void> => {
     await endWaitingChanges(tx, departure);
     await endWaitingDestinations(tx, departure);
-    await forgetApprovals(tx, departure);
+    await forgetApprovals(tx, departure, { shopRefunds: await forgetShopApprovals(tx, departure) });
     if (ends.length === 0) return;
     const made = new Map((await listMade(tx, departure)).map((one) => [one.id, one]));
     for (const id of new Set(ends)) {
