@@ -17,6 +17,15 @@ test('a name with line breaks, control characters or direction marks is refused'
   assert.throws(() => printableLine(' \u00a0 ', 'name'), Problem);
 });
 
+test('a name of which nothing can be seen is refused, and so are letters without a shape in the name of a person or business', () => {
+  for (const blank of ['\u200b', '\u200d', '\u00ad', '\u3164', '\u115f \u1160', '\uffa0', '\u2800\u2800', '\ufe0f', '\u{e0041}']) {
+    assert.throws(() => printableLine(blank, 'name'), { code: 'parameter_invalid', param: 'name' }, JSON.stringify(blank));
+    assert.throws(() => readName(blank, 'name'), { code: 'parameter_invalid', param: 'name' }, JSON.stringify(blank));
+  }
+  for (const filler of ['\u115f', '\u1160', '\u2800', '\u3164', '\uffa0'])
+    assert.throws(() => readName(`Olga${filler}Owner`, 'name'), { code: 'parameter_invalid' }, JSON.stringify(filler));
+});
+
 test('names in any script are kept, without spaces around them', () => {
   for (const name of ['Zoë Müller-Lüdenscheidt', 'شركة النور', '日本 商店', 'Café 👩‍🍳 & Co.', "O'Neil"])
     assert.equal(printableLine(` ${name} `, 'name'), name);

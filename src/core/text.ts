@@ -25,6 +25,12 @@ export function withoutEndSlashes(text: string): string {
   return text.slice(0, end);
 }
 
+/** What is not shown and has no place in a name, letters without a shape too. The two joiners are needed in Persian and Indic names, and in emoji. */
+const UNSEEN = /[^\P{C}\u200c\u200d]|[\p{Zl}\p{Zp}\u115f\u1160\u2800\u3164\uffa0]/u;
+const EACH_UNSEEN = new RegExp(UNSEEN, 'gu');
+/** Whether nothing of a line can be seen. */
+const isBlank = (line: string): boolean => !/[\p{L}\p{N}\p{P}\p{S}]/u.test(line.replace(EACH_UNSEEN, ''));
+
 /** Whether the text is one line of characters that can be seen, spaces included. */
 export const isPrintableLine = (text: string): boolean => !ACTING.test(text);
 
@@ -34,7 +40,7 @@ export const isPrintableLine = (text: string): boolean => !ACTING.test(text);
  */
 export function printableLine(text: string, param: string): string {
   const line = text.trim();
-  if (line === '' || !isPrintableLine(line))
+  if (isBlank(line) || !isPrintableLine(line))
     throw new Problem('parameter_invalid', { reason: 'it must be one line of visible characters' }, { param });
   return line;
 }
@@ -57,9 +63,6 @@ export function showAll(value: unknown): unknown {
 
 /** Most characters of the name of a person or business. */
 export const MOST_NAME = 60;
-/** What is not shown and has no place in a name. The two joiners are needed in Persian and Indic names, and in emoji. */
-const UNSEEN = /[^\P{C}\u200c\u200d]|[\p{Zl}\p{Zp}]/u;
-const EACH_UNSEEN = new RegExp(UNSEEN, 'gu');
 /** What mail programs turn into a link: with a scheme, with `www.`, or a host, also without a path. */
 const LINK =
   /:\/\/|\bwww\.|\b(?:mailto|tel|sms|data|javascript):\S|[\p{L}\p{N}\p{M}_-]\.(?:\p{L}{2}|xn--)|(?<!\d)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?!\d)/iu;
@@ -81,7 +84,7 @@ export function readName(text: string, param: string): string {
     throw new Problem('parameter_invalid', { reason }, { param });
   };
   const name = text.trim();
-  if (UNSEEN.test(name) || !/[\p{L}\p{N}\p{P}\p{S}]/u.test(name)) refuse('it must be one line of visible characters');
+  if (UNSEEN.test(name) || isBlank(name)) refuse('it must be one line of visible characters');
   if ([...name].length > MOST_NAME) refuse(`it must have at most ${MOST_NAME} characters`);
   if (hasLink(name)) refuse('it must not contain a web address; put a space after each dot that is not part of a number');
   return name;
