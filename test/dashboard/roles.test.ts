@@ -204,6 +204,8 @@ test('actions that move money or data require recent authentication, depending o
   const { sql } = app.app.ctx.db;
   const endpoint = (await owner.post('/test/webhooks', { url: 'https://127.0.0.1:9/hook', events: ['*'] })).json.endpoint;
   const live = (await owner.post('/live/webhooks', { url: 'https://127.0.0.1:9/hook', events: ['*'] })).json.endpoint;
+  const terms = { name: 'Tickets', amount: '5.00', currency: 'USD', reusable: true };
+  const { link } = (await owner.post('/live/links', terms)).json;
   const payment = (await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://a.example/' })).json.id;
   const days = 'from=2026-01-01&until=2026-01-31';
   const ask = (method: 'GET' | 'POST', path: string, body?: object) => owner.send(method, `/test${path}`, body);
@@ -246,6 +248,10 @@ test('actions that move money or data require recent authentication, depending o
   for (const change of [{ enabled: false }, { events: ['payment.created'] }])
     assert.equal((await owner.post(`/live/webhooks/${live.id}`, change)).json.error?.code, 'recent_authentication_required');
   assert.equal((await owner.post(`/live/webhooks/${live.id}`, { description: 'The shop' })).status, 200);
+  // Where the customers of a live payment link go after they have paid.
+  const led = await owner.post(`/live/links/${link.id}`, { ...terms, return_url: 'https://evil.example/' });
+  assert.equal(led.json.error?.code, 'recent_authentication_required');
+  assert.equal((await owner.post(`/live/links/${link.id}`, { ...terms, name: 'Ticket' })).status, 200);
   const answers: string[] = [];
   for (const [method, path, body] of risky) {
     const { status, json } = await ask(method, path, body);

@@ -14,7 +14,7 @@ import { writeAudit } from '../../people/members.ts';
 import { EMBED_PATH } from '../checkout/embedding.ts';
 import { svgOf } from '../checkout/qr.ts';
 import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
 
 const State = literals(['active', 'archived'] as const);
 const Link = Type.Object({
@@ -135,12 +135,15 @@ export const LINKS: readonly Route[] = [
       const linkId = call.params.id;
       const changed = await changeLink(call.ctx, {
         ...{ ...ownerOf(call), linkId, link },
-        also: (tx, before) =>
-          writeAudit(tx, {
+        also: async (tx, before) => {
+          // Customers follow it after they have paid.
+          if (call.mode === 'live' && link.returnUrl !== before.returnUrl) needRecent(call);
+          await writeAudit(tx, {
             ...{ ...ownerOf(call), actor: call.actor, action: 'link.changed', object: linkId },
             before: written(before),
             after: written(link),
-          }),
+          });
+        },
       });
       return { success: true, link: linkBody(call, changed) };
     },
