@@ -16,6 +16,7 @@ import {
   planEndpoint,
   planUpdate,
   rotateSecret,
+  sendsPayouts,
   sendTestEvent,
   tryEndpoint,
 } from '../webhooks/endpoints.ts';
@@ -122,7 +123,9 @@ const ENDPOINTS: readonly Route[] = [
       return once(call, async (tx) => {
         const before = await getEndpoint(call.ctx, { ...target, tx });
         const after = await write(tx);
-        checkEvents(call, after.url === before.url ? after.events.filter((type) => !before.events.includes(type)) : after.events);
+        const added = after.events.filter((type) => !before.events.includes(type));
+        if (after.url === before.url) checkEvents(call, added);
+        else if (await sendsPayouts(tx, { ...mine(call.owner), endpoint: after })) needPermission(call.owner, 'payouts');
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         const body = endpointBody(after, sightOfKey(call.owner));
         return call.reply({ ...body, connection: connectionBody(reached), same_url: after.sameUrl });

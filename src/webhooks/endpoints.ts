@@ -2,7 +2,7 @@
 
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { API_VERSION, type EndpointEvent, PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
+import { API_VERSION, type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { base62, newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { hostOfUrl } from '../core/urls.ts';
@@ -294,6 +294,16 @@ async function writeUpdate(
 }
 const closeNotices = (tx: Tx, endpointId: string) => tx`
   update endpoint_notices set closed_at = clock_timestamp() where endpoint_id = ${endpointId} and closed_at is null`;
+
+/** Whether an endpoint that gets a new URL sends payouts there: those that it chose, or those that it missed and that are sent again. */
+export async function sendsPayouts(tx: Tx, { merchantId, mode, endpoint }: Owner & { endpoint: Endpoint }): Promise<boolean> {
+  if (endpoint.events.some(isPayoutEvent)) return true;
+  const [missed] = await tx`
+    select 1 from events v join deliveries d on d.event_id = v.id
+    where v.merchant_id = ${merchantId} and v.mode = ${mode} and v.type = any(${[...PAYOUT_EVENTS]}::text[])
+      and v.type <> 'payment.created' and v.body is not null and d.endpoint_id = ${endpoint.id} and d.state <> 'delivered' limit 1`;
+  return missed !== undefined;
+}
 
 /** Deletes an endpoint with its secrets and cancels its pending deliveries. Errors: endpoint_not_found. */
 export async function deleteEndpoint(

@@ -284,6 +284,9 @@ test('payouts reach no key without the permission: not by events, deliveries, en
   refused(await key.post(`/v1/webhook_endpoints/${mine.id}`, { events: ['payout.sent'] }), 'key_permission_missing', /“payouts”/);
   assert.deepEqual([(await read()).url, ok(await key.get(`/v1/webhook_endpoints/${mine.id}`)).events], [url, ['*']]);
   ok(await key.post(`/v1/webhook_endpoints/${endpoint.id}`, { description: 'Salaries' }));
+  // What it missed is sent to its URL again, even when it no longer chooses these events.
+  ok(await key.post(`/v1/webhook_endpoints/${endpoint.id}`, { events: ['payment.created'] }));
+  refused(await key.post(`/v1/webhook_endpoints/${endpoint.id}`, { url: own }), 'key_permission_missing', /“payouts”/);
   ok(await payer.post(`/v1/webhook_endpoints/${endpoint.id}`, { url: own }));
   await payer.delete(`/v1/webhook_endpoints/${endpoint.id}`);
 });

@@ -329,3 +329,16 @@ test('a developer cannot have payouts sent to a receiver of their own', async ()
   );
   ok(await admin.post(`/test/webhooks/${ours.id}`, { url }));
 });
+
+test('a developer cannot have payouts that an endpoint missed sent to a receiver of their own', async () => {
+  const { developer, admin } = people;
+  const { endpoint } = ok(await admin.post('/test/webhooks', { url: 'http://127.0.0.1:9/payroll', events: ['payout.requested'] }));
+  const asked = { currency: 'BTC', amount: '0.01', address: ADDRESSES.test, payout_reference: 'missed' };
+  ok(await (await newClient('test')).post('/v1/payouts', asked));
+  // It may leave them out from now on. What it missed would be sent to a new URL by a recovery.
+  ok(await developer.post(`/test/webhooks/${endpoint.id}`, { events: ['payment.created'] }));
+  const move = (by: Person) => by.post(`/test/webhooks/${endpoint.id}`, { url: `${hook.url}/own` });
+  const { status, json } = await move(developer);
+  assert.deepEqual([status, json.error.code], [403, 'action_not_permitted']);
+  ok(await move(admin));
+});

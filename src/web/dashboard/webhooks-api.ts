@@ -41,6 +41,7 @@ import {
   planUpdate,
   revealSecret,
   rotateSecret,
+  sendsPayouts,
   sendTestEvent,
   tryEndpoint,
 } from '../../webhooks/endpoints.ts';
@@ -196,7 +197,9 @@ const ENDPOINTS: readonly Route[] = [
           before.enabled && (call.body.enabled === false || before.events.some((type) => call.body.events?.includes(type) === false));
         if (isMoved || (call.mode === 'live' && isCut)) needRecent(call);
         const after = await write(tx);
-        needEvents(call, isMoved ? after.events : after.events.filter((type) => !before.events.includes(type)));
+        const added = after.events.filter((type) => !before.events.includes(type));
+        if (!isMoved) needEvents(call, added);
+        else if (await sendsPayouts(tx, { ...ownerOf(call), endpoint: after })) needAction(call.member, 'payouts.read');
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         return after;
       });
