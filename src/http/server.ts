@@ -36,12 +36,15 @@ export type ServerOptions = {
   registerPages(app: FastifyInstance, gate: Gate): void;
 };
 
+/** A request without a Host header, which RFC 9112 has us refuse, gets the documented error instead of Node's. */
+const NODE = { ServerResponse: SpelledResponse, requireHostHeader: false };
+
 /** Builds the server; the caller listens. */
 export async function createServer(ctx: Context, options: ServerOptions): Promise<FastifyInstance> {
   const gate = createGate(ctx, options);
   const requestId = () => `req_${base62(24, ctx.random)}`;
   const app = Fastify({
-    ...(options.tls ? { https: { ...options.tls, ServerResponse: SpelledResponse } } : { http: { ServerResponse: SpelledResponse } }),
+    ...(options.tls ? { https: { ...options.tls, ...NODE } } : { http: NODE }),
     logger: false,
     bodyLimit: MOST_BODY_BYTES,
     routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
@@ -74,6 +77,8 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     },
   }) as unknown as FastifyInstance;
 
+  // RFC 9110, section 10.1.1: an expectation that is not known may be ignored. Node would answer it without the documented headers.
+  app.server.on('checkExpectation', (request, reply) => app.server.emit('request', request, reply));
   finishOnClose(ctx, app);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
@@ -96,7 +101,8 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     reply.raw.setHeader('x-content-type-options', 'nosniff');
     setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
     if (PATHS_FOR_PAGES.has(request.routeOptions.url ?? '')) setHeaders(reply.raw, FOR_PAGES);
-    const reason = excessOf(request.raw);
+    const isNameless = request.headers.host === undefined && request.raw.httpVersion === '1.1';
+    const reason = isNameless ? 'it has no Host header' : excessOf(request.raw);
     if (reason === null) return done();
     gate.anonymous(request, reply).then(() => done(new Problem('request_unreadable', { reason })), done);
   });

@@ -90,6 +90,8 @@ test('replies spell their headers as documented on HTTP/1.1, and each has the th
     [415, request('POST', CREATE, { lines: ['Content-Type: text/plain', 'Content-Length: 1'] })],
     [501, request('GET', '/api/crypto/fees?currency=BTC', { key: app.merchant.keys.liveSecret })],
     [400, 'GARBAGE\r\n\r\n', ['Content-Type', 'X-Request-Id']],
+    [400, 'GET /api/payments HTTP/1.1\r\nConnection: close\r\n\r\n', ['Content-Type', 'X-Request-Id']],
+    [200, request('GET', '/api/payments', { lines: ['Expect: a-parrot'] }), ['Content-Type']],
     [400, `GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'x'.repeat(40_000)}\r\n\r\n`],
     [200, request('GET', '/healthz', { key: null })],
     [200, request('GET', '/readyz', { key: null })],
