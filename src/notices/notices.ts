@@ -213,11 +213,12 @@ export async function listNotices(
   return { notices: await describe(sql, page), hasMore: found.length > limit, unread: Number(count!.unread) };
 }
 
-/** Marks all notices that a mode shows, up to one of them, as read. */
+/** Marks all notices that a mode shows, up to one of them, as read. None that is yet to come: it may be a warning. */
 export async function readNotices(ctx: Context, { merchantId, userId, mode, through }: ModeReader & { through: bigint }): Promise<void> {
   await ctx.db.sql`
     insert into notice_reads (user_id, merchant_id, read_through, read_through_test)
-    values (${userId}, ${merchantId}, ${through}, ${mode === 'test' ? through : 0n})
+    select ${userId}, ${merchantId}, known, case when ${mode === 'test'} then known else 0 end
+    from (select least(${through}, coalesce((select max(id) from notices), 0)) as known) as newest
     on conflict (user_id, merchant_id) do update set read_through = greatest(notice_reads.read_through, excluded.read_through),
       read_through_test = greatest(notice_reads.read_through_test, excluded.read_through_test)`;
 }

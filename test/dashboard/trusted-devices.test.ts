@@ -144,8 +144,11 @@ test('signing in from a trusted device is not recent authentication: risky actio
   assert.equal((await risky()).json.error.code, 'recent_authentication_required');
   assert.equal((await back.post('/test/passkeys/options')).json.error.code, 'recent_authentication_required');
   const silence = (kind: string) => back.post('/test/notice-settings', { kind, in_app: true, email: false });
-  for (const kind of ['sign_in', 'device_trusted', 'wallet_changed'])
+  for (const kind of ['sign_in', 'device_trusted', 'wallet_changed']) {
     assert.equal((await silence(kind)).json.error.code, 'recent_authentication_required', kind);
+    const hidden = await back.post('/test/notice-settings', { kind, in_app: false, email: true });
+    assert.equal(hidden.json.error?.code, 'recent_authentication_required', kind);
+  }
   assert.equal((await silence('payment_attention')).status, 200);
   assert.equal((await back.post('/test/confirm', { password: back.password })).json.error.code, 'second_factor_invalid');
   assert.equal((await risky()).json.error.code, 'recent_authentication_required');

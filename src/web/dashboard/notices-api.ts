@@ -127,10 +127,11 @@ export const NOTICES: readonly Route[] = [
     body: Type.Object({ kind: Kind, in_app: Type.Boolean(), email: Type.Boolean() }),
     reply: Done,
     handle: async (call) => {
+      const { email, in_app: inApp } = call.body;
       const kind = NOTICE_KINDS.find((known) => known === call.body.kind)!;
       // Someone who finds an open session must not be able to turn off the warnings about it.
-      if (!call.body.email && isWarning(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
-      await setNoticeSetting(call.ctx, { ...personOf(call), kind, inApp: call.body.in_app, email: call.body.email });
+      if (!(email && inApp) && isWarning(kind) && !call.signedIn.isRecent) throw new Problem('recent_authentication_required');
+      await setNoticeSetting(call.ctx, { ...personOf(call), kind, inApp, email });
       return { success: true };
     },
   }),
