@@ -421,13 +421,18 @@ ${auto && html`<p class="lead js" id="auto" hidden>${countdown} ${stay}</p>`}`;
 }
 
 /**
- * The stored return URL with the payment's id and status; the docs tell merchants to trust only the webhook. That of a shop stays as it
- * is, because its plugin decides what it reads there.
+ * The stored return URL with the payment's id and status; the docs tell merchants to trust only the webhook. Its other parameters stay
+ * as they were written, because a shop may have signed them. That of a plugin stays as it is, because the plugin decides what it reads.
  */
 export function returnUrl(view: CustomerView, back: string): string {
   if (view.request.shop) return back;
   const url = new URL(back);
-  url.searchParams.set('transaction_id', view.facts.id);
-  url.searchParams.set('status', view.facts.status);
+  const ours = { transaction_id: view.facts.id, status: view.facts.status };
+  const isOurs = (pair: string) => Object.keys(ours).some((name) => new URLSearchParams(pair).has(name));
+  const others = url.search
+    .slice(1)
+    .split('&')
+    .filter((pair) => pair !== '' && !isOurs(pair));
+  url.search = [...others, ...Object.entries(ours).map(([name, value]) => `${name}=${value}`)].join('&');
   return url.href;
 }
