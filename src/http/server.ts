@@ -284,10 +284,12 @@ function note(
     ip: request.clientIp,
     body: typeof request.body === 'string' ? request.body : null,
     ignored: request.ignoredParameters,
-    isPoll: status < 400 && request.method === 'GET' && request.headers['x-florin-poll'] === 'listen',
+    isPoll: status < 400 && POLLED.has(request.routeOptions.url ?? '') && request.headers['x-florin-poll'] === 'listen',
   };
   noteRequest(ctx, asked, body);
 }
+/** What `florin listen` asks for again and again. Someone who took a key must not be able to leave other requests out of the log. */
+const POLLED: ReadonlySet<string> = new Set(ROUTES.filter(({ id }) => id === 'readEvents').map(({ path }) => path));
 const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 
 /** Only creations answer a preflight, which carries no key, and answer all of them: the POST checks its key, and a page can read why it is refused. */

@@ -292,6 +292,17 @@ test('the public list shows the requests of its own mode, but not those that rea
   }
 });
 
+test('a request cannot leave itself out of the log by calling itself a poll, unless it polls for events', async () => {
+  const { key, text } = await make({ name: 'Poll' });
+  for (const path of ['/v1/events', '/api/payments'])
+    assert.equal((await app.as(text).get(path, { 'x-florin-poll': 'listen' })).status, 200, path);
+  const rows = await logged(`key_id=${key.id}`, (found) => found.length > 0);
+  assert.deepEqual(
+    rows.map(({ path }) => path),
+    ['/api/payments'],
+  );
+});
+
 test('of a burst, ten requests a second are kept and the others are counted; every class of failures has its own ten', async () => {
   const { key, text } = await make({ name: 'Burst' });
   const replies = await Promise.all(Array.from({ length: 200 }, () => app.as(text).get('/api/payments?limit=1')));

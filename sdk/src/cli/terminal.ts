@@ -117,7 +117,7 @@ export const serviceKey = (flags: Flags): string => {
 };
 export const connect = (flags: Flags, onResponse?: (response: ResponseInfo) => void, send?: typeof fetch): Client =>
   createClient({ url: serviceUrl(flags), key: serviceKey(flags), ...(onResponse && { onResponse }), ...(send && { fetch: send }) });
-/** Marks a request as a poll by the command line: the service counts it, and leaves it out of the request log when it succeeds. */
+/** Marks a request as a poll by the command line: the service counts it, and leaves a successful one for the list of events out of the log. */
 export const asPoll: typeof fetch = (input, init) => {
   const headers = new Headers(init?.headers);
   headers.set('x-florin-poll', 'listen');
