@@ -4,15 +4,13 @@
  * waits with a reason, and when the fault ends it is read.
  */
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { after, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { after } from 'node:test';
 import { makeBlock, signTransaction } from '../../test/kit/ethereum-blocks.ts';
 import { stateOf } from '../../test/kit/ethereum-state.ts';
+import { type Cell, type Facts, factOf, speakRpc, startFaultyServer, testFaults } from '../../test/kit/fault-matrix.ts';
 import { createLog } from '../log.ts';
 import { createOutgoing } from '../outgoing/http-client.ts';
-import { ChainError, type ChainSource, type Matcher, RangeRefused } from './chain.ts';
+import { type Chain, ChainError, type ChainSource, type Matcher, RangeRefused } from './chain.ts';
 import { checkedSource } from './checked-source.ts';
 import { createEthereumSource } from './ethereum/ethereum.ts';
 import { createTokenNetworkSource } from './ethereum/token-network.ts';
@@ -21,25 +19,7 @@ import { joinSources } from './sources.ts';
 const log = createLog('silent');
 const outgoing = createOutgoing({ allow: [], log });
 const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
-const servers: Server[] = [];
-after(async () => {
-  await outgoing.close();
-  for (const server of servers) {
-    server.closeAllConnections();
-    server.close();
-  }
-});
-
-const FAULTS = ['refused', 'timeout', '429', 'unknown error', 'wrong type', 'old state', 'HTML', 'half an answer'] as const;
-type Fault = (typeof FAULTS)[number];
-/** A part of an answer in place of the whole, or what a node answers about a state that it dropped. */
-const VALUES: Partial<Record<Fault, object>> = {
-  'unknown error': { error: { code: 777, message: 'wug' } },
-  'wrong type': { result: 42 },
-  'old state': { error: { code: -32_000, message: 'requested block is too old' } },
-};
-/** How long a connection is held that never answers. */
-const HELD_MS = 400;
+after(() => outgoing.close());
 
 const US = 'aa'.repeat(20);
 const word = (text: string) => `0x${text.padStart(64, '0')}`;
@@ -84,43 +64,25 @@ const ANSWERS: Record<string, (...params: any[]) => unknown> = {
   eth_getLogs: () =>
     block.receipts.flatMap((receipt) => receipt.logs.map((one: object) => ({ ...one, blockNumber: '0x64', blockHash: block.hash }))),
   eth_gasPrice: () => '0x5',
+  eth_getTransactionReceipt: (hash: string) => block.receipts.find((receipt) => receipt.transactionHash === hash) ?? null,
+  eth_feeHistory: () => ({ baseFeePerGas: ['0x7', '0x8'], reward: [['0x1', '0x2', '0x3']] }),
 };
 
-/** Cells by the path of their URL: what fails there now. */
-const failing = new Map<string, { method: string; fault: Fault }>();
-const asked = new Map<string, Set<string>>();
-
-async function answer(request: IncomingMessage, reply: ServerResponse): Promise<void> {
-  const parts: Buffer[] = [];
-  for await (const part of request) parts.push(part as Buffer);
-  const body = JSON.parse(Buffer.concat(parts).toString());
-  const calls = [body].flat() as { id: number; method: string; params: unknown[] }[];
-  const seen = asked.get(request.url!);
-  for (const { method } of calls) seen?.add(method);
-  const cell = failing.get(request.url!);
-  const isHit = cell !== undefined && calls.some(({ method }) => method === cell.method);
-  const answers = calls.map(({ id, method, params }) => {
-    const value = cell && method === cell.method ? VALUES[cell.fault] : undefined;
-    if (value) return { jsonrpc: '2.0', id, ...value };
-    const found = ANSWERS[method];
-    return found
-      ? { jsonrpc: '2.0', id, result: found(...params) }
-      : { jsonrpc: '2.0', id, error: { code: -32_601, message: `the method ${method} does not exist` } };
-  });
-  const text = JSON.stringify(Array.isArray(body) ? answers : answers[0]);
-  const fault = isHit ? cell.fault : null;
-  if (fault === 'refused') return void request.socket.destroy();
-  if (fault === 'timeout') return void sleep(HELD_MS).then(() => request.socket.destroy());
-  if (fault === '429') return void reply.writeHead(429, { 'retry-after': '0' }).end('slow down');
-  if (fault === 'HTML') return void reply.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Sign in</title>');
-  reply.writeHead(200, { 'content-type': 'application/json' }).end(fault === 'half an answer' ? text.slice(0, text.length >> 1) : text);
-}
-
-const server = createServer((request, reply) => void answer(request, reply));
-servers.push(server);
-const listening = new Promise<string>((resolve) => {
-  server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
-});
+/** What many providers do not answer. Of one account, it says how much it holds; of a contract, its decimals. */
+const CALLS: typeof ANSWERS = {
+  eth_call: ({ to, data }: { to?: string; data: string }, at: unknown) =>
+    word(to === undefined ? (isNew(at) ? '5' : '0') : data === '0x313ce567' ? '6' : '0'),
+  eth_getCode: () => '0x60',
+  eth_getStorageAt: () => word('0'),
+};
+const serverOf = (answers: typeof ANSWERS) =>
+  startFaultyServer(
+    speakRpc((method, params) => {
+      const found = answers[method];
+      return found ? { result: found(...params) } : { error: { code: -32_601, message: `the method ${method} does not exist` } };
+    }),
+  );
+const [provider, node] = [await serverOf(ANSWERS), await serverOf({ ...ANSWERS, ...CALLS })];
 
 const KINDS = ['your own node', 'a provider', 'a node of Base'] as const;
 type Kind = (typeof KINDS)[number];
@@ -139,99 +101,93 @@ const matcher: Matcher = {
   ...{ watchesSpends: true, spends: () => false, recent: () => [US], waiting: [direct.hash] },
   open: () => ({ listed: [{ key: US, endsAt: ends, countsUntil: ends }], othersEnd: null }),
 };
-/** One round of a follower; how many transfers it reads. Errors: ChainError. */
-async function round(kind: Kind, sources: readonly ChainSource[]): Promise<number> {
-  if (kind === 'a node of Base') {
-    // Ranges are asked of each source; one that fails is left out of the round.
-    let failure: unknown = null;
-    for (const { ranges, genesis } of sources) {
-      try {
-        await genesis();
-        const { height } = await ranges!.head();
-        await ranges!.at([height]);
-        const found = await ranges!.search({ from: height, to: height }, [US]);
-        const [hash = ''] = found.values();
-        await ranges!.identity(hash);
-        const { length } = (await ranges!.fetch(hash)).sightings(matcher);
-        // What these do not say keeps nothing from being read.
-        for (const more of [ranges!.tags(), ranges!.placeOf(block.transactions[1]!.hash), ranges!.holdings.read([])])
-          await more.catch((error: unknown) => assert.ok(error instanceof ChainError, String(error)));
-        return length;
-      } catch (error) {
-        assert.ok(error instanceof ChainError || error instanceof RangeRefused, String(error));
-        failure = error;
-      }
-    }
-    throw failure;
-  }
-  const chain =
-    chains.get(sources) ??
-    joinSources({
-      ...{ coin: 'ETH', network: 'regtest', log, clock },
-      sources: sources.map((source, i) => ({ name: `source${i}`, trust: kind === 'a provider' ? 'proven' : 'own', source, follows: true })),
+const paying = block.transactions[1]!.hash;
+const isExpected = (error: unknown): boolean => error instanceof ChainError || error instanceof RangeRefused;
+const said = (work: Promise<unknown>) => factOf({ isExpected }, work);
+
+const readLookUps = async ({ txState, fees, transaction }: Pick<ChainSource, 'txState' | 'fees' | 'transaction'>): Promise<Facts> => ({
+  state: await said(txState(direct.hash)),
+  fees: await said(fees()),
+  transaction: await said(transaction(direct.hash)),
+});
+
+/** A round of a chain that is read by ranges. Errors: ChainError, RangeRefused. */
+async function readRanges({ ranges, genesis, contracts, txState, fees, transaction }: ChainSource): Promise<Facts> {
+  await genesis();
+  const { height } = await ranges!.head();
+  await ranges!.at([height]);
+  const [hash = ''] = (await ranges!.search({ from: height, to: height }, [US])).values();
+  if (hash === '') return { transfers: 0 };
+  await ranges!.identity(hash);
+  return {
+    transfers: (await ranges!.fetch(hash)).sightings(matcher).length,
+    place: await said(ranges!.placeOf(paying)),
+    final: await said(ranges!.tags().then(({ finalized }) => finalized ?? undefined)),
+    holdings: await said(ranges!.holdings.read([{ coin: 'USDC@base', account: US }])),
+    contracts: await said(contracts!(['USDC@base'])),
+    ...(await readLookUps({ txState, fees, transaction })),
+  };
+}
+/** The same of several sources: the next one is asked for what one does not say. */
+async function readAnyRanges(sources: readonly ChainSource[]): Promise<Facts> {
+  let facts: Facts = {};
+  let failure: unknown = null;
+  for (const source of sources) {
+    const found = await readRanges(source).catch((error: unknown) => {
+      assert.ok(isExpected(error), String((error as Error).stack));
+      failure = error;
+      return {};
     });
-  chains.set(sources, chain);
+    facts = { ...found, ...Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== undefined)) };
+  }
+  if (Object.keys(facts).length === 0) throw failure;
+  return facts;
+}
+
+/** A round of a chain of which every block is read, and what is looked up. Errors: ChainError. */
+async function readBlocks(chain: Chain): Promise<Facts> {
   const survey = await chain.survey();
-  const well = survey.find(({ state }) => state === 'ok');
-  if (!well) throw new ChainError('outage', survey[0]!.reason!);
+  if (!survey.some(({ state }) => state === 'ok')) throw new ChainError('outage', survey[0]!.reason!);
   await chain.genesis();
   const ref = (await chain.blockAt((await chain.tip()).height))!;
   const { sightings } = await (await chain.fetchBlock(ref.hash)).scan(matcher);
   await (await chain.fetchMempool()).scan(matcher);
-  await chain.finality();
-  return sightings.length;
-}
-const chains = new Map<readonly ChainSource[], ReturnType<typeof joinSources>>();
-
-/** A busy machine may need more than one. */
-const ROUNDS = 20;
-/** Cells that are tried at once. */
-const AT_ONCE = 12;
-/** Rounds until one is read, as a follower tries again; the reason why none is. */
-async function tryRounds(kind: Kind, sources: readonly ChainSource[], rounds = ROUNDS): Promise<string> {
-  let reason = '';
-  for (let i = 0; i < rounds; i++) {
-    try {
-      return (await round(kind, sources)) > 0 ? 'read' : 'read, nothing found';
-    } catch (error) {
-      // Anything else would end the follower.
-      assert.ok(error instanceof ChainError || error instanceof RangeRefused, String((error as Error).stack));
-      reason = error.message;
-    }
-  }
-  return reason === '' ? 'STUCK' : `waits: ${reason}`;
+  const finality = await chain.finality();
+  return {
+    transfers: sightings.length,
+    finality: finality.blind ? 'not told' : finality.finalized,
+    balance: await said(chain.readUnspent({ address: `0x${US}`, outputs: [] })),
+    ...(await readLookUps(chain)),
+  };
 }
 
-for (const kind of KINDS)
-  test(`no fault of ${kind} in any question stops a chain`, async () => {
-    const url = await listening;
-    const path = `/${kind.replaceAll(' ', '-')}`;
-    asked.set(path, new Set());
-    const healthy = await tryRounds(kind, [sourceOf(kind, `${url}${path}`)]);
-    assert.equal(healthy, 'read');
-    const questions = [...asked.get(path)!].sort();
-    assert.ok(questions.length >= 6, questions.join());
-    const cells = questions.flatMap((method) => FAULTS.map((fault) => ({ method, fault })));
-    const fill = async ({ method, fault }: (typeof cells)[number], n: number) => {
-      const [alone, bad, good] = [`${path}/${n}/alone`, `${path}/${n}/bad`, `${path}/${n}/good`];
-      for (const one of [alone, bad]) failing.set(one, { method, fault });
-      const lone = [sourceOf(kind, url + alone)];
-      const beside = await tryRounds(kind, [sourceOf(kind, url + bad), sourceOf(kind, url + good)]);
-      const waits = await tryRounds(kind, lone, 1);
-      failing.delete(alone);
-      return { method, fault, alone: waits, beside, healed: await tryRounds(kind, lone) };
-    };
-    const table: Awaited<ReturnType<typeof fill>>[] = [];
-    for (let n = 0; n < cells.length; n += AT_ONCE)
-      table.push(...(await Promise.all(cells.slice(n, n + AT_ONCE).map((cell, i) => fill(cell, n + i)))));
-    const shownCell = ({ alone }: (typeof table)[number]) => (alone.startsWith('read') ? alone : alone.slice(0, 60));
-    console.log(`\n${kind}: question, fault: alone -> beside a good one -> after the fault`);
-    for (const row of table)
-      console.log(`${row.method.padEnd(26)} ${row.fault.padEnd(15)} ${shownCell(row)} -> ${row.beside} -> ${row.healed}`);
-    for (const { method, fault, alone, beside, healed } of table) {
-      const cell = `${method}, ${fault}`;
-      assert.notEqual(alone, 'STUCK', cell);
-      assert.equal(beside, 'read', `${cell}: beside a good source`);
-      assert.equal(healed, 'read', `${cell}: once the fault is over`);
-    }
-  });
+/** What is asked of a provider and of a node of Base just as of a node of one's own. */
+const SAME = ['eth_feeHistory', 'eth_getTransactionReceipt', 'eth_syncing', 'net_peerCount', 'txpool_status', 'web3_clientVersion'];
+for (const kind of KINDS) {
+  let asked: ReadonlySet<string>[] = [];
+  testFaults(
+    {
+      name: kind,
+      isExpected,
+      asked: () => asked.flatMap((one) => [...one]),
+      open: async (cells: readonly (Cell | null)[]) => {
+        const opened = cells.map((cell) => (kind === 'a provider' ? provider : node).open(cell));
+        asked = opened.map((one) => one.asked);
+        const sources = opened.map(({ url }) => sourceOf(kind, url));
+        const trust = kind === 'a provider' ? 'proven' : 'own';
+        const chain = joinSources({
+          ...{ coin: 'ETH', network: 'regtest', log, clock },
+          sources: sources.map((source, i) => ({ name: `source${i}`, trust, source, follows: true })),
+        });
+        return {
+          round: () => (kind === 'a node of Base' ? readAnyRanges(sources) : readBlocks(chain)),
+          heal: () => {
+            for (const one of opened) one.heal();
+          },
+          close: () => chain.close(),
+        };
+      },
+    },
+    { questions: 6, isAnother: (question) => kind === 'your own node' || !SAME.includes(question) },
+  );
+}

@@ -8,6 +8,7 @@ import {
   ChainError,
   type ChainHealth,
   type ChainSource,
+  type FeeTier,
   type Finality,
   type Matcher,
   type NamedSource,
@@ -284,6 +285,23 @@ async function readFinality(follow: <T>(ask: Ask<T>) => Promise<T>, { coin, foll
   return found;
 }
 
+/** Fees as the first source estimates them; where none does, the lowest that the first one would suggest. */
+async function readFees(sources: readonly NamedSource[], standings: Standings): Promise<readonly FeeTier[]> {
+  const suggested: (readonly FeeTier[])[] = [];
+  const estimate: Ask<readonly FeeTier[]> = async (source) => {
+    const tiers = await source.fees();
+    if (tiers.every((tier) => tier.source === 'estimate')) return tiers;
+    suggested.push(tiers);
+    throw new ChainError('unsupported', 'the source has no estimate');
+  };
+  try {
+    return await lookUp(estimate, { sources, standings });
+  } catch (error) {
+    if (error instanceof ChainError && suggested[0]) return suggested[0];
+    throw error;
+  }
+}
+
 /** What these sources answer to somebody who asks. */
 function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain['lookUps'] {
   // Peers know no balances, and only transactions of blocks that are named: whether they can be reached does not matter for others.
@@ -296,7 +314,7 @@ function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain
     transaction: (txid, hint) =>
       hint ? lookUp((source) => source.transaction(txid, hint), { sources, standings }) : askIndex((source) => source.transaction(txid)),
     addressSummary: (address) => askIndex((source) => source.addressSummary(address)),
-    fees: () => lookUp((source) => source.fees(), { sources: forFees, standings }),
+    fees: () => readFees(forFees, standings),
   };
 }
 

@@ -6,8 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Coin } from '../../src/core/coin.ts';
 import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
+/** What a node answers to one call. */
+export type CoreAnswer = { result: unknown; error: { code: number; message: string } | null };
 export type CoreNode = {
   url: string;
+  /** The same without a request. */
+  answer(method: string, params: readonly unknown[]): CoreAnswer;
   /** Called methods, in order. */
   calls: string[];
   /** Transactions that were sent to it, in hex. */
@@ -141,15 +145,16 @@ export async function startCoreNode(
         throw new CallError(-32601, `Method not found: ${method}`);
     }
   };
-  const call = ({ id, method, params }: { id: unknown; method: string; params: unknown[] }) => {
+  const tell: CoreNode['answer'] = (method, params) => {
     calls.push(method);
     try {
-      return { id, result: answer(method, params), error: null };
+      return { result: answer(method, params), error: null };
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      return { id, result: null, error: { code: error.code, message: error.message } };
+      return { result: null, error: { code: error.code, message: error.message } };
     }
   };
+  const call = ({ id, method, params }: { id: unknown; method: string; params: unknown[] }) => ({ id, ...tell(method, params) });
   const server = createServer(async (request, reply) => {
     if (mood === 'down') return void request.socket.destroy();
     if (mood === 'slow') await sleep(1_500);
@@ -163,6 +168,7 @@ export async function startCoreNode(
   await once(server, 'listening');
   return {
     url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    answer: tell,
     calls,
     sent,
     judge: (verdict) => {

@@ -5,7 +5,7 @@ import { createHexReader, fields } from '../reply.ts';
 import { BlockError, parseBlockOf } from './block-proof.ts';
 import { type CoreCalls, text } from './core-calls.ts';
 import { type CoreHeaders, headerOf } from './core-headers.ts';
-import { matchBlock, type RawBlock } from './raw-block.ts';
+import { matchBlock, parseTransaction, type RawBlock, type RawTransaction, txidOf } from './raw-block.ts';
 
 /** Buffers kept for the next blocks: one is written while others are read. */
 const MAX_ROOMS = 3;
@@ -84,4 +84,16 @@ export async function readBlock(
     if (!(cause instanceof BlockError)) throw cause;
     throw new ChainError('outage', `block ${hash} of ${server} cannot be read: ${cause.message}`, { cause });
   }
+}
+
+/** The same for the hex of the transaction with this ID. */
+export function readTransactionOf(txid: string, hex: string, { coin, server }: { coin: BitcoinFamily; server: string }): RawTransaction {
+  let found: RawTransaction | null = null;
+  try {
+    found = parseTransaction(Buffer.from(hex, 'hex'), coin);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  if (!found || txidOf(found) !== txid) throw new ChainError('outage', `${server} did not return the bytes of ${txid}`);
+  return found;
 }

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { createLog } from '../../log.ts';
 import { createOutgoing } from '../../outgoing/http-client.ts';
 import { ChainError } from '../chain.ts';
-import { createCoreCalls } from './core-calls.ts';
+import { type CoreCall, createCoreCalls } from './core-calls.ts';
 
 type Request = { id: number; method: string; params: unknown[] };
 type Answer = { status: number; body: string };
@@ -22,7 +22,7 @@ after(async () => {
   }
 });
 
-const result = ({ id, method }: Request) => ({ result: `of ${method}`, error: null, id });
+const result = ({ id, method }: Request) => ({ result: { of: method }, error: null, id });
 /** A node that answers single calls unless `answer` says otherwise, and records the requests it gets. */
 async function nodeOf(answer: (asked: Request | Request[]) => Answer | undefined) {
   const requests: string[][] = [];
@@ -43,7 +43,7 @@ async function nodeOf(answer: (asked: Request | Request[]) => Answer | undefined
   const clock = { ms: 0, now: () => new Date(), monotonicMs: () => clock.ms };
   return { requests, clock, ...createCoreCalls({ coin: 'DASH', url, outgoing, log, clock }) };
 }
-const CALLS = [['getbestblockhash'], ['getmempoolinfo'], ['getnetworkinfo']] as const;
+const CALLS = [['getblockchaininfo'], ['getmempoolinfo'], ['getnetworkinfo']] as const;
 const outage = (pattern: RegExp) => (error: unknown) =>
   error instanceof ChainError && error.kind === 'outage' && pattern.test(error.message);
 
@@ -51,7 +51,7 @@ test('a node that accepts batches gets one request', async () => {
   const node = await nodeOf(() => undefined);
   assert.deepEqual(
     (await node.post(CALLS)).map((reply) => reply.result),
-    CALLS.map(([method]) => `of ${method}`),
+    CALLS.map(([method]) => ({ of: method })),
   );
   assert.deepEqual(node.requests, [CALLS.map(([method]) => method)]);
 });
@@ -71,7 +71,7 @@ for (const [what, answer] of REFUSALS) {
     for (const requests of [4, 7]) {
       assert.deepEqual(
         (await node.post(CALLS)).map((reply) => reply.result),
-        CALLS.map(([method]) => `of ${method}`),
+        CALLS.map(([method]) => ({ of: method })),
       );
       assert.equal(node.requests.length, requests);
     }
@@ -91,12 +91,12 @@ test('an answer that is read as a stream is requested separately, in order, if b
     });
     assert.deepEqual(
       replies!.map((reply) => reply.result),
-      CALLS.map(([method]) => `of ${method}`),
+      CALLS.map(([method]) => ({ of: method })),
     );
-    assert.match(reader.text(), /of getmempoolinfo/);
+    assert.match(reader.text(), /"of":"getmempoolinfo"/);
     assert.equal(node.requests.length, requests);
   }
-  assert.deepEqual(node.requests.slice(4), [['getbestblockhash'], ['getmempoolinfo'], ['getnetworkinfo']]);
+  assert.deepEqual(node.requests.slice(4), [['getblockchaininfo'], ['getmempoolinfo'], ['getnetworkinfo']]);
 });
 
 test('a call that is not allowed has its own error; the others are answered', async () => {
@@ -105,7 +105,7 @@ test('a call that is not allowed has its own error; the others are answered', as
   const replies = await node.post(CALLS);
   assert.deepEqual(
     replies.map((reply) => reply.result),
-    ['of getbestblockhash', null, 'of getnetworkinfo'],
+    [{ of: 'getblockchaininfo' }, null, { of: 'getnetworkinfo' }],
   );
   await assert.rejects(node.call('getmempoolinfo'), outage(/does not allow getmempoolinfo/));
 });
@@ -121,4 +121,28 @@ test('a node that is also wrong call by call is an outage, and no reason to stop
   await assert.rejects(starting.call('getbestblockhash'), outage(/is starting/));
   const stranger = await nodeOf(() => ({ status: 401, body: '' }));
   await assert.rejects(stranger.post(CALLS), outage(/refuses user and password/));
+});
+
+test('an answer of another kind than the call has is an error of that call, and never an absence', async () => {
+  const HASH = 'ab'.repeat(32);
+  for (const [call, good, bad] of [
+    [['getbestblockhash'], HASH, 42],
+    [['getblockhash', 1], HASH, 'ab'],
+    [['getrawmempool'], [], {}],
+    [['getrawtransaction', HASH, 1], { txid: HASH }, null],
+    [['getrawtransaction', HASH, 0], '01'.repeat(60), 42],
+    [['getblock', HASH, 0], '01'.repeat(81), {}],
+    [['getblockheader', HASH], { hash: HASH }, '01'.repeat(80)],
+    [['gettxout', HASH, 0, true], null, 42],
+    [['getblockchaininfo'], { blocks: '1' }, []],
+  ] as readonly [CoreCall, unknown, unknown][]) {
+    let answer: unknown = good;
+    const node = await nodeOf((asked) => ({
+      status: 200,
+      body: JSON.stringify({ result: answer, error: null, id: (asked as Request).id }),
+    }));
+    assert.deepEqual(await node.call(...call), good, call.join(' '));
+    answer = bad;
+    await assert.rejects(node.call(...call), outage(/answered something else/), call.join(' '));
+  }
 });

@@ -20,6 +20,8 @@ const NOT_FOUND = -5;
 const OUT_OF_RANGE = -8;
 /** Our own code: the node does not allow this call for this user. */
 const FORBIDDEN = -403;
+/** The same: what it answered is no answer to this call. */
+const MALFORMED = -422;
 
 export type CoreCall = readonly [method: string, ...params: unknown[]];
 export type CoreError = { code: number; message: string };
@@ -54,6 +56,41 @@ export function amount(value: unknown): bigint {
   const digits = BigInt(match[2]! + (match[3] ?? ''));
   const units = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
   return match[1] ? -units : units;
+}
+
+type Shape = 'object' | 'object or null' | 'list' | 'hex' | 'hash';
+const isObject = (result: unknown): boolean => typeof result === 'object' && result !== null && !Array.isArray(result);
+/** No transaction, header or block has fewer bytes; one of LTC whose money is all in MWEB has ten in the old form. */
+const LEAST_DIGITS = 2 * 10;
+const isHex = (result: unknown, least = LEAST_DIGITS): boolean =>
+  typeof result === 'string' && result.length >= least && result.length % 2 === 0 && !/[^0-9a-f]/i.test(result);
+const IS: Readonly<Record<Shape, (result: unknown) => boolean>> = {
+  object: isObject,
+  'object or null': (result) => result === null || isObject(result),
+  list: Array.isArray,
+  hex: (result) => isHex(result),
+  hash: (result) => isHex(result, 64) && (result as string).length === 64,
+};
+/** What a call is answered with. An answer of another kind must not look like one that something is missing. */
+function shapeOf([method, , verbosity]: CoreCall): Shape {
+  switch (method) {
+    case 'getbestblockhash':
+    case 'getblockhash':
+    case 'sendrawtransaction':
+      return 'hash';
+    case 'getrawmempool':
+      return 'list';
+    case 'getblockheader':
+      return verbosity === false ? 'hex' : 'object';
+    case 'getblock':
+      return verbosity === 0 || verbosity === false ? 'hex' : 'object';
+    case 'getrawtransaction':
+      return verbosity ? 'object' : 'hex';
+    case 'gettxout':
+      return 'object or null';
+    default:
+      return 'object';
+  }
 }
 
 /** The node rejected a batch or sent another reply. Single calls may still work. */
@@ -96,7 +133,7 @@ function createExchange({ coin, url, outgoing, clock }: Connection): { exchange:
     clockAheadSeconds = Number.isNaN(told) ? null : Math.round((told - clock.now().getTime()) / 1000);
     if (reader?.taken()) return null;
     const body = reader?.text() ?? Buffer.from(reply.body.buffer, reply.body.byteOffset, reply.body.length).toString();
-    return readReplies(body, { coin, status: reply.status, first, count: calls.length });
+    return readReplies(body, { coin, status: reply.status, first, calls });
   };
   return { exchange: exchange as Exchange, clockAheadSeconds: () => clockAheadSeconds };
 }
@@ -104,9 +141,9 @@ function createExchange({ coin, url, outgoing, clock }: Connection): { exchange:
 /** The replies in the order of their calls, whose ids start with `first`. */
 function readReplies(
   body: string,
-  { coin, status, first, count }: { coin: Coin; status: number; first: number; count: number },
+  { coin, status, first, calls }: { coin: Coin; status: number; first: number; calls: readonly CoreCall[] },
 ): CoreReply[] {
-  const isBatch = count > 1;
+  const isBatch = calls.length > 1;
   let parsed: unknown;
   try {
     parsed = parseExactJson(body);
@@ -115,7 +152,7 @@ function readReplies(
     throw new ChainError('outage', `the ${coin} node answered status ${status} and no JSON`, { cause });
   }
   const answers = new Map((Array.isArray(parsed) ? parsed : [parsed]).map((answer) => [String(fields(answer).id), fields(answer)]));
-  return Array.from({ length: count }, (_, i) => {
+  return calls.map((call, i) => {
     const answer = answers.get(String(first + i));
     if (!answer && isBatch) throw new NoBatch('it was not answered call by call');
     if (!answer) throw new ChainError('outage', `the ${coin} node answered another request`);
@@ -124,6 +161,8 @@ function readReplies(
         ? null
         : { code: integer(fields(answer.error).code), message: text(fields(answer.error).message) };
     if (error?.code === WARMING_UP) throw new ChainError('outage', `the ${coin} node is starting: ${error.message}`);
+    if (error === null && !IS[shapeOf(call)](answer.result))
+      return { result: null, error: { code: MALFORMED, message: `the ${coin} node answered something else` } };
     return { result: answer.result, error };
   });
 }

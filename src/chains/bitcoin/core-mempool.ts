@@ -4,7 +4,7 @@ import type { BitcoinFamily } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import { ChainError, type ChainHealth, type ChainSource, orNull, type Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
-import { amount, type CoreCall, type CoreCalls, rows, text } from './core-calls.ts';
+import { amount, type CoreCall, type CoreCalls, isNotFound, rows, text } from './core-calls.ts';
 import { createMempoolIds, type MempoolIds } from './mempool-ids.ts';
 import { matchInTurns, parseTransaction, type RawTransaction } from './raw-block.ts';
 
@@ -39,7 +39,7 @@ export function createCoreMempool({ coin, calls, log }: { coin: BitcoinFamily; c
     fetch: async (health) => {
       const { beside, has, fresh, more } = (health && lists.unchanged(health)) ?? (await lists.read());
       for (const txid of pegged.keys()) if (!has(txid)) pegged.delete(txid);
-      const { transactions, txids } = await readWaiting(fresh, { coin, calls, log, pegged });
+      const { transactions, txids, incomplete } = await readWaiting(fresh, { coin, calls, log, pegged });
       const waiting = [...pegged.values()].flat();
       const isComplete = lists.completion();
       return {
@@ -47,7 +47,7 @@ export function createCoreMempool({ coin, calls, log }: { coin: BitcoinFamily; c
         scan: async (matcher) => {
           const { sightings, conflicts } = await matchInTurns(transactions, matcher, () => 'output');
           sightings.unshift(...waiting.filter((s) => matcher.has(s.key)));
-          return { sightings, conflicts, present: { has }, ...(more && { complete: false }) };
+          return { sightings, conflicts, present: { has }, ...((more || incomplete !== null) && { complete: false, incomplete }) };
         },
         done: () => {
           ids.markRead(txids);
@@ -105,20 +105,24 @@ function createLists({ calls: { read, failure }, ids }: { calls: CoreCalls; ids:
   };
 }
 
-/** Mempool transactions by id; `txids`: those that need not be read again. */
+/** Mempool transactions by id; `txids`: those that need not be read again; `incomplete`: why some could not be read. */
 async function readWaiting(
   fresh: readonly string[],
   { coin, calls, log, pegged }: { coin: BitcoinFamily; calls: CoreCalls; log: Log; pegged: Map<string, readonly Sighting[]> },
-): Promise<{ transactions: RawTransaction[]; txids: string[] }> {
+): Promise<{ transactions: RawTransaction[]; txids: string[]; incomplete: string | null }> {
   const transactions: RawTransaction[] = [];
   const txids: string[] = [];
+  let refusal: ChainError | null = null;
   for (let i = 0; i < fresh.length; i += BATCH) {
     const part = fresh.slice(i, i + BATCH);
     const replies = await calls.post(part.map((txid): CoreCall => ['getrawtransaction', txid, 0]));
     for (const [j, txid] of part.entries()) {
       const reply = replies[j];
-      // It may have left the mempool in between. If it returns, it is requested again.
-      if (!reply || reply.error) continue;
+      // It may have left the mempool in between. If it returns, it is requested again. Any other error hides what it pays.
+      if (!reply || reply.error) {
+        if (reply?.error && !isNotFound(reply.error)) refusal ??= calls.failure(reply.error, 'getrawtransaction');
+        continue;
+      }
       try {
         const tx = parseTransaction(Buffer.from(text(reply.result), 'hex'), coin);
         transactions.push({ ...tx, ids: Buffer.from(txid, 'hex').reverse(), idAt: 0 });
@@ -130,7 +134,9 @@ async function readWaiting(
       txids.push(txid);
     }
   }
-  return { transactions, txids };
+  // A node that shows none of them cannot be read; another one may be.
+  if (refusal !== null && txids.length === 0) throw refusal;
+  return { transactions, txids, incomplete: refusal?.message ?? null };
 }
 
 /** LTC: a payment from an MWEB wallet shows in the mempool only as a peg-out of the transaction's kernels. */

@@ -1,10 +1,10 @@
 /** What spending needs from a node of the Bitcoin Core family: unspent outputs, the transactions that made them, and sending. */
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { ChainError, type Outlet } from '../chain.ts';
-import { parseBlock } from './block-proof.ts';
+import { readBlock, readTransactionOf } from './core-blocks.ts';
 import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
 import { PARAMS } from './params.ts';
-import { parseTransaction, type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
+import { type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
 
 /** Calls in one batch. */
 const BATCH = 50;
@@ -35,7 +35,7 @@ export function createCoreOutlet({
     const found = new Map<string, RawTransaction>();
     const txids = new Set(wanted.map(({ txid }) => txid));
     for (const hash of new Set(wanted.map(({ blockHash }) => blockHash)))
-      for (const tx of parseBlock(await bytesOf(hash), coin).transactions) {
+      for (const tx of (await readBlock(await bytesOf(hash), { hash, coin, server: 'the node' })).transactions) {
         const txid = txidOf(tx);
         if (txids.has(txid)) found.set(txid, tx);
       }
@@ -43,10 +43,7 @@ export function createCoreOutlet({
   };
   const byCall = async (wanted: readonly { txid: string; blockHash: string }[]): Promise<RawTransaction[]> => {
     const results = await resultsOf(wanted.map(({ txid, blockHash }): CoreCall => ['getrawtransaction', txid, false, blockHash]));
-    return results.map((hex, i) => {
-      const tx = parseTransaction(Buffer.from(text(hex), 'hex'), coin);
-      return txidOf(tx) === wanted[i]!.txid ? tx : missing(coin, wanted[i]!.txid);
-    });
+    return results.map((hex, i) => readTransactionOf(wanted[i]!.txid, text(hex), { coin, server: `the ${coin} node` }));
   };
   const unspentOf = (outpoints: readonly string[], { onlyBlocks }: { onlyBlocks: boolean }): Promise<unknown[]> =>
     resultsOf(

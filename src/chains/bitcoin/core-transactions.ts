@@ -2,7 +2,7 @@
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import { type BlockRef, ChainError, type ChainTransaction, type TransactionHint } from '../chain.ts';
 import { type Fields, fields } from '../reply.ts';
-import { parseBlock } from './block-proof.ts';
+import { readBlock } from './core-blocks.ts';
 import { type CoreCalls, integer, isNotFound, rows, text } from './core-calls.ts';
 import { describeTransaction } from './core-describe.ts';
 import { PARAMS } from './params.ts';
@@ -30,7 +30,8 @@ async function findInBlock(txid: string, hash: string, { coin, calls: { post, ca
   // Old nodes do not accept a block here, so the block is read.
   const [head] = await post([['getblockheader', hash]]);
   if (!head || head.error) return null;
-  const found = parseBlock(await bytesOf(hash), coin).transactions.find((tx) => txidOf(tx) === txid);
+  const block = await readBlock(await bytesOf(hash), { hash, coin, server: 'the node' });
+  const found = block.transactions.find((tx) => txidOf(tx) === txid);
   if (!found) return null;
   const { from, to } = found.extent;
   const decoded = fields(await call('decoderawtransaction', found.bytes.toString('hex', from, to)));

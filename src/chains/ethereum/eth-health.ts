@@ -59,7 +59,8 @@ export async function readHealth({ rpc: { batch }, network, chainId, readHeader 
   return {
     tip: head,
     headers: Math.max(head.height, readOrNull(() => smallNumber(progress.highestBlock)) ?? 0),
-    syncing: !syncing?.error && syncing?.result !== false,
+    // The progress of one that syncs is an object. Anything else says nothing.
+    syncing: !syncing?.error && typeof syncing?.result === 'object' && syncing.result !== null,
     software: typeof version?.result === 'string' ? version.result : 'unknown',
     version: 0,
     network: has === BigInt(chainId) ? network : `chain ${has}`,

@@ -101,6 +101,13 @@ export function account(value: unknown): string | null {
   if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(value)) throw malformed('an address');
   return value.slice(2).toLowerCase();
 }
+/** A transaction that was asked for by its ID; null when the source does not know it. Errors: AnsweredError when it is anything else. */
+export function transactionOrNull(value: unknown, txid: string): Record<string, unknown> | null {
+  if (value === null) return null;
+  const found = fields(value);
+  if (hash32(found.hash) !== txid.toLowerCase()) throw malformed(`transaction ${txid}`);
+  return found;
+}
 export const toHex = (number: number | bigint): string => `0x${number.toString(16)}`;
 
 /** Whether the node does not support or allow the method, so an early retry is useless. */

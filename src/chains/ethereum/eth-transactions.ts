@@ -3,12 +3,12 @@ import { type BlockRef, ChainError, type ChainSource, type ChainTransaction } fr
 import { fields } from '../reply.ts';
 import { checksumAddress } from './address.ts';
 import { headerOf } from './eth-block.ts';
-import { account, type EthRpc, failure, hash32 } from './eth-rpc.ts';
+import { account, type EthRpc, failure, hash32, transactionOrNull } from './eth-rpc.ts';
 import { readReceipt, readTransaction } from './value-moves.ts';
 
 export async function readState(txid: string, { call }: Pick<EthRpc, 'call'>): ReturnType<ChainSource['txState']> {
-  const found = fields(await call('eth_getTransactionByHash', txid));
-  if (found.hash === undefined) return { state: 'unknown', blockHash: null, lock: null };
+  const found = transactionOrNull(await call('eth_getTransactionByHash', txid), txid);
+  if (found === null) return { state: 'unknown', blockHash: null, lock: null };
   const mined = typeof found.blockHash === 'string';
   return { state: mined ? 'mined' : 'mempool', blockHash: mined ? hash32(found.blockHash) : null, lock: null };
 }

@@ -32,9 +32,13 @@ function questionsOf(coin: Coin, to: string | null): EthCall[] {
   ];
 }
 
-/** A word that a call returned; null when the contract has no such function. */
-const wordOf = ({ result, error }: EthReply): bigint | null =>
-  !error && typeof result === 'string' && /^0x[0-9a-f]{64}$/i.test(result) ? BigInt(result) : null;
+/** A word that a call returned; null when the contract has no such function. Errors: AnsweredError when it is no answer of a contract. */
+function wordOf({ result, error }: EthReply): bigint | null {
+  if (error) return null;
+  if (typeof result !== 'string' || !/^0x([0-9a-f]{2})*$/i.test(result))
+    throw new AnsweredError('outage', 'the source answered something else than what a contract returned');
+  return result.length === 66 ? BigInt(result) : null;
+}
 /** Errors: ChainError, because a source that does not answer says nothing about the contract. */
 const answered = (reply: EthReply | undefined, method: string): EthReply => {
   if (!reply) throw failureOf({ code: 0, message: 'no answer' }, method);

@@ -6,7 +6,7 @@ import { ChainError, type Place, type RangeBlock, type RangeReader, RangeRefused
 import { fields } from '../reply.ts';
 import { isStandardHeader } from './block-header.ts';
 import { headerOf, headerOrNull } from './eth-block.ts';
-import { type EthRpc, failure, hash32, isRangeLimit, rows, smallNumber, toHex } from './eth-rpc.ts';
+import { type EthRpc, failure, hash32, isRangeLimit, rows, smallNumber, toHex, transactionOrNull } from './eth-rpc.ts';
 import { createNativeReader } from './native-moves.ts';
 import { ProofError } from './proof-values.ts';
 import { proveReceipts } from './proven-block.ts';
@@ -117,8 +117,8 @@ async function fetchBlock(rpc: EthRpc, hash: string, tokens: Tokens): Promise<Ra
 }
 
 async function readPlace(rpc: Pick<EthRpc, 'call'>, txid: string): Promise<Place> {
-  const found = fields(await rpc.call('eth_getTransactionByHash', txid));
-  if (found.hash === undefined) return null;
+  const found = transactionOrNull(await rpc.call('eth_getTransactionByHash', txid), txid);
+  if (found === null) return null;
   return typeof found.blockHash === 'string' ? { height: smallNumber(found.blockNumber), hash: hash32(found.blockHash) } : 'waiting';
 }
 

@@ -1,20 +1,28 @@
 /** Sends a transaction by Electrum servers, which then know who asks: only where nothing else can send it. */
 import { ChainError } from '../../chain.ts';
+import { parseTransaction, txidOf } from '../raw-block.ts';
 import { AnswerError } from './electrum-connection.ts';
 import { type Desk, missing, noteFailure } from './electrum-desk.ts';
 
-/** Errors: ChainError. */
+/**
+ * The next server is asked when one refuses: it may be wrong, and what no network accepts is refused by all. Errors: ChainError; refused
+ * when no server takes it and one says why not.
+ */
 export async function sendTransaction(desk: Desk, raw: Uint8Array): Promise<void> {
+  const bytes = Buffer.from(raw);
+  const txid = txidOf(parseTransaction(bytes, desk.family));
   const failures: string[] = [];
+  let refusal: ChainError | null = null;
   for await (const session of desk.servers.sessions(failures)) {
     try {
-      await session.ask('blockchain.transaction.broadcast', [Buffer.from(raw).toString('hex')]);
-      return;
+      const answer = await session.ask('blockchain.transaction.broadcast', [bytes.toString('hex')]);
+      if (answer === txid) return;
+      failures.push(`${session.name} answered something else than the transaction that it was sent`);
     } catch (error) {
       if (error instanceof AnswerError)
-        throw new ChainError('refused', `the Electrum server ${session.name} did not accept it`, { cause: error });
+        refusal ??= new ChainError('refused', `the Electrum server ${session.name} did not accept it`, { cause: error });
       noteFailure(error, session, failures);
     }
   }
-  throw missing(desk, 'no Electrum server took the transaction', failures);
+  throw refusal ?? missing(desk, 'no Electrum server took the transaction', failures);
 }

@@ -666,16 +666,20 @@ test('blocks a few below the checkpoint are proven by the headers in between; th
   assert.equal((await reopen(t, [server, second], startAt(4)).transaction(low)).blockHeight, 1);
 });
 
-test('a transaction is sent by the first server that answers, and a refusal is final', async (t) => {
+test('a transaction is sent by the first server that takes it, and refused when none does', async (t) => {
   const bytes = spend([`${'ab'.repeat(32)}:0`], [{ script: scriptOf(2), units: 5n * COIN }]);
-  const { source, servers } = await open(t, [null, null]);
-  await servers[0]!.close();
+  const wrong: ElectrumScript = only('blockchain.transaction.broadcast', () => ({ error: { code: 1, message: 'no' } }));
+  const { source, servers } = await open(t, [null, null, wrong]);
+  servers[0]!.behave(wrong);
   await source.outlet!.send!(bytes);
   const sent = servers[1]!.asked.filter(({ method }) => method === 'blockchain.transaction.broadcast');
   assert.deepEqual(
     sent.map(({ params }) => params),
     [[Buffer.from(bytes).toString('hex')]],
   );
-  await assert.rejects(source.outlet!.send!(Buffer.from('00')), { kind: 'refused' });
+  servers[1]!.behave(wrong);
+  await assert.rejects(source.outlet!.send!(bytes), { kind: 'refused' });
+  servers[1]!.behave(only('blockchain.transaction.broadcast', () => ({ result: 42 })));
+  await assert.rejects(source.outlet!.send!(bytes), { kind: 'refused' }, 'another answer is not that it was taken');
   assert.equal(source.outlet!.areUnspent, undefined, 'no server is asked about outputs of payments');
 });

@@ -114,8 +114,8 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
     const epoch = epochOf(network, nowSlot());
     if (epoch !== lastFinalityEpoch) {
       // All of them: two finalized blocks that are both signed must be noticed.
-      await servers.all('finality_update', accept);
-      lastFinalityEpoch = epoch;
+      const answers = await servers.all('finality_update', accept);
+      if (answers.length > 0) lastFinalityEpoch = epoch;
     }
     await servers.first('optimistic_update', accept);
     if (nowSlot() - known.state.optimistic.slot > STALE_SLOTS) await servers.all('optimistic_update', accept);
