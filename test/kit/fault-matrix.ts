@@ -30,7 +30,7 @@ export type Subject = {
   name: string;
   /** All by default. */
   faults?: readonly Fault[];
-  /** How many good sources stand beside the failing one; one by default. */
+  /** How many good sources there are beside the failing one; one by default. */
   besides?: number;
   /** Facts that only the source tells that is read, so that another one beside it does not help. */
   optional?: readonly string[];

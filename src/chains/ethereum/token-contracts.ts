@@ -32,7 +32,7 @@ function questionsOf(coin: Coin, to: string | null): EthCall[] {
   ];
 }
 
-/** A word that a call returned; null when the contract has no such function. Errors: AnsweredError when it is no answer of a contract. */
+/** A word that a call returned; null when the contract has no such function. Errors: AnsweredError when no contract can have returned it. */
 function wordOf({ result, error }: EthReply): bigint | null {
   if (error) return null;
   if (typeof result !== 'string' || !/^0x([0-9a-f]{2})*$/i.test(result))
