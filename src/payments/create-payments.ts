@@ -11,7 +11,7 @@ import type { PaymentFacts, Rules } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import { settle } from '../core/settle.ts';
 import { type Claim, claimIdempotencyKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
-import { OID, type Sql, type Tx } from '../db/db.ts';
+import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 import { getMerchant, type Merchant } from '../merchants/merchants.ts';
 import { jsonColumn, type NewEvent, recordEvents, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
 import { readRecords, toView } from './facts.ts';
@@ -52,15 +52,17 @@ export type NewPayment = {
   /** The API key that made the request. */
   keyId: string | null;
   draft: PaymentDraft;
-  rules: Rules;
-  ruleSet: bigint;
+  ruleSet: RuleSet;
   idempotency: IdempotencyClaim | null;
   render(view: PaymentView): Rendered;
 };
 
 type Terms = Pick<PaymentDraft, 'expiresInSeconds' | 'stricter'>;
-/** The rules that a new payment of this merchant is created with, and the id they are stored under. */
-export async function rulesFor(ctx: Context, merchant: Merchant, terms: Terms): Promise<RuleSet> {
+/**
+ * The rules that a new payment of this merchant is created with. Their ID follows from their content, and the statement that writes a payment
+ * stores them unless they are there: a database that went back, for example after a failover, has forgotten which IDs it gave out.
+ */
+function rulesFor(ctx: Context, merchant: Merchant, terms: Terms): RuleSet {
   const { expiresInSeconds, stricter } = terms;
   const term = stricter ? `${expiresInSeconds} ${stricter.toleranceBasisPoints} ${stricter.confirmations}` : expiresInSeconds;
   const seen = ruleSetsOf(ctx, merchant);
@@ -68,22 +70,39 @@ export async function rulesFor(ctx: Context, merchant: Merchant, terms: Terms): 
   if (known) return known;
   const cache = ruleSets(ctx);
   const setting = `${term} ${merchant.id} ${JSON.stringify(merchant.settings)}`;
-  const hit = cache.get(setting);
-  if (hit) {
-    seen.set(term, hit);
-    return hit;
+  let made = cache.get(setting);
+  if (!made) {
+    const rules = rulesOf(ctx, merchant, terms);
+    const json = JSON.stringify(rulesToJson(rules));
+    // Rules that earlier versions stored have the hash of their content alone, and an ID that was counted.
+    const hash = createHash('sha256').update('id by content ').update(json).digest();
+    made = { rules, id: BigInt.asUintN(63, hash.readBigUInt64BE()), hash, json };
+    if (cache.size > 1_000) cache.clear();
+    cache.set(setting, made);
   }
-  const rules = rulesOf(ctx, merchant, terms);
-  const json = JSON.stringify(rulesToJson(rules));
-  const hash = createHash('sha256').update(json).digest();
-  const { sql } = ctx.db;
-  await sql`insert into rule_sets (hash, rules) values (${hash}, ${json}::text::jsonb) on conflict (hash) do nothing`;
-  const [row] = await sql<{ id: bigint }[]>`select id from rule_sets where hash = ${hash}`;
-  const stored = { rules, ruleSet: row!.id };
-  if (cache.size > 1_000) cache.clear();
-  cache.set(setting, stored);
-  seen.set(term, stored);
-  return stored;
+  seen.set(term, made);
+  return made;
+}
+
+/** Stores the rules of new payments that are not there, as a part of the statement that writes the payments. */
+function storeRules(tx: Sql | Tx, items: readonly NewPayment[]): Fragment {
+  const sets = [...new Map(items.map(({ ruleSet }) => [ruleSet.id, ruleSet])).values()];
+  const column = <T>(of: (set: RuleSet) => T): T[] => sets.map(of);
+  return tx`
+    insert into rule_sets (id, hash, rules) overriding system value
+    select s.id, s.hash, s.rules::jsonb
+    from unnest(${tx.array(
+      column(({ id }) => id),
+      OID.int8,
+    )}::bigint[], ${tx.array(
+      column(({ hash }) => hash),
+      OID.bytea,
+    )}::bytea[], ${jsonColumn(
+      tx,
+      column(({ json }) => json),
+    )}) as s (id, hash, rules)
+    left join rule_sets known on known.id = s.id where known.id is null order by s.id
+    on conflict do nothing`;
 }
 
 function rulesOf(ctx: Context, { settings }: Merchant, { expiresInSeconds, stricter }: Terms): Rules {
@@ -112,7 +131,7 @@ function rulesOf(ctx: Context, { settings }: Merchant, { expiresInSeconds, stric
     ) as unknown as Rules['confirmations'],
   };
 }
-type RuleSet = { rules: Rules; ruleSet: bigint };
+type RuleSet = { rules: Rules; id: bigint; hash: Uint8Array; json: string };
 /** By terms, for all creates that share one read of their merchant. */
 const ruleSetsByReading = perContext(() => new WeakMap<Merchant, Map<number | string | null, RuleSet>>());
 function ruleSetsOf(ctx: Context, merchant: Merchant): Map<number | string | null, RuleSet> {
@@ -325,7 +344,7 @@ export async function insertPayments(
     OID.timestamptz,
   );
   await tx`
-    with groups as (
+    with missing_rules as (${storeRules(tx, items)}), groups as (
       select * from unnest(${all.map((g) => g.number)}::int[], ${all.map((g) => g.merchantId)}::text[], ${all.map((g) => g.mode)}::text[],
         ${all.map((g) => g.payments)}::int[], ${all.map((g) => g.counted)}::int[], ${instants}::timestamptz[])
         as g (number, merchant_id, mode, payments, counted, created_at)
@@ -338,7 +357,7 @@ export async function insertPayments(
       select i.*, g.merchant_id, g.mode, g.created_at, c.last_sequence - g.payments + i.place as sequence
       from groups g join counters c using (merchant_id, mode) join unnest(
         ${column((i) => i.id)}::text[], ${placed.map(({ group }) => group.number)}::int[], ${placed.map(({ place }) => place)}::int[],
-        ${sum((i) => i.draft.amountUsdCents)}::bigint[], ${sum((i) => i.ruleSet)}::bigint[], ${column((i) => i.rules.windowSeconds)}::int[],
+        ${sum((i) => i.draft.amountUsdCents)}::bigint[], ${sum((i) => i.ruleSet.id)}::bigint[], ${column((i) => i.ruleSet.rules.windowSeconds)}::int[],
         ${column((i) => i.createdWith)}::text[], ${column((i) => i.keyId) as string[]}::text[], ${json((i) => JSON.stringify(requestToJson(i.draft.request)))},
         ${events.map((event) => event.id)}::text[], ${json((_, index) => events[index]!.body)} ${
           plain
@@ -400,7 +419,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     createdAt,
     targetUsdCents: item.draft.amountUsdCents,
     fixed: item.draft.fixed,
-    rules: item.rules,
+    rules: item.ruleSet.rules,
     extendedUntil: null,
     rateLockUntil: null,
     quotes: [],
@@ -454,8 +473,8 @@ export async function prepareCreate(
   },
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });
-  const { rules, ruleSet } = await rulesFor(ctx, merchant, draft);
-  return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, rules, ruleSet, idempotency, render };
+  const ruleSet = rulesFor(ctx, merchant, draft);
+  return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, ruleSet, idempotency, render };
 }
 
 /**

@@ -1,6 +1,8 @@
 /** Payments from older versions can be read by this one: the API, the page and everything that follows. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { createTogether, prepareCreate } from '../../src/payments/create-payments.ts';
+import { readRecords } from '../../src/payments/facts.ts';
 import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;
@@ -51,3 +53,35 @@ for (const [what, rules] of [
     assert.equal(ok(await app.test.get(`/v1/events?payment_id=${id}`)).data.at(-1).type, 'payment.created');
   });
 }
+
+const REQUEST = { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, locale: null, asset: null };
+
+test('after the database went back, a payment has the rules of its own request, whatever another process stored meanwhile', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  /** A payment that another process creates, with a window of its own. */
+  const create = async (process: typeof ctx, expiresInSeconds: number): Promise<string> => {
+    const draft = {
+      ...{ amountUsdCents: 2_500n, fixed: null, coin: null, request: REQUEST, invoiceId: null },
+      ...{ metadata: {}, expiresInSeconds, scenario: null },
+    };
+    const made = await prepareCreate(process, {
+      ...{ merchantId: app.merchant.merchantId, mode: 'test', createdWith: 'secret', draft, idempotency: null },
+      render: (view) => ({ status: 201, body: view.facts.id }),
+    });
+    await createTogether(process, made);
+    return made.id;
+  };
+  const windowOf = async (id: string) => (await readRecords({ ...ctx }, sql, [id]))[0]?.facts.rules.windowSeconds;
+  const [one, other] = [{ ...ctx }, { ...ctx }];
+  const lost = await create(one, 1_111);
+  assert.equal(await windowOf(lost), 1_111);
+  // What a standby that was behind, a snapshot or a restored copy does not have.
+  await sql`
+    with gone as (delete from payments where id = ${lost} returning rule_set)
+    delete from rule_sets using gone where id = gone.rule_set`;
+  await sql`select setval(pg_get_serial_sequence('rule_sets', 'id'), (select coalesce(max(id), 1) from rule_sets where id < 1000000))`;
+  const strange = await create(other, 2_222);
+  const again = await create(one, 1_111);
+  assert.deepEqual([await windowOf(strange), await windowOf(again)], [2_222, 1_111]);
+});
