@@ -859,8 +859,9 @@ test('an empty cursor is the first page', async () => {
   ]) {
     const [first, empty] = [await shop.get(path), await shop.get(`${path}?starting_after=`)];
     assert.equal(empty.status, 200, `${path}: ${empty.text}`);
-    // The log of requests has one row more by then.
-    if (path !== '/v1/requests') assert.deepEqual(empty.json.data, first.json.data, path);
+    // The same rows, although what they say may have changed meanwhile. The log of requests has one row more by then.
+    const named = (page: Reply): string[] => page.json.data.map((row: { id?: string; ref?: string }) => row.id ?? row.ref);
+    if (path !== '/v1/requests') assert.deepEqual(named(empty), named(first), path);
   }
 });
 
