@@ -25,6 +25,8 @@ import { type EthNode, startAnvil } from './nodes.ts';
 const USDC = 'USDC@ethereum' satisfies Coin;
 const TOKEN = COIN[USDC].contract!;
 const TOKEN_UNITS = 25_000_000n;
+/** What each wallet has that pays by hand: enough for every payout. */
+const HAND_UNITS = 4n * TOKEN_UNITS;
 const CHAIN_ID = 31_337;
 const ETHER = 10n ** 18n;
 const GWEI = 10n ** 9n;
@@ -126,7 +128,7 @@ function accountGround(node: EthNode): Ground {
       const rich = [...hands, ...strangers.map((i) => addressOf(strangerAt(i))), node.accounts[0]!];
       for (const address of rich) await node.rpc('anvil_setBalance', address, hex(1_000n * ETHER));
       for (const merchant of merchants) await node.rpc('anvil_setBalance', gasAddressOf(merchant), hex(GAS_MONEY));
-      for (const address of hands) await node.rpc('anvil_setStorageAt', TOKEN, balanceSlot(address), `0x${word(TOKEN_UNITS)}`);
+      for (const address of hands) await node.rpc('anvil_setStorageAt', TOKEN, balanceSlot(address), `0x${word(HAND_UNITS)}`);
     },
     pay: async (payments) => {
       for (const { coin, address, amount } of payments)

@@ -591,7 +591,8 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     // What was published and did nothing is not sent any more.
     await sql`
       update sweeps set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1')
-      where state in ('confirmed', 'failed') and purpose = 'refund' and file::jsonb #> '{requests,0,validBefore}' is not null`;
+      where state in ('confirmed', 'failed') and purpose in ('refund', 'payout') and file::jsonb #> '{requests,0,validBefore}' is not null`;
+    await sql`update payouts set published_until = 1 where published_until is not null`;
     for (let looks = 0; looks < 60; looks++) {
       const [row] = await sql<{ open: boolean }[]>`
         select exists (select 1 from sweeps where state in ('made', 'signed', 'sent'))
