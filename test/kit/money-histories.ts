@@ -56,7 +56,7 @@ type Outside = {
   /** Merchants whose deposits another wallet spent, or whose kept files were broadcast. */
   strayed: Set<string>;
   /** Refunds and payouts for which a wrong transaction was entered, and that. */
-  mistyped: Map<string, string>;
+  mistyped: Map<string, Set<string>>;
   /** Payments that were sent, but whose customers can still send the same money elsewhere. */
   young: Rivals[];
   /** Signed files that were never uploaded. */
@@ -389,12 +389,12 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const [other, raw] = pick([...outside.tried]) ?? [];
     const isOther = raw !== undefined && below(2) === 0 && !(await ground.addressesIn([raw])).includes(one.address);
     const txid = isOther ? other! : made;
-    outside.mistyped.set(one.id, txid);
+    outside.mistyped.set(one.id, (outside.mistyped.get(one.id) ?? new Set()).add(txid));
     await twice((at) => at.ask(MARK[one.kind], { merchantId, id: one.id, txid }));
     await desk().ask(FILES[one.kind], { merchantId, coin: one.coin });
   };
   const correct = async (rows: Rows) => {
-    const one = pick(outsIn(rows, 'sent').filter(({ id, txid }) => txid !== null && outside.mistyped.get(id) === txid));
+    const one = pick(outsIn(rows, 'sent').filter(({ id, txid }) => isMistyped(outside, id, txid)));
     if (one && !outside.leaked.has(one.address)) await correctOne(world, outside, desk(), one);
   };
   const cancel = async (rows: Rows) => {
@@ -492,10 +492,12 @@ async function lookOften({ database }: MoneyWorld): Promise<void> {
   for (const table of ['refunds', 'payouts'])
     await sql`update ${sql(table)} set missed = missed + 3, looked_at = looked_at - interval '61 seconds' where state = 'sent' and missed > 0`;
 }
+/** A request that was refused because a killed process had stored the one before it leaves that one's transaction. */
+const isMistyped = ({ mistyped }: Outside, id: string, txid: string | null): boolean =>
+  txid !== null && mistyped.get(id)?.has(txid) === true;
 /** Corrects all transactions that were mistyped. */
 async function correctAll(world: MoneyWorld, outside: Outside, below: (n: number) => number): Promise<void> {
-  const wrong = async () =>
-    (await readOuts(world)).filter(({ id, state, txid }) => state === 'sent' && txid !== null && outside.mistyped.get(id) === txid);
+  const wrong = async () => (await readOuts(world)).filter(({ id, state, txid }) => state === 'sent' && isMistyped(outside, id, txid));
   await eventually(
     async () => {
       await world.ground.mine(1);
@@ -576,7 +578,7 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
   // A process may have committed after the test saw it die.
   for (const { id, state, txid } of await readOuts(world)) {
     const raw = outside.tried.get(txid ?? '');
-    if (state !== 'sent' || raw === undefined || outside.byHand.has(id)) continue;
+    if (state !== 'sent' || raw === undefined || outside.byHand.has(id) || isMistyped(outside, id, txid)) continue;
     outside.byHand.add(id);
     await world.ground.send(raw);
   }
