@@ -45,10 +45,10 @@ class CallError extends Error {
 const FEES: Readonly<Record<number, number>> = { 2: 0.0003, 6: 0.0002, 24: 0.0001 };
 const coins = (units: bigint): number => Number(units) / 1e8;
 
-/** `version`: of its software; `ahead`: how many headers it has beyond its blocks. */
+/** `version`: of its software; `ahead`: how many headers it has beyond its blocks; `connections`: null when it does not say. */
 export async function startCoreNode(
   first: TestChain,
-  { version, ahead = 0 }: { version?: number; ahead?: number } = {},
+  { version, ahead = 0, connections = 8 }: { version?: number; ahead?: number; connections?: number | null } = {},
 ): Promise<CoreNode> {
   let chain = first;
   let honest: TestChain | null = null;
@@ -104,7 +104,7 @@ export async function startCoreNode(
           pruned: false,
         };
       case 'getnetworkinfo':
-        return { version: version ?? VERSIONS[chain.coin] ?? 310000, subversion: '/Test:1.0/', connections: 8 };
+        return { version: version ?? VERSIONS[chain.coin] ?? 310000, subversion: '/Test:1.0/', connections };
       case 'getindexinfo':
         return { txindex: { synced: true } };
       case 'getmempoolinfo':
