@@ -14,7 +14,7 @@ import type { Refund } from './state.tsx';
 
 export type Refundable = Reply<'GET /:mode/payments/:id/refundable'>['available'][number];
 /** The same amount in the currency of the price. */
-export const worthText = (worth: Refundable['worth']): string => (worth === null ? '' : ` (${worth.amount} ${worth.currency})`);
+export const worthText = (worth: Refundable['worth']): string => (worth === null ? '' : ` (${moneyText(worth.amount, worth.currency)})`);
 
 type Unit = 'all' | 'coin' | 'usd';
 type Way = 'link' | 'address';
@@ -82,7 +82,7 @@ export function RequestRefund({
         <Choice
           label="Amount"
           options={[
-            { value: 'all', label: `Everything that is left: ${moneyText(most, currency)}${worthText(worth)}` },
+            { value: 'all', label: `Full amount: ${moneyText(most, currency)}${worthText(worth)}` },
             { value: 'coin', label: `An amount in ${coinText(currency)}` },
             { value: 'usd', label: 'An amount in US dollars' },
           ]}
