@@ -1,4 +1,4 @@
-/** The one reader of dates and times that come from outside. Nothing here happened before Bitcoin did, or will be listed after 2100. */
+/** The one reader of dates, times and time zones that come from outside. Nothing here happened before Bitcoin did, or will be listed after 2100. */
 import { Problem } from './problem.ts';
 
 const FIRST_MS = Date.UTC(2009, 0, 1);
@@ -26,4 +26,29 @@ export function readTime(text: string, param: string, { days = true } = {}): Dat
   if (day !== undefined && isDay(day) && (days || time !== undefined) && at.getTime() >= FIRST_MS && at.getTime() < END_MS) return at;
   const expected = days ? `a date such as ${DAY}, or a time such as ${TIME}` : `a time such as ${TIME}`;
   throw new Problem('parameter_invalid', { reason: `${expected}, from 2009 to 2100 is expected; in a URL, write + as %2B` }, { param });
+}
+
+/** Whether a text is the name of a time zone in the tz database. */
+export function isTimeZone(name: string): boolean {
+  try {
+    // Offsets such as +01:00 have no daylight-saving time.
+    return !/^[+-]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Errors: parameter_invalid (time_zone). */
+export function checkTimeZone(name: string): void {
+  if (!isTimeZone(name))
+    throw new Problem('parameter_invalid', { reason: 'it must be a time zone such as Europe/Berlin' }, { param: 'time_zone' });
+}
+
+/** The day and the time of an instant in a time zone: 2026-11-21, 14:05:09. */
+export function localTime(timeZone: string): (at: Date) => { day: string; time: string } {
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
+  return (at) => {
+    const [day, time] = format.format(at).split(' ');
+    return { day: day!, time: time! };
+  };
 }

@@ -14,11 +14,11 @@ import {
   isToken,
   leadingCoins,
 } from '../core/coin.ts';
+import { checkTimeZone } from '../core/dates.ts';
 import { formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { readName } from '../core/text.ts';
 import { parseWebUrl } from '../core/urls.ts';
-import { isTimeZone } from '../notices/mail-timing.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import { type Actor, checkStanding, writeAudit } from '../people/members.ts';
 import { type Branding, checkBranding, logoWriter } from './branding.ts';
@@ -218,10 +218,6 @@ export async function changeOwnSettings(
   });
 }
 
-function checkTimeZone(timeZone: string): void {
-  if (!isTimeZone(timeZone))
-    throw new Problem('parameter_invalid', { reason: 'it must be a time zone such as Europe/Berlin' }, { param: 'time_zone' });
-}
 /** By an operator. Errors: parameter_invalid (time_zone), merchant_not_found. */
 export async function setTimeZone(ctx: Context, { merchantId, timeZone }: { merchantId: string; timeZone: string }): Promise<void> {
   checkTimeZone(timeZone);

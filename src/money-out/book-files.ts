@@ -2,9 +2,10 @@
 import type { Context } from '../context.ts';
 import { ASSET, CHAIN, COIN, type Coin, type Mode, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
+import { localTime } from '../core/dates.ts';
 import { formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import { localTime, type Period } from './book-periods.ts';
+import type { Period } from './book-periods.ts';
 import {
   ACCOUNT_NAMES,
   type Account,

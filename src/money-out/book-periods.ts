@@ -1,8 +1,7 @@
 /** The period of a statement or an export: whole days in a time zone. */
 import type { Context } from '../context.ts';
-import { readDay } from '../core/dates.ts';
+import { checkTimeZone, readDay } from '../core/dates.ts';
 import { Problem } from '../core/problem.ts';
-import { isTimeZone } from '../notices/mail-timing.ts';
 
 const DAY_MS = 86_400_000;
 export const LONGEST_DAYS = 366;
@@ -16,7 +15,7 @@ export async function periodOf(ctx: Context, { from, until, timeZone }: Days): P
   const days = (Date.parse(readDay(until, 'until')) - first) / DAY_MS + 1;
   if (days < 1 || days > LONGEST_DAYS)
     throw new Problem('parameter_invalid', { reason: `it must be 1 to ${LONGEST_DAYS} days after from` }, { param: 'until' });
-  if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is not a time zone' }, { param: 'time_zone' });
+  checkTimeZone(timeZone);
   const { start, end } = await boundsOf(ctx, { from, until, timeZone });
   return { from, until, timeZone, start: start!, end: end! };
 }
@@ -38,13 +37,4 @@ export async function boundsOf(
     )
     select (select at from begins where n = 1) as start, (select at from begins where n = 2) as end`;
   return row!;
-}
-
-/** The day and the time of an instant in a time zone: 2026-11-21, 14:05:09. */
-export function localTime(timeZone: string): (at: Date) => { day: string; time: string } {
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
-  return (at) => {
-    const [day, time] = format.format(at).split(' ');
-    return { day: day!, time: time! };
-  };
 }

@@ -5,11 +5,10 @@
 
 import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
-import { isDay } from '../core/dates.ts';
+import { isDay, localTime } from '../core/dates.ts';
 import { formatDecimal } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { type FileWish, inCurrency, isZero, testPrefix } from './book-files.ts';
-import { localTime } from './book-periods.ts';
 import { ACCOUNTS, type Account, type Entry, readEntries } from './books.ts';
 import { DATEV_COLUMNS } from './datev-columns.ts';
 

@@ -1,10 +1,11 @@
 /** Emails about events for people who want them once a day, or not in their quiet hours: kept, and sent as one. */
 import type { Context } from '../context.ts';
+import { checkTimeZone } from '../core/dates.ts';
 import { Problem } from '../core/problem.ts';
 import { harmless } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
 import { exactly, mailText } from './mail-text.ts';
-import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
+import { type MailTiming, nextMail, wallText } from './mail-timing.ts';
 import { queueMails } from './mails.ts';
 import { describe, detailFromJson, type NoticeRow, noticeMail, noticePath, payoutReaders } from './notice-kinds.ts';
 
@@ -30,7 +31,7 @@ export async function readMailTiming(ctx: Context, { userId }: { userId: string 
 /** Emails that are already held follow the new timing. Errors: parameter_invalid (time_zone, quiet_to). */
 export async function setMailTiming(ctx: Context, { userId, timing }: { userId: string; timing: MailTiming }): Promise<void> {
   const { timeZone, dailyHour, quiet } = timing;
-  if (!isTimeZone(timeZone)) throw new Problem('parameter_invalid', { reason: 'it is not a time zone' }, { param: 'time_zone' });
+  checkTimeZone(timeZone);
   if (quiet !== null && quiet.from === quiet.to)
     throw new Problem('parameter_invalid', { reason: 'quiet hours must end at a different time than they begin' }, { param: 'quiet_to' });
   const now = ctx.clock.now();

@@ -1,7 +1,8 @@
 /** When emails are sent, on days of 23, 24 and 25 hours. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isTimeZone, type MailTiming, nextMail, wallText } from './mail-timing.ts';
+import { isTimeZone } from '../core/dates.ts';
+import { type MailTiming, nextMail, wallText } from './mail-timing.ts';
 
 const BERLIN: MailTiming = { timeZone: 'Europe/Berlin', dailyHour: null, quiet: null };
 const night = { from: 22 * 60, to: 7 * 60 };

@@ -1,5 +1,6 @@
 /** When a person wants emails about events: at once or once a day, and not during quiet hours. Pure; days are those of a time zone. */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
+import { isTimeZone } from '../core/dates.ts';
 
 export type MailTiming = {
   /** A name of the tz database. */
@@ -9,15 +10,6 @@ export type MailTiming = {
   /** Minutes of the day; it may reach past midnight. */
   quiet: { from: number; to: number } | null;
 };
-
-export function isTimeZone(name: string): boolean {
-  try {
-    // Offsets such as +01:00 have no daylight-saving time.
-    return !/^[+-]/.test(name) && new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== undefined;
-  } catch {
-    return false;
-  }
-}
 
 /** An unknown zone counts as UTC, because an error here would also roll back the payment that the mail is about. */
 const formats = new Map<string, Intl.DateTimeFormat>();

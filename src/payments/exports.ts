@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import { weakestOf } from '../core/amounts.ts';
 import { type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
+import { localTime } from '../core/dates.ts';
 import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
 import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } from '../core/payment.ts';
@@ -179,8 +180,8 @@ const inDisplay = ({ currency, rateE8 }: NonNullable<Display>, cents: bigint): s
 /** The last columns of files for merchants with a time zone: the day of a time there, by which ranges are cut, and the name of the zone. */
 function dayCells<R>(timeZone: string, timeOf: (row: R) => Date): Record<string, (row: R) => string> {
   if (timeZone === 'UTC') return {};
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short' });
-  return { day: (row) => format.format(timeOf(row)), time_zone: () => timeZone };
+  const local = localTime(timeZone);
+  return { day: (row) => local(timeOf(row)).day, time_zone: () => timeZone };
 }
 const createdOf = ({ createdAt }: Row): Date => createdAt;
 type Looks = { display?: Display; timeZone?: string };
