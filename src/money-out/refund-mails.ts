@@ -42,9 +42,8 @@ export async function mailPayer(ctx: Context, tx: Tx, { type, refund }: { type: 
 const amountOf = ({ coin, units }: ToldRefund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 
 /**
- * The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address, or nobody to
- * mail. `over`:
- * what happens when the customer got too many emails. Errors: mail_limit_reached.
+ * The link at which the customer enters an address, in the transaction that creates it. Nothing if the refund has an address, or
+ * there is nobody to mail. `over`: what happens when the customer got too many emails. Errors: mail_limit_reached.
  */
 export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { over }: Pick<Bound, 'over'>): Promise<void> {
   const { id, merchantId, paymentId, coin, address, email, reason, claimUntil } = refund;

@@ -87,20 +87,15 @@ function rulesFor(ctx: Context, merchant: Merchant, terms: Terms): RuleSet {
 /** Stores the rules of new payments that are not there, as a part of the statement that writes the payments. */
 function storeRules(tx: Sql | Tx, items: readonly NewPayment[]): Fragment {
   const sets = [...new Map(items.map(({ ruleSet }) => [ruleSet.id, ruleSet])).values()];
-  const column = <T>(of: (set: RuleSet) => T): T[] => sets.map(of);
+  const [ids, hashes] = [sets.map(({ id }) => id), sets.map(({ hash }) => hash)];
+  const rules = jsonColumn(
+    tx,
+    sets.map(({ json }) => json),
+  );
   return tx`
     insert into rule_sets (id, hash, rules) overriding system value
     select s.id, s.hash, s.rules::jsonb
-    from unnest(${tx.array(
-      column(({ id }) => id),
-      OID.int8,
-    )}::bigint[], ${tx.array(
-      column(({ hash }) => hash),
-      OID.bytea,
-    )}::bytea[], ${jsonColumn(
-      tx,
-      column(({ json }) => json),
-    )}) as s (id, hash, rules)
+    from unnest(${tx.array(ids, OID.int8)}::bigint[], ${tx.array(hashes, OID.bytea)}::bytea[], ${rules}) as s (id, hash, rules)
     left join rule_sets known on known.id = s.id where known.id is null order by s.id
     on conflict do nothing`;
 }

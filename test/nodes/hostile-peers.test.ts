@@ -68,6 +68,15 @@ const reaches = (service: PeerService, chain: ServedChain) =>
     async () => service.view.tip().hash,
     (hash) => hash === chain.headers.at(-1)!.hash,
   );
+/** Starts it, and waits until it has read a chain and heard everything that so many peers have. */
+async function settles(service: PeerService, chain: ServedChain, peers: number): Promise<void> {
+  await service.start();
+  await reaches(service, chain);
+  await eventually(
+    async () => service.status(),
+    ({ connected, syncing }) => connected === peers && !syncing,
+  );
+}
 const inv = (txid: string): Message => ({ command: 'inv', items: [{ type: 1, hash: txid }] });
 const announceBlock = (header: WireHeader): Message => ({ command: 'headers', headers: [header] });
 
@@ -75,13 +84,8 @@ test('a chain of more than 2,000 headers is read from several peers, and each bl
   const chain = createServedChain(2_345);
   const peers = await Promise.all(['127.1.0.1', '127.2.0.1', '127.3.0.1'].map((host) => peerAt({ host, chain })));
   const { service, hints } = serve(peers);
-  await service.start();
-  await reaches(service, chain);
+  await settles(service, chain, 3);
   assert.ok(hints() > 0);
-  await eventually(
-    async () => service.status(),
-    ({ connected, syncing }) => connected === 3 && !syncing,
-  );
   for (const { hash } of chain.headers.slice(-5)) assert.deepEqual(await blockOf(service, hash), chain.blocks.get(hash));
   const asked = peers.flatMap(({ messages }) => messages.filter(({ command }) => command === 'getdata'));
   assert.equal(asked.length, 5);
@@ -186,12 +190,7 @@ for (const { name, send } of WITHHELD)
       const later = { ...chain, headers: [...chain.headers] };
       const honest = [await peerAt({ host: '127.2.0.1', chain }), await peerAt({ host: '127.3.0.1', chain: later })];
       const { service } = serve([liar, ...honest]);
-      await service.start();
-      await reaches(service, chain);
-      await eventually(
-        async () => service.status(),
-        ({ connected, syncing }) => connected === 3 && !syncing,
-      );
+      await settles(service, chain, 3);
       shown.headers.splice(0, shown.headers.length, ...fork.headers);
       const announced: Message = { command: 'headers', headers: fork.headers.slice(-6).map(({ header }) => header) };
       liar.announce(announced);
@@ -233,12 +232,7 @@ test('a peer that announces branch after branch without blocks keeps nobody from
   });
   const honest = await Promise.all(['127.2.0.1', '127.3.0.1'].map((host) => peerAt({ host, chain })));
   const { service } = serve([liar, ...honest]);
-  await service.start();
-  await reaches(service, chain);
-  await eventually(
-    async () => service.status(),
-    ({ connected, syncing }) => connected === 3 && !syncing,
-  );
+  await settles(service, chain, 3);
   for (let i = 0; i < 200; i++) {
     const branch = forkOf(chain, 28);
     extend(branch, 6, { timeSeconds: (height) => 1_700_000_001 + i + height * 600 });

@@ -316,11 +316,14 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
    * with the money, if any has it.
    */
   protected async current(id: string): Promise<Payment> {
-    const payment = await this.read(id);
-    if (!payment.replaced_by || (PAID.includes(payment.status) && !isReversed(payment))) return payment;
-    const { metadata } = await this.read(payment.replaced_by);
-    // Another session of the cart may have replaced it.
-    return metadata.session_id === payment.metadata.session_id ? this.current(payment.replaced_by) : payment;
+    let payment = await this.read(id);
+    while (payment.replaced_by && !(PAID.includes(payment.status) && !isReversed(payment))) {
+      const next = await this.read(payment.replaced_by);
+      // Another session of the cart may have replaced it.
+      if (next.metadata.session_id !== payment.metadata.session_id) break;
+      payment = next;
+    }
+    return payment;
   }
 
   /** Whether a shop asked for a payment, or its customer started one of those again. Anyone can create others with a public key, and write any metadata. */

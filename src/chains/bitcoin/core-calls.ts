@@ -20,7 +20,7 @@ const NOT_FOUND = -5;
 const OUT_OF_RANGE = -8;
 /** Our own code: the node does not allow this call for this user. */
 const FORBIDDEN = -403;
-/** The same: what it answered is no answer to this call. */
+/** Also our own: the node's answer is not of the kind that this call has. */
 const MALFORMED = -422;
 
 export type CoreCall = readonly [method: string, ...params: unknown[]];
