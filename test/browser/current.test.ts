@@ -131,20 +131,20 @@ test('the countdown of a page whose device slept is that of the service, althoug
   await tab.close();
 });
 
+async function openScreen(path: string): Promise<Tab> {
+  const tab = await openTab(browser, 'about:blank', { width: 1280 });
+  await tab.page.context().addCookies(await dashboard.page.context().cookies());
+  await tab.page.goto(`${app.config.publicUrl}/dashboard/test/${path}`);
+  await tab.page.locator('main h1').waitFor();
+  return tab;
+}
 /** What a screen says, without the words of its frame. */
 const said = async (page: Page): Promise<string> => (await page.locator('main').innerText()).replaceAll(/\s+/g, ' ');
 
 test('a translated screen shows the same as a new one after its payments completed and were reversed', async () => {
   const [paid, reversed] = [await createPayment(), await createPayment()];
   const screens = ['home', 'payments', `payments/${paid.id}`, `payments/${reversed.id}`, 'attention', 'usage', 'webhooks'];
-  const open = async (path: string) => {
-    const tab = await openTab(browser, 'about:blank', { width: 1280 });
-    await tab.page.context().addCookies(await dashboard.page.context().cookies());
-    await tab.page.goto(`${app.config.publicUrl}/dashboard/test/${path}`);
-    await tab.page.locator('main h1').waitFor();
-    return tab;
-  };
-  const tabs = await Promise.all(screens.map(open));
+  const tabs = await Promise.all(screens.map(openScreen));
   await tabs[2]!.page.locator('main h1 + p', { hasText: 'Pending' }).waitFor();
   await tabs[3]!.page.locator('main h1 + p', { hasText: 'Pending' }).waitFor();
   for (const { page } of tabs) {
@@ -159,7 +159,7 @@ test('a translated screen shows the same as a new one after its payments complet
   };
   await eventually(isReversed, ({ exceptions }) => exceptions.includes('reorged'));
   for (const [i, path] of screens.entries()) {
-    const fresh = await open(path);
+    const fresh = await openScreen(path);
     const [now, then] = await eventually(
       async () => [await said(tabs[i]!.page), await said(fresh.page)] as const,
       ([kept, made]) => kept === made,
@@ -171,18 +171,34 @@ test('a translated screen shows the same as a new one after its payments complet
   }
 });
 
+test('an open payment offers its refund once its money is final, however early it was first seen', async () => {
+  const { id } = await createPayment();
+  const { page, close } = await openScreen(`payments/${id}`);
+  const asked = page.waitForResponse(/\/refundable$/);
+  assert.equal((await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'slow' })).status, 200);
+  const { available } = (await (await asked).json()) as { available: { amount: string }[] };
+  assert.deepEqual(
+    available.filter(({ amount }) => !/^[0.]+$/.test(amount)),
+    [],
+    'nothing can be refunded yet',
+  );
+  assert.equal((await app.test.post('/v1/test/clock/advance', { payment_id: id, seconds: 3_600 })).status, 200);
+  await page.getByText('Can still be refunded').waitFor();
+  await close();
+});
+
 test('an open screen of usage shows the API requests of the last minute once they are counted', async () => {
   const { sql } = app.app.ctx.db;
-  const { page } = dashboard;
   const [key] = await sql<{ id: string }[]>`select id from keys where merchant_id = ${app.merchant.merchantId} and mode = 'test' limit 1`;
   // As another process counts them.
   const count = (calls: number) => sql`
     insert into key_hours (key_id, hour, calls, failed) values (${key!.id}, date_trunc('hour', clock_timestamp()), ${calls}, 0)
     on conflict (key_id, hour) do update set calls = key_hours.calls + excluded.calls`;
   await count(1);
-  await dashboard.go('test/usage', 'Plan & usage');
+  const { page, close } = await openScreen('usage');
   const shown = async () => Number(((await page.locator('dd').first().textContent()) ?? '').replaceAll(',', ''));
   const before = await eventually(shown, (calls) => calls > 0);
   await count(5_000);
   await eventually(shown, (calls) => calls >= before + 5_000);
+  await close();
 });

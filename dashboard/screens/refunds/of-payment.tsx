@@ -15,7 +15,7 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
   const { id } = payment;
   const may = useMay('refunds.request');
   const list = useList('GET /:mode/refunds', ['refunds', 'of', id], { payment: id });
-  const { data } = useApi('GET /:mode/payments/:id/refundable', ['refunds', 'left', id], { params: { id } });
+  const { data } = useApi('GET /:mode/payments/:id/refundable', ['refundable', id], { params: { id } });
   const [requesting, setRequesting] = useState(false);
   const [shown, setShown] = useState<string | null>(null);
   const available = data?.available ?? [];

@@ -15,7 +15,7 @@ import { MarkSent, TransactionLink } from './sent.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
 /** What an act on a refund changes. */
-export const REFUND_READS = [['refunds'], ...PAYMENT_READS] as const;
+export const REFUND_READS = [['refunds'], ['refundable'], ...PAYMENT_READS] as const;
 /** The chain confirms it without the dashboard. */
 const EVERY_MS = 15_000;
 
@@ -104,7 +104,7 @@ const mailedText = ({ address, from }: NonNullable<Refund['email']>): string =>
 
 function NewLink({ refund, onClose }: { refund: Refund; onClose: () => void }) {
   const { id, payment_id: paymentId, email } = refund;
-  const query = useApi('GET /:mode/payments/:id/refundable', ['refunds', 'left', paymentId], { params: { id: paymentId } });
+  const query = useApi('GET /:mode/payments/:id/refundable', ['refundable', paymentId], { params: { id: paymentId } });
   const [to, setTo] = useState(email?.address ?? '');
   const renew = useAct('POST /:mode/refunds/:id/claim-link', {
     ...{ refreshes: REFUND_READS, done: 'The refund has a new link.', quiet: true },

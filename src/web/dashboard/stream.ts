@@ -27,8 +27,10 @@ const READ_BY = {
   payment: 'payments.read',
   attention: 'payments.read',
   refunds: 'payments.read',
+  refundable: 'payments.read',
   events: 'events.read',
   home: 'home.read',
+  links: 'links.read',
   webhooks: 'webhooks.read',
   deliveries: 'webhooks.read',
   notices: 'account.use',
@@ -40,12 +42,15 @@ const READ_BY = {
 type Key = keyof typeof READ_BY;
 /** The events that change the data of keys. Add new kinds of updates here. */
 const PULSES: readonly { keys: readonly Key[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
-  { keys: ['payments', 'payment', 'events', 'attention', 'home'], read: (ctx, owners) => readPulse(ctx, { owners }) },
-  { keys: ['payment'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
+  {
+    keys: ['payments', 'payment', 'refundable', 'events', 'attention', 'home', 'links', 'sweeps'],
+    read: (ctx, owners) => readPulse(ctx, { owners }),
+  },
+  { keys: ['payment', 'refundable', 'sweeps'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
   { keys: ['webhooks', 'deliveries', 'payment'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
   { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
   { keys: ['sweeps'], read: (ctx, owners) => readFilePulse(ctx, { owners }) },
-  { keys: ['refunds', 'payouts'], read: (ctx, owners) => readOutPulse(ctx, { owners }) },
+  { keys: ['refunds', 'refundable', 'payouts'], read: (ctx, owners) => readOutPulse(ctx, { owners }) },
   { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
   { keys: ['usage'], read: (ctx, owners) => readUsagePulse(ctx, { owners }) },
 ];
@@ -111,17 +116,18 @@ export function registerStream(
       if (tab.destroyed) return;
       tab.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
       tab.write(`retry: 2000\n${ALIVE}`);
+      const key = `${owner.merchantId} ${mode}`;
+      // Other tabs may already know of changes after the pulses above: this one is compared with what they know.
+      const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Map() };
       const { since } = request.query;
       if (typeof since === 'string') {
-        const [then, now] = [since.split('.', PULSES.length), marksOf(pulses!)];
+        const [then, now] = [since.split('.', PULSES.length), marksOf(entry.pulses)];
         const line = refreshLine(
           keysOf((n) => now[n] !== then[n]),
           role,
         );
         if (line !== null) tab.write(line);
       }
-      const key = `${owner.merchantId} ${mode}`;
-      const entry = watched.get(key) ?? { ...owner, pulses: pulses!, tabs: new Map() };
       watched.set(key, entry);
       entry.tabs.set(tab, role);
       const life = setTimeout(() => tab.end(), LIFE_MS);
