@@ -1,4 +1,5 @@
 /** Full-text search over the documents and the operations of the API, by section, typo-tolerant. */
+import { setImmediate } from 'node:timers/promises';
 import MiniSearch from 'minisearch';
 import { ROUTES } from '../../http/routes.ts';
 import type { Document } from './documents.ts';
@@ -14,23 +15,20 @@ const MAX_RESULTS = 20;
 const MAX_WORDS = 8;
 const EXCERPT = 160;
 
-function entriesOf(documents: readonly Document[]): Entry[] {
-  const sections = documents.flatMap(({ path, title, text }) =>
-    sectionsOf(text).map((section) => ({
-      path: section.anchor === '' ? path : `${path}#${section.anchor}`,
-      page: title,
-      heading: section.heading,
-      text: section.text,
-    })),
-  );
-  const operations = ROUTES.map((route) => ({
+const sectionEntries = ({ path, title, text }: Document): Omit<Entry, 'id'>[] =>
+  sectionsOf(text).map((section) => ({
+    path: section.anchor === '' ? path : `${path}#${section.anchor}`,
+    page: title,
+    heading: section.heading,
+    text: section.text,
+  }));
+const operationEntries = (): Omit<Entry, 'id'>[] =>
+  ROUTES.map((route) => ({
     path: `/docs/api#${operationAnchor(route)}`,
     page: 'API reference',
     heading: route.summary,
     text: `${route.method} ${pathOf(route)}`,
   }));
-  return [...sections, ...operations].map((entry, id) => ({ id, ...entry }));
-}
 
 /** The part of `text` around the first of the words, cut at spaces. */
 function excerptOf(text: string, words: readonly string[]): string {
@@ -43,8 +41,8 @@ function excerptOf(text: string, words: readonly string[]): string {
   return `${from > 0 ? '… ' : ''}${cut.slice(0, to)}${from + to < flat.length ? ' …' : ''}`;
 }
 
-/** Builds the index, once; the search returns at most 20 sections, best first, and considers at most 8 words of the query. */
-export function createSearch(documents: readonly Document[]): (question: string) => Found[] {
+/** Builds the index, once and in small steps between which the service answers others; the search returns at most 20 sections, best first, and considers at most 8 words of the query. */
+export async function createSearch(documents: readonly Document[]): Promise<(question: string) => Found[]> {
   const index = new MiniSearch<Entry>({
     fields: ['heading', 'page', 'text'],
     storeFields: ['path', 'page', 'heading', 'text'],
@@ -58,7 +56,12 @@ export function createSearch(documents: readonly Document[]): (question: string)
       fuzzy: (term) => (term.length > 6 ? 2 : term.length > 4 ? 1 : false),
     },
   });
-  index.addAll(entriesOf(documents));
+  let id = 0;
+  for (const document of [...documents, null]) {
+    const entries = document === null ? operationEntries() : sectionEntries(document);
+    await index.addAllAsync(entries.map((entry) => ({ id: id++, ...entry })));
+    await setImmediate();
+  }
   return (question) => {
     // As the index splits text, so that punctuation does not make more words of one.
     const words = question
