@@ -10,7 +10,7 @@ import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
 import { readEndHeight } from './holdings.ts';
 import { paidFor, unmovedBy } from './receipts-check.ts';
-import { blockByOutputs, readSweepBlocks } from './sweep-blocks.ts';
+import { blockByOutputs, OLD_FORM, readSweepBlocks } from './sweep-blocks.ts';
 
 const POLL_MS = 1_000;
 /** Transactions of one round. */
@@ -61,11 +61,13 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
  */
 export async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
   const coins = coinsBeside(chain.coin);
-  const [open] = await ctx.db.sql`select 1 from sweeps where state in ('signed', 'sent') and coin = any(${coins}::text[]) limit 1`;
-  if (!open) return seen;
+  const [open] = await ctx.db.sql<{ canBeRenamed: boolean | null }[]>`
+    select bool_or(w.script = ${OLD_FORM}) as "canBeRenamed" from sweeps s left join wallets w on w.id = s.wallet_id
+    where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])`;
+  if (open!.canBeRenamed === null) return seen;
   const tip = await chain.tip();
   const isIndexed = kindOf(chain.coin) === 'ethereum' || (await chain.health()).txindex === true;
-  if (!isIndexed) await readSweepBlocks(ctx, chain, tip);
+  if (!isIndexed || open!.canBeRenamed) await readSweepBlocks(ctx, chain, tip);
   const waiting = await ctx.db.sql<Waiting[]>`
     update sweep_transactions t set looked_at = clock_timestamp()
     from (

@@ -1,16 +1,19 @@
 /**
  * Searches blocks for transactions of sweeps, on Bitcoin-like chains whose source shows only waiting transactions: peers, and nodes without
- * an index. Blocks also show which inputs other transactions spent.
+ * an index. Blocks also show which inputs other transactions spent, and ours under other IDs.
  */
 import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { type Coin, coinsBeside } from '../core/coin.ts';
-import { outputsOfRaw } from './utxo-check.ts';
+import { effectOfRaw, outputsOfRaw } from './utxo-check.ts';
 
 /** Blocks that are read in one round. */
 const AT_ONCE = 10;
 /** Blocks that are read again after a reorganization whose fork is not known; nodes that prune keep more than these. */
 const AGAIN = 100;
+
+/** The script of wallets whose transactions others can give another ID. */
+export const OLD_FORM = 'p2pkh';
 
 type Open = { id: string; height: number | null; hash: string | null };
 type Wanted = {
@@ -127,10 +130,15 @@ async function readBlock(
     waiting: [],
   });
   fetched.done?.();
-  const mined = [...new Set(conflicts.flatMap(({ txid }) => (wanted.ours.has(txid) ? [txid] : [])))];
-  const lost = conflicts.flatMap(({ txid, outpoint }) => (wanted.ours.has(txid) ? [] : [outpoint]));
   const ids = wanted.sweeps.map(({ id }) => id);
+  const others = [...new Set(conflicts.flatMap(({ txid }) => (wanted.ours.has(txid) ? [] : [txid])))];
+  const renamed = await readRenamed(db, chain, { ids, others, hash });
+  const isOurs = (txid: string): boolean => wanted.ours.has(txid) || renamed.some(({ now }) => now === txid);
+  const mined = [...new Set(conflicts.flatMap(({ txid }) => (isOurs(txid) ? [txid] : [])))];
+  const lost = conflicts.flatMap(({ txid, outpoint }) => (isOurs(txid) ? [] : [outpoint]));
   await db.begin(async (tx) => {
+    for (const { was, now } of renamed)
+      await tx`update sweep_transactions set txid = ${now} where sweep_id = any(${ids}::text[]) and txid = ${was} and failed_at is null`;
     if (mined.length > 0)
       await tx`
         update sweep_transactions set block_height = ${height}, block_hash = ${hash}, refusal = null, conflict_height = null,
@@ -141,6 +149,28 @@ async function readBlock(
         update sweep_inputs set spent_height = ${height}, spent_hash = ${hash}
         where sweep_id = any(${ids}::text[]) and input = any(${lost}::text[])`;
     await tx`update sweeps set read_height = ${height}, read_hash = ${hash} where id = any(${behind as string[]}::text[])`;
+  });
+}
+
+/**
+ * Transactions of sweeps that a block contains under other IDs. Where signatures are in the old form, anybody who sees a transaction can write
+ * them differently: it then has another ID, and spends and pays the same.
+ */
+async function readRenamed(
+  { sql }: Context['db'],
+  chain: Chain,
+  { ids, others, hash }: { ids: readonly string[]; others: readonly string[]; hash: string },
+): Promise<{ was: string; now: string }[]> {
+  if (others.length === 0) return [];
+  const own = await sql<{ txid: string; raw: Uint8Array }[]>`
+    select t.txid, t.raw from sweep_transactions t join sweeps s on s.id = t.sweep_id join wallets w on w.id = s.wallet_id
+    where t.sweep_id = any(${ids as string[]}::text[]) and w.script = ${OLD_FORM}`;
+  if (own.length === 0) return [];
+  const byEffect = new Map(own.map(({ txid, raw }) => [effectOfRaw(raw), txid]));
+  const raws = await chain.outlet.readTransactions(others.map((txid) => ({ txid, blockHash: hash })));
+  return others.flatMap((now, i) => {
+    const was = byEffect.get(effectOfRaw(raws[i]!));
+    return was === undefined ? [] : [{ was, now }];
   });
 }
 

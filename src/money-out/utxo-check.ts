@@ -174,3 +174,20 @@ const inputsOf = (tx: Transaction): string[] =>
 export const inputsOfRaw = (hex: string): string[] => inputsOf(readRaw(hex));
 /** The inputs of a PSBT. Errors: SignedError. */
 export const inputsOfPsbt = (bytes: Uint8Array): string[] => inputsOf(readSignedPsbt(bytes));
+
+/**
+ * What a transaction does, without its signatures: it is the same for all transactions that anybody can make of one by writing its signatures
+ * in another form, which gives it another ID.
+ */
+export function effectOfRaw(raw: Uint8Array): string {
+  const tx = Transaction.fromRaw(raw, OPTIONS);
+  const inputs = Array.from({ length: tx.inputsLength }, (_, i) => {
+    const { txid, index, sequence } = tx.getInput(i);
+    return [bytesToHex(txid!), index, sequence];
+  });
+  const outputs = Array.from({ length: tx.outputsLength }, (_, i) => {
+    const { script, amount } = tx.getOutput(i);
+    return [bytesToHex(script!), String(amount)];
+  });
+  return JSON.stringify([tx.version, tx.lockTime, inputs, outputs]);
+}

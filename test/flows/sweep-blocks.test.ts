@@ -81,3 +81,67 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
   assert.deepEqual([transactions[0]!.blockHeight, sweep.state, sweep.failure], [4_600, 'confirmed', null]);
   assert.equal((await getSweep(ctx, { merchantId: app.merchant.merchantId, id: 'swp_unsent' })).transactions[0]!.blockHeight, null);
 });
+
+test('a transaction that is mined under another ID, because somebody wrote its signatures differently, is the one that was sent', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  const walletId = 'wal_old_form';
+  await sql`
+    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    values (${walletId}, ${merchantId}, 'DOGE', 'mainnet', 'd', 'd', 'p2pkh', 'm')`;
+  const written = (signature: number, units = 1_000n) => {
+    const made = new Transaction({ allowUnknownOutputs: true, allowUnknownInputs: true, disableScriptCheck: true });
+    made.addOutput({ script: hexToBytes(`76a914${'cd'.repeat(20)}88ac`), amount: units });
+    made.addInput({ txid: '02'.repeat(32), index: 1, finalScriptSig: new Uint8Array(70).fill(signature) });
+    return made;
+  };
+  const [sent, changed, other] = [written(0), written(1), written(2, 999n)];
+  const spender = { ours: changed, theirs: other };
+  const play = async (id: string, who: 'ours' | 'theirs') => {
+    await sql`
+      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, read_height, read_hash)
+      values (${id}, ${merchantId}, ${walletId}, 'DOGE', 'sent', '{}', 'D1', 1, 1, 1, 'test', 99, 'b99')`;
+    await sql`
+      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at)
+      values (${id}, 0, 0, ${sent.id}, ${Buffer.from(sent.toBytes(true, true))}, 1, clock_timestamp())`;
+    const outpoint = `${'02'.repeat(32)}:1`;
+    await sql`
+      insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
+      values (${id}, 0, 'DOGE', ${outpoint}, 'DOGE', 'pay_0', 'ref', 1000)`;
+    const mined = spender[who];
+    const at = (txid: string) => ({ state: txid === mined.id ? 'mined' : 'unknown', blockHash: txid === mined.id ? 'b100' : null });
+    let tip = 120;
+    const chain = {
+      coin: 'DOGE',
+      tip: async () => block(tip),
+      health: async () => ({ txindex: true }),
+      txState: async (txid: string) => at(txid),
+      blockAt: async (height: number) => block(height),
+      block: async (hash: string) => block(Number(hash.slice(1))),
+      outlet: {
+        send: async () => {
+          throw new ChainError('refused', 'missing-inputs');
+        },
+        areUnspent: async () => [false],
+        readTransactions: async (asked: readonly unknown[]) => asked.map(() => mined.toBytes(true, true)),
+      },
+      fetchBlock: async (hash: string) => {
+        const ref = block(Number(hash.slice(1)));
+        const conflicts = hash === 'b100' ? [{ outpoint, txid: mined.id }] : [];
+        return { ref, scan: () => ({ block: ref, sightings: [], conflicts }) };
+      },
+    } as unknown as Chain;
+    let seen: string | null = null;
+    for (let round = 0; round < 14; round++) {
+      await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds' where sweep_id = ${id}`;
+      seen = await followSweeps(ctx, chain, seen);
+      tip += 20;
+    }
+    const { sweep, transactions } = await getSweep(ctx, { merchantId, id });
+    await sql`delete from sweep_inputs where sweep_id = ${id}`;
+    return [sweep.state, transactions[0]!.txid];
+  };
+  assert.deepEqual(await play('swp_changed', 'ours'), ['confirmed', changed.id]);
+  assert.deepEqual((await play('swp_robbed', 'theirs'))[0], 'failed', 'one that pays something else is another transaction');
+});
