@@ -2,7 +2,7 @@
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { fixturesAt } from '../../src/web/checkout/states.ts';
-import { LOCALES } from '../../src/web/checkout/words.ts';
+import { TAGS } from '../../src/web/checkout/words.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { startBrowser } from '../kit/browser.ts';
 import { createInspector, type Inspector } from './states.ts';
@@ -29,7 +29,7 @@ for (const one of FIXTURES) {
   }
   test(`${one.name}, forced colors`, () => inspector.inspect(one, { forcedColors: true }));
 }
-for (const lang of Object.keys(LOCALES)) {
+for (const lang of TAGS) {
   test(`every state in ${lang}, 320 px`, async () => {
     for (const one of FIXTURES) await inspector.inspect(one, { more: `&lang=${lang}`, width: 320 });
   });

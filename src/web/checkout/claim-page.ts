@@ -12,11 +12,10 @@ import type { Counting } from './counting.ts';
 import { mark } from './icons.ts';
 import { chosenBy, languageOf } from './responses.ts';
 import { sendDocument } from './shell.ts';
-import { fill, type Language, say } from './words.ts';
+import { fill, say, type Words } from './words.ts';
 
 const REFUND_ID = /^ref_[0-9A-Za-z]{24}$/;
 
-type Words = Language['words'];
 type Shown = { refund: ShopRefund; merchant: Merchant; coins: readonly Coin[]; fault: Fault | null; typed: string };
 /** What was refused, for the coin that was chosen. */
 type Fault = { error: Problem; coin: string | null };

@@ -2,7 +2,7 @@
 import type { Scenario } from '../../chains/simulated.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
-import type { Words } from './words/en.ts';
+import type { Words } from './words.ts';
 
 const NAMES = {
   success: 'playFull',

@@ -13,11 +13,10 @@ import { PAGE_STATES, renderPage } from './page.ts';
 import { renderReceipt } from './receipt.ts';
 import { SCRIPT } from './shell.ts';
 import { fixtureOptions, fixturesAt } from './states.ts';
-import { en } from './words/en.ts';
-import { chooseLanguage, LOCALES, type Locale, languageOf, matchLocale } from './words.ts';
+import { chooseLanguage, languageOf, matchLocale, TAGS, type Words } from './words.ts';
 
 const FIXTURES = fixturesAt(new Date('2026-11-21T10:00:00.000Z'));
-const TAGS = Object.keys(LOCALES) as Locale[];
+const en = languageOf('en').words;
 
 test('the fixtures show the states they are named after, and include every state', () => {
   for (const fixture of FIXTURES) assert.equal(renderPage(fixture.view, fixtureOptions(fixture, 'en')).state, fixture.state, fixture.name);
@@ -267,8 +266,9 @@ test('every language has every text, with the same placeholders as English, and 
   const blanks = (text: string) => (text.match(/\{\w+\}/g) ?? []).sort().join(' ');
   for (const tag of TAGS) {
     const words = languageOf(tag).words;
+    assert.deepEqual(Object.keys(words), Object.keys(en), tag);
     for (const [key, text] of Object.entries(en)) {
-      const own = words[key as keyof typeof en];
+      const own = words[key as keyof Words];
       assert.ok(own.trim().length > 0, `${tag}.${key}`);
       assert.equal(blanks(own), blanks(text), `${tag}.${key}`);
       // Long texts that equal the English ones were never translated.
@@ -278,7 +278,7 @@ test('every language has every text, with the same placeholders as English, and 
 });
 
 /** Texts that need the term. */
-const USED_IN: Readonly<Record<Term, readonly (keyof typeof en)[]>> = {
+const USED_IN: Readonly<Record<Term, readonly (keyof Words)[]>> = {
   payment: ['preparing', 'waiting', 'partial', 'expired', 'cancelled', 'number', 'notFound', 'simulate', 'again'],
   amount: ['qrRequest', 'noWallet', 'rateOverText', 'newAmount', 'tooSmall', 'incompleteText', 'amountInvalid'],
   address: ['to', 'qrAddress', 'noWallet', 'rateOverText', 'partialText', 'refundAddress', 'refundNote', 'addressInvalid', 'testText'],

@@ -16,12 +16,11 @@ import { ADDRESS_FIELD, linkToContact } from './page.ts';
 import { paperOf, refundNotePdf } from './receipt-pdf.ts';
 import { chosenBy, languageOf, sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
-import { type Language, type Locale, say } from './words.ts';
+import { type Language, type Locale, say, type Words } from './words.ts';
 
 type Claim = { refund: Refund; merchant: Merchant; path: string };
 /** What the customer typed: to be checked by them, or refused. */
 type Given = { address: string; fault: string | null };
-type Words = Language['words'];
 type Key = keyof Words;
 
 export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {

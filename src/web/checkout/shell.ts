@@ -8,7 +8,7 @@ import { sendText } from '../../http/encoding.ts';
 import { Html, html } from '../html.ts';
 import { SIGNS } from './icons.ts';
 import { accentSheet, BASE } from './style.ts';
-import { type Language, LOCALES, type Locale } from './words.ts';
+import { type Language, LOCALES, TAGS } from './words.ts';
 
 /** Browsers without scripts reload a page to show changes. */
 export const REFRESH_SECONDS = 5;
@@ -99,11 +99,11 @@ ${page.main}${page.path !== undefined && languageSwitch(page.language, id, page.
 
 /** A plain form: it works without scripts, and the choice stays in the URL. */
 function languageSwitch({ tag, words }: Language, id: string | null, path: string): Html {
-  const options = (Object.keys(LOCALES) as Locale[]).map(
-    (other) => html`<option value="${other}" lang="${other}"${other === tag && new Html(' selected')}>${LOCALES[other].name}</option>`,
+  const options = TAGS.map(
+    (other) => html`<option value="${other}" lang="${other}"${other === tag && new Html(' selected')}>${LOCALES[other]}</option>`,
   );
   return html`<footer class="page noprint"><details>
-<summary>${SIGNS.globe}<span class="sr">${words.language}: </span><span lang="${tag}">${LOCALES[tag].name}</span></summary>
+<summary>${SIGNS.globe}<span class="sr">${words.language}: </span><span lang="${tag}">${LOCALES[tag]}</span></summary>
 <form action="${path}">${id !== null && html`<input type="hidden" name="id" value="${id}">`}
 <select name="lang" aria-label="${words.language}">${options}</select><button>${words.continue}</button></form></details></footer>`;
 }

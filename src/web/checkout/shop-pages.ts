@@ -9,14 +9,17 @@ import { packQuery } from '../../shops/pairing.ts';
 import { PAYMENT_ID } from './forms.ts';
 import { registerSharedScript } from './shared-script.ts';
 import { browserScript } from './shell.ts';
-import { LOCALES } from './words.ts';
+import { languageOf, TAGS } from './words.ts';
 
 /** Where plugins send a merchant who connects a shop. The dashboard signs the member in first. */
 const AUTHORIZE = `${GREENFIELD_PATH}/api-keys/authorize`;
 
 /** The script that opens payment pages over a shop, with its words. */
 function modalScript(): string {
-  const words = Object.entries(LOCALES).map(([tag, { words: all }]) => [tag, { title: all.modalTitle, close: all.closeModal }]);
+  const words = TAGS.map((tag) => {
+    const { modalTitle: title, closeModal: close } = languageOf(tag).words;
+    return [tag, { title, close }];
+  });
   return `(()=>{${browserScript('modal.ts').replace("'__WORDS__'", () => JSON.stringify(Object.fromEntries(words)))}})();`;
 }
 

@@ -7,7 +7,7 @@ import { renderPage } from './page.ts';
 import { renderReceipt } from './receipt.ts';
 import { sendDocument } from './shell.ts';
 import type { Fixture } from './states.ts';
-import { LOCALES, matchLocale } from './words.ts';
+import { matchLocale, TAGS } from './words.ts';
 
 /** Serves the states on installs that only this machine can reach. */
 export function registerStates(pages: FastifyInstance, ctx: Context): void {
@@ -44,7 +44,7 @@ export function registerStates(pages: FastifyInstance, ctx: Context): void {
 
 const index = (fixtures: readonly Fixture[], tag: string) => {
   const link = (name: string, more = '') => `/_states?state=${encodeURIComponent(name)}&lang=${tag}${more}`;
-  const languages = Object.keys(LOCALES).map((other) => html`<a href="/_states?lang=${other}">${other}</a> `);
+  const languages = TAGS.map((other) => html`<a href="/_states?lang=${other}">${other}</a> `);
   const receipt = ({ name, state }: Fixture) =>
     (state === 'completed' || state === 'overpaid') && html` · <a href="${link(name, '&receipt')}">receipt</a>`;
   const line = (one: Fixture) =>

@@ -1,51 +1,37 @@
 /** The languages of the page: which one a payer gets, and how numbers and dates are written in it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { CHAIN, type Chain } from '../../core/coin.ts';
 import { formatDecimal, formatUsd } from '../../core/money.ts';
 import { escapeHtml, Html } from '../html.ts';
-import { ar } from './words/ar.ts';
-import { de } from './words/de.ts';
-import { en, type Words } from './words/en.ts';
-import { es } from './words/es.ts';
-import { fr } from './words/fr.ts';
-import { he } from './words/he.ts';
-import { hi } from './words/hi.ts';
-import { id } from './words/id.ts';
-import { it } from './words/it.ts';
-import { ja } from './words/ja.ts';
-import { ko } from './words/ko.ts';
-import { nl } from './words/nl.ts';
-import { pl } from './words/pl.ts';
-import { ptBr } from './words/pt-br.ts';
-import { ru } from './words/ru.ts';
-import { tr } from './words/tr.ts';
-import { uk } from './words/uk.ts';
-import { vi } from './words/vi.ts';
-import { zhCn } from './words/zh-cn.ts';
-import { zhTw } from './words/zh-tw.ts';
+import type en from './words/en.json';
+
+/** What the page says: one JSON file a language, with the keys of English. `{name}` is filled in. */
+export type Words = Readonly<Record<keyof typeof en, string>>;
 
 /** Every language by its tag (BCP 47), named as its speakers name it. */
 export const LOCALES = {
-  en: { name: 'English', words: en },
-  de: { name: 'Deutsch', words: de },
-  es: { name: 'Español', words: es },
-  fr: { name: 'Français', words: fr },
-  it: { name: 'Italiano', words: it },
-  'pt-BR': { name: 'Português (Brasil)', words: ptBr },
-  nl: { name: 'Nederlands', words: nl },
-  pl: { name: 'Polski', words: pl },
-  tr: { name: 'Türkçe', words: tr },
-  ru: { name: 'Русский', words: ru },
-  uk: { name: 'Українська', words: uk },
-  ja: { name: '日本語', words: ja },
-  ko: { name: '한국어', words: ko },
-  'zh-CN': { name: '简体中文', words: zhCn },
-  'zh-TW': { name: '繁體中文', words: zhTw },
-  ar: { name: 'العربية', words: ar },
-  he: { name: 'עברית', words: he },
-  hi: { name: 'हिन्दी', words: hi },
-  id: { name: 'Bahasa Indonesia', words: id },
-  vi: { name: 'Tiếng Việt', words: vi },
-} as const satisfies Readonly<Record<string, { name: string; words: Words }>>;
+  en: 'English',
+  de: 'Deutsch',
+  es: 'Español',
+  fr: 'Français',
+  it: 'Italiano',
+  'pt-BR': 'Português (Brasil)',
+  nl: 'Nederlands',
+  pl: 'Polski',
+  tr: 'Türkçe',
+  ru: 'Русский',
+  uk: 'Українська',
+  ja: '日本語',
+  ko: '한국어',
+  'zh-CN': '简体中文',
+  'zh-TW': '繁體中文',
+  ar: 'العربية',
+  he: 'עברית',
+  hi: 'हिन्दी',
+  id: 'Bahasa Indonesia',
+  vi: 'Tiếng Việt',
+} as const;
 export type Locale = keyof typeof LOCALES;
 
 export type Language = {
@@ -72,7 +58,10 @@ export type Language = {
   days(at: Date): readonly string[];
 };
 
-const TAGS = Object.keys(LOCALES) as Locale[];
+export const TAGS = Object.keys(LOCALES) as Locale[];
+const WORDS = new Map(
+  TAGS.map((tag) => [tag, JSON.parse(readFileSync(join(import.meta.dirname, 'words', `${tag}.json`), 'utf8')) as Words]),
+);
 const made = new Map<Locale, Language>();
 /** Marks of direction would turn the currency around in its isolate. */
 const unmarked = (text: string): string => text.replace(/[\u200e\u200f\u061c]/g, '');
@@ -95,7 +84,7 @@ export function languageOf(tag: Locale): Language {
     language = {
       tag,
       dir: tag === 'ar' || tag === 'he' ? 'rtl' : 'ltr',
-      words: LOCALES[tag].words,
+      words: WORDS.get(tag)!,
       // The decimal text itself is formatted: no float in between.
       usd: (cents) => unmarked(usd.format(formatUsd(cents) as `${number}`)),
       rate: (e8) => unmarked(rate.format(formatDecimal(e8, 8, 2) as `${number}`)),

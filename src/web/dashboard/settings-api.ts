@@ -107,7 +107,7 @@ export const SETTINGS: readonly Route[] = [
           has_wallet: walletCoins.includes(COIN[coin].family),
           tiers: tiersOf(call.ctx, settings, coin).map(tierBody),
         })),
-        locales: Object.entries(LOCALES).map(([tag, { name }]) => ({ tag, name })),
+        locales: Object.entries(LOCALES).map(([tag, name]) => ({ tag, name })),
         states: fixturesAt(call.ctx.clock.now())
           .filter(({ fault, view }) => fault === null && !view.merchant.payerCancel)
           .map(({ name }) => name),
