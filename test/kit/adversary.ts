@@ -173,7 +173,8 @@ export function createAdversarySource({
         network: 'regtest',
         pruned: false,
         txindex: false,
-        peers: 1,
+        // It is the whole network: hours pass without blocks.
+        peers: 0,
       };
     },
     tip: async () => {
