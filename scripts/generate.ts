@@ -10,6 +10,7 @@ import { openapiDocument } from '../src/http/openapi.ts';
 import { interfaceTable } from '../test/contract/sentences.ts';
 import { dashboardTypes } from './dashboard-types.ts';
 import { withForgeryCosts } from './forgery-costs.ts';
+import { invariantsPage, mapPage } from './papers.ts';
 import { rolesPage } from './roles-page.ts';
 import { writeSchema } from './schema.ts';
 import { sdkTypes } from './sdk-types.ts';
@@ -93,6 +94,8 @@ Settings are environment variables, read once at startup. \`npm start\` and \`./
 |---|---|---|---|
 ${CONFIG.map((key) => `| \`${key.name}\` | ${cell(key.type)} | ${cell(key.default) || '–'} | ${cell(key.description)}${key.danger ? ` **Warning:** ${cell(key.danger)}` : ''} |`).join('\n')}
 `,
+  'docs/map.md': `${NOTE}${mapPage()}`,
+  'docs/invariants.md': `${NOTE}${invariantsPage()}`,
   'docs/reference/errors.md': errorsPage(),
   'docs/reference/roles.md': `${NOTE}${rolesPage()}`,
   'docs/reference/events.md': `${NOTE}# Events

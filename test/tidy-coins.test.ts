@@ -1,4 +1,5 @@
 /** Checks that no code decides by the name of a coin: what differs is a row of a table or belongs to the folder of its family. */
+// Invariant: No code decides by the name of a coin.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ASSETS, CHAIN_KINDS, CHAINS, COINS, FAMILIES } from '../src/core/coin.ts';

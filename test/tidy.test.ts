@@ -4,6 +4,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
+import { firstSentence, invariantsOf } from '../scripts/papers.ts';
 import { CONFIG, namesOf, readConfig } from '../src/config.ts';
 import { NEXT } from '../src/core/status.ts';
 import { filesReached, importsOf, loadedBy } from './kit/imports.ts';
@@ -64,6 +65,7 @@ export function wrongImports(path: string, text: string): string[] {
   });
 }
 
+// Invariant: Imports go one way.
 test('imports go one way', () => {
   assert.deepEqual(
     sources.flatMap((path) => wrongImports(path, read(path))),
@@ -167,6 +169,7 @@ export function foreignWrites(path: string, text: string): string[] {
   });
 }
 
+// Invariant: Each table has one writer.
 test('each table is written by one folder', () => {
   assert.deepEqual(
     sources.flatMap((path) => foreignWrites(path, read(path))),
@@ -314,29 +317,31 @@ test('the diagram in ARCHITECTURE.md draws exactly the transitions of a payment'
   assert.deepEqual(drawn('  [*] --> a: begins\n  a --> b: because\n'), ['a b']);
 });
 
-test('the map in ARCHITECTURE.md names every file, and every invariant a test that exists', () => {
+test('ARCHITECTURE.md is read in one go, names files that exist, and every file of src says what it is for', () => {
   const text = read('ARCHITECTURE.md');
-  const map = /^## The map\n+```\n([\s\S]*?)```/m.exec(text)![1]!;
-  // A line without indent names a file or opens a folder; an indented one starts with files of the folder above.
-  const named: string[] = [];
-  let folder = '';
-  for (const line of map.split('\n')) {
-    const [, indent, names] = /^( *)(\S.*?)(?: {2}|$)/.exec(line) ?? [];
-    if (indent === '  ') named.push(...names!.split(', ').map((name) => `${folder}${name}.ts`));
-    else if (names?.endsWith('.ts')) named.push(names);
-    else if (names) folder = names;
-  }
-  assert.deepEqual(named.sort(), sources.toSorted());
-  const proofs = [...text.matchAll(/^\| .* \| `([^`]+\.ts)`(?:: (.*))? \|$/gm)];
-  assert.ok(proofs.length > 10);
-  for (const [, path, name] of proofs) {
-    assert.ok(existsSync(join(ROOT, path!)), path);
-    if (name) assert.ok(read(path!).includes(name), `${path} has no test "${name}"`);
-  }
+  assert.ok(Buffer.byteLength(text) <= 12_500, `${Buffer.byteLength(text)} bytes: what changes with the code belongs to its comments`);
+  const named = [...text.matchAll(/`((?:[\w-]+\/)+[\w-]+\.ts)`/g)].map(([, path]) => path!);
+  assert.ok(named.length > 10);
+  for (const path of named)
+    assert.ok(
+      [path, `src/${path}`].some((one) => existsSync(join(ROOT, one))),
+      path,
+    );
+  for (const path of sources) assert.match(firstSentence(read(path)), /\w{3}/, `${path} begins with a comment`);
+});
+
+test('an invariant is found above its test, or above the whole file', () => {
+  const file =
+    "/** A file. */\n// Invariant: All is well.\nimport a from 'a.ts';\n\n// Invariant: One is one.\ntest('one is one, always', () => {});\n";
+  assert.deepEqual(invariantsOf(file), [
+    { says: 'All is well', test: null },
+    { says: 'One is one', test: 'one is one, always' },
+  ]);
 });
 
 const SETTINGS: ReadonlySet<string> = new Set(CONFIG.flatMap(namesOf));
 
+// Invariant: Every setting is documented.
 test('every setting is in the example and in the reference, and no other one is read', () => {
   const example = read('.env.example');
   const reference = read('docs/reference/config.md');

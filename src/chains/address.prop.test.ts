@@ -1,4 +1,5 @@
 /** Our derivation against a second implementation, bitcoinjs-lib with bip32: 1,000 random account keys of each coin in each script. */
+// Invariant: Addresses equal those of a second implementation.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as ecc from '@bitcoinerlab/secp256k1';

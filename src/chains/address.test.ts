@@ -20,6 +20,7 @@ const first = (words: string, path: string, coin: Coin, script: Script, index = 
   return deriveAddress({ chainKey: parsed.chainKey, script: parsed.script ?? script, coin, network: 'mainnet', index }).address;
 };
 
+// Invariant: Addresses equal the published vectors.
 test('published derivation vectors: BIP-44, 49, 84, 86 and SLIP-44', () => {
   assert.equal(first(ABANDON, "m/84'/0'/0'", 'BTC', 'p2wpkh'), 'bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu');
   assert.equal(first(ABANDON, "m/86'/0'/0'", 'BTC', 'p2tr'), 'bc1p5cyxnuxmeuwuvkwfem96lqzszd02n6xdcjrs20cac6yqjjwudpxqkedrcr');
@@ -66,6 +67,7 @@ test('a descriptor gives the same addresses as its account key', () => {
   assert.equal(descriptorChecksum('raw(deadbeef)'), '89f8spxm');
 });
 
+// Invariant: Private keys are refused.
 test('private keys are refused in every form and never repeated', () => {
   const account = node(ABANDON, "m/84'/0'/0'");
   for (const secret of [

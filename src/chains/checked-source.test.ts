@@ -1,4 +1,5 @@
 /** What no source can make followers believe. */
+// Invariant: A source cannot make followers believe heights, hashes, amounts or sums that cannot be true.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';

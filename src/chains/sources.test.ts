@@ -1,4 +1,5 @@
 /** Sources that hang: the next one answers, and nobody waits for the one that does not. */
+// Invariant: A source that hangs does not stop the others.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';

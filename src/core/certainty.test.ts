@@ -1,4 +1,5 @@
 /** Tables of when a poll of a chain is certain, and when a transfer in a block counts as seen. */
+// Invariant: Nothing expires while a node is cut off; transfers mined in time count.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Doubt, doubtOf, firstSightInBlock, type Look } from './certainty.ts';

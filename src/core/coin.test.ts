@@ -1,4 +1,5 @@
 /** The tables of assets, chains, families and coins fit together, and a row that a test adds behaves like the others. */
+// Invariant: The rows of assets, chains, families and coins fit together.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { chainOf } from './coin.ts';
 import { mergeConfirmations, parseConfirmations } from './confirmation-tiers.ts';
 
+// Invariant: Required confirmations are never below one.
 test('confirmations: merchants raise, the operator may lower, never under one', () => {
   assert.deepEqual(
     parseConfirmations('100:1,1000:2,*:6').map((t) => [t.belowUsdCents, t.confirmations]),

@@ -1,4 +1,5 @@
 /** Converting prices in other currencies to US cents never loses part of the price. */
+// Invariant: Converting another currency never lowers the requested amount.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

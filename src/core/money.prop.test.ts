@@ -1,4 +1,5 @@
 /** Money over random amounts: decimals survive every round trip, and each rounding goes in its documented direction. */
+// Invariant: Rounding never costs the merchant money, and a full payment never counts as underpaid because of it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

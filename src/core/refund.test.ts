@@ -1,4 +1,5 @@
 /** The states of refunds, and the amounts of parts. */
+// Invariant: Refunds of a payment never return more than arrived, and each is sent once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

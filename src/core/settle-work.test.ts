@@ -107,6 +107,7 @@ const cases: readonly { name: string; status: PaymentStatus; minute: number; cen
   },
 ];
 for (const { name, status, minute, cents = 10_000n, decide } of cases) {
+  // Invariant: The cost of settling grows linearly with the transfers of a payment.
   test(`the work of settling grows with the transfers of a payment, not with their square: ${name}`, () => {
     const work = (count: number): number => {
       const transfers = flood(count, minute);

@@ -2,6 +2,7 @@
  * The rules of a payment as properties: random histories of a payment, its chains and its merchant, settled at random moments, as
  * happens with restarts and missed wake-ups. The expected results are derived only from the facts, in independent code.
  */
+// Invariant: A status follows from facts by one pure function, over random histories too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,5 @@
 /** Payment rules by example. Due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1% (cap $5), 2 confirmations. */
+// Invariant: A status follows from facts by one pure function, over random histories too.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, E8_PER_USD, HEIGHT, minute, quote, rules, tip, transferOf } from '../../test/kit/facts.ts';
@@ -143,6 +144,7 @@ for (const row of OTHER_COINS.trim().split('\n').slice(1)) {
   });
 }
 
+// Invariant: Nothing expires while the follower is behind.
 test('nothing expires while the follower is behind', () => {
   const now = minute(70);
   assert.equal(settle(base, [], { BTC: tip(minute(50)) }, now).status, 'pending');

@@ -1,4 +1,5 @@
 /** What must never be settled, stored or shown: each check stops its own mistake, and only that. */
+// Invariant: Amounts are never negative, add up, and count once; a wrong settlement is neither stored nor shown.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, minute, quote, tip, transferOf } from '../../test/kit/facts.ts';

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { PAYMENT_STATUSES } from './payment.ts';
 import { isFinal, move, NEXT, stepsTo } from './status.ts';
 
+// Invariant: Statuses move along listed edges only.
 test('only listed moves', () => {
   assert.throws(() => move('completed', 'pending'));
   assert.throws(() => move('pending', 'completed'));

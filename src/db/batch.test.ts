@@ -1,4 +1,5 @@
 /** Batched writes: each item gets its own reply, an error stays with its row, and a lost reply does not cause a second write. */
+// Invariant: A lost reply to a commit writes nothing twice.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { client, startTestApp, type TestApp, testEnvironment } from '../../test/kit/app.ts';

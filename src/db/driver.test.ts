@@ -1,4 +1,5 @@
 /** Connections that end at the worst moment (in a transaction, between its statements, by a reset, while reserved) or are in great demand. */
+// Invariant: A lost connection leaves no transaction half done and loses no statement.
 import assert from 'node:assert/strict';
 import { createConnection, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';

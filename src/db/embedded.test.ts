@@ -1,4 +1,5 @@
 /** The embedded server in various folders, through kills, races and exits. */
+// Invariant: The embedded server survives kills, and stops with its last user.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
 /** A disk that fills up while the service runs on its embedded database. */
+// Invariant: A full disk answers 503 and leaves nothing half-written.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
 /** Migrations on a real database: the committed schema, a second run, two at once, and databases of newer versions. */
+// Invariant: Concurrent first starts create one first merchant.
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -57,6 +58,7 @@ async function emptyDatabase(t: TestContext): Promise<{ open(): Promise<Db>; url
   };
 }
 
+// Invariant: The committed schema matches the migrations.
 test('the committed schema is what the migrations create', async () => {
   const made = await describeSchema(database.db);
   assert.equal(made, readFileSync(SCHEMA_FILE, 'utf8'), 'src/db/schema.sql is not fresh: run npm run generate');
@@ -85,6 +87,7 @@ test('migrating again changes nothing', async () => {
   assert.deepEqual(await state(), before);
 });
 
+// Invariant: Processes that migrate at the same time take turns.
 test('two processes that migrate an empty database at once take turns', async () => {
   await blank(async (name, url) => {
     const env = { PATH: process.env.PATH ?? '', ...testEnvironment(url, database.folder) };
@@ -133,6 +136,7 @@ test('a migration that fails leaves nothing behind, and the next start retries i
   });
 });
 
+// Invariant: Payments from before there were daily totals are counted like later ones.
 test('payments from before there were totals are counted and queued as if they had been created since', async (t) => {
   const { open } = await emptyDatabase(t);
   const db = await open();

@@ -1,4 +1,5 @@
 /** Lag is not a reorganization: how a follower handles sources that show an older state, another branch, or several in turn. */
+// Invariant: A source that is behind does not undo anything.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { type Block, createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';

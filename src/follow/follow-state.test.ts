@@ -1,4 +1,5 @@
 /** What a follower records when it cannot work: a failing block, a node without peers, a chain that an operator releases. */
+// Invariant: Nothing expires while a node is cut off; transfers mined in time count.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
@@ -73,6 +74,7 @@ async function install(t: TestContext, { binding = false, peers = () => 8 }: { b
 const scanned = async (sql: Awaited<ReturnType<typeof install>>['sql']) =>
   (await sql<{ at: Date }[]>`select scanned_through as at from tips`)[0]!.at.getTime();
 
+// Invariant: A block that cannot be read is reported, also to operators.
 test('a follower that fails three times at one block is reported with the reason, once by email, until it continues', async (t) => {
   const { ctx, sql, chain, follower, failAt } = await install(t);
   await follower.step();

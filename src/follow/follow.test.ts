@@ -1,4 +1,5 @@
 /** How the follower handles machines behind one address at different heights. */
+// Invariant: Answers of machines behind one address are combined only when they are at the same block.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';

@@ -1,4 +1,5 @@
 /** Behind or reorganized: what a tip means for the last block that was read, and which moves of the cursor are refused. */
+// Invariant: A source that is behind does not undo anything.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InvariantError } from '../core/invariant.ts';
@@ -27,6 +28,7 @@ test('a source that syncs takes nothing back', () => {
   assert.equal(doubtOfSync(tipAt(40, 'b40'), { syncing: false, headers: 120 }), null);
 });
 
+// Invariant: The cursor moves up by one block, above its parent, or down to a fork.
 test('the cursor moves up by one block, or down; nothing else reaches the database', async () => {
   let statements = 0;
   const tx = (async () => {

@@ -1,4 +1,5 @@
 /** Blocks below the first one that was read: which are read for older addresses, also during reorganizations and kills. */
+// Invariant: No address is issued before its chain is followed; deposits to earlier ones are read back, and nothing expires before that.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';

@@ -1,4 +1,5 @@
 /** A database that refuses a large write, immediately or midway: the follower makes progress, and nothing is lost or duplicated. */
+// Invariant: A block that cannot be written in one step is written in small parts, completely or not at all.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../../test/kit/adversary.ts';
@@ -145,6 +146,7 @@ test('a payment that cannot be settled delays no other, and is settled once it c
   assert.equal((await read(ids.flooded)).status, 'processing');
 });
 
+// Invariant: A payment whose facts cannot be true stops neither its chain nor other payments.
 test('a payment whose facts cannot be true is not settled, and stops neither the chain nor other payments', async () => {
   const { sql } = database.db;
   const { ids, chain, mined, follower } = await flood();

@@ -1,4 +1,5 @@
 /** Which names are refused and which are only ignored, for all current routes. */
+// Invariant: A misspelled parameter is refused with a suggestion; a documented one never is.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createNameChecks, ignoredHeader, mistakesBetween, unknownProblem } from './parameters.ts';

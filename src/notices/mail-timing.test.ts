@@ -1,4 +1,5 @@
 /** When emails are sent, on days of 23, 24 and 25 hours. */
+// Invariant: A held digest is sent once, even after a crash; nothing urgent is held.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isTimeZone } from '../core/dates.ts';

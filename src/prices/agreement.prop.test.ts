@@ -1,4 +1,5 @@
 /** The rules of agreement for any votes: any liars, by any amount, in any order, at any time. */
+// Invariant: One bad source does not move a price; a jump needs three sources.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,5 @@
 /** Wallets: public keys only, one owner each, and addresses that are never issued twice. */
+// Invariant: No address is issued twice.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { pbkdf2Sync } from 'node:crypto';

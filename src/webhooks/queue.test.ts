@@ -143,6 +143,7 @@ for (const [what, options] of [
   ['successors that wait for an earlier event', { each: 100 }],
   ['retries that are due in hours', { dueIn: 7_200 }],
 ] as const) {
+  // Invariant: Picking deliveries costs the same no matter how many wait.
   test(`picking touches no more pages with 30,000 deliveries waiting than with 1,000: ${what}`, async (t) => {
     const shop = await openShop(t);
     await fill([shop.endpointId], shop.merchantId, 1_000, options);
@@ -318,6 +319,7 @@ test('a failed extra attempt after an outage leaves the schedule unchanged', asy
   assert.deepEqual([again.step, again.state, again.due], [2, 'pending', due]);
 });
 
+// Invariant: Bad receivers do not slow down the others.
 test('receivers that answer badly behave as expected and cost the others nothing', async (t) => {
   const healthy = await openShop(t);
   const pem = readFileSync(join(import.meta.dirname, '../../test/fixtures/hooks.example.pem'), 'utf8');

@@ -1,4 +1,5 @@
 /** The customer's way through the hosted page in a real browser: live on a regtest node, and in test mode; with and without scripts. */
+// Invariant: The page works with and without scripts.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -34,6 +34,7 @@ const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)
 await asIfFollowed(app, 'BTC');
 await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey: key(1), script: 'p2wpkh' });
 
+// Invariant: The camera is on only while it scans, and only the account key leaves the page.
 test('the camera: a key is read and the wizard continues with it; the light turns off on success, on closing and on leaving', async () => {
   // Keeps every track that the page received.
   await page.addInitScript(`
@@ -138,6 +139,7 @@ test('a page over plain HTTP says that it cannot use the camera, and the key can
   noFaults();
 });
 
+// Invariant: The codes of a sweep carry exactly its PSBT, and a signed transaction that was read by camera is checked like an uploaded one.
 test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of the signed transaction are read and checked', async () => {
   const { file, destination } = sweepFile('BTC', 'p2wpkh', 3);
   const content = signingFileText(file);

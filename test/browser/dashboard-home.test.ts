@@ -1,4 +1,5 @@
 /** Home, Needs attention, payments and reports in a real browser: accessible in both themes, by keyboard, under the security policy. */
+// Invariant: Home, Needs attention and the list work by keyboard, in both themes.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,4 +1,5 @@
 /** The dashboard for each role in a real browser: forbidden actions are absent, not broken. Also the checklist's links, and passkeys. */
+// Invariant: The dashboard hides what a role may not do; a passkey confirms only its own account.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Request } from 'playwright-core';

@@ -31,6 +31,7 @@ test('wallets: test mode says it needs none; live mode without any says what to 
   noFaults();
 });
 
+// Invariant: Private keys entered in the dashboard are cleared in the browser and refused by the service.
 test('a private key is cleared in the browser and not sent; one that only the service recognizes is cleared too', async () => {
   await page.getByRole('link', { name: 'Set up Bitcoin' }).click();
   const box = page.getByLabel('Account key');

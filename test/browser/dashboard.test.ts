@@ -1,6 +1,7 @@
 /**
  * The dashboard in a real browser: from the set-up link to a decision on a payment, accessible in both themes, under its security policy.
  */
+// Invariant: The dashboard works, accessible in both themes, under its security policy.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changeFromJson } from '../../src/people/audit-change.ts';

@@ -227,6 +227,7 @@ test('a page that may connect to nothing and may not frame the payment page: the
   await tab.close();
 });
 
+// Invariant: An embedded page talks only to the origin that embeds it.
 test('only the owner of the frame gets messages: another frame of the page gets no answer', async () => {
   const { url } = await create();
   // The foreign frame is beside the payment page and greets it as the shop would.

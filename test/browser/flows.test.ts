@@ -59,6 +59,7 @@ const form = (url: string, page: string, more: Record<string, string>) => {
 };
 
 for (const coin of NATIVE_COINS) {
+  // Invariant: QR code, link, text and API show the same address and amount.
   test(`${coin}: camera, link, text and API agree`, async () => {
     const { id, url } = await create();
     const tab = await openTab(browser, url);
@@ -112,6 +113,7 @@ test('with nothing to pay with, the page says that nothing was charged, and cont
   await still.close();
 });
 
+// Invariant: An address is issued only when a customer chooses a coin.
 test('link previews, bots and a customer who only looks allocate no address; neither does a form without its token', async () => {
   const { id, url } = await create();
   const before = await given();

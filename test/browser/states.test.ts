@@ -1,4 +1,5 @@
 /** Every state of the page in a real browser: once for accessibility, policy and sizes; widths, themes and languages in turn. */
+// Invariant: Every page state is accessible and follows its security policy.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,4 +1,5 @@
 /** Hostile input: whatever is sent, the answer is a documented 4xx that names the parameter, and nothing is stored. */
+// Invariant: Hostile input is refused by name and stores nothing.
 import assert from 'node:assert/strict';
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';

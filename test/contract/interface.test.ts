@@ -1176,6 +1176,7 @@ test('an endpoint that does not answer gets ten seconds', async () => {
   }
 });
 
+// Invariant: The documented interface holds row by row.
 test('every row of the interface has an assertion that ran', () => {
   assert.deepEqual(
     ROWS.map(([section, row]) => `${section} / ${row}`).filter((key) => !proven.has(key)),

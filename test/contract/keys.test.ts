@@ -182,6 +182,7 @@ test('every endpoint with every key, in both notations', async () => {
   assert.equal(lower.status, 200, 'the scheme has no case');
 });
 
+// Invariant: Merchants and modes are isolated from each other.
 test('a merchant and a mode see nothing of another', async () => {
   const { keys } = app.merchant;
   const make = async (own: Client) => {
@@ -354,6 +355,7 @@ test('every reply has the limit headers and a unique request ID', async () => {
   assert.match(told.headers.get('x-request-id')!, /^req_[0-9A-Za-z]{24}$/);
 });
 
+// Invariant: The monthly limit is exact, also over two processes.
 test('the monthly limit: concurrent creates are accepted exactly up to it', async () => {
   const { ctx } = app.app;
   const shop = async () => {
@@ -458,6 +460,7 @@ test('a refused request stores nothing under its key', async () => {
   assert.equal(accepted.headers.get('idempotent-replayed'), null);
 });
 
+// Invariant: A repeated request takes effect once.
 test('concurrent requests with one key create one payment, over two processes', async () => {
   const merchant = await createMerchant(app.app.ctx, { name: 'Busy shop', plan: 'enterprise' });
   for (const [path, body] of [

@@ -1,4 +1,5 @@
 /** The published API document against the running service: every request example is replayed, every reply has the documented form. */
+// Invariant: Every documented request works as shown.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';

@@ -1,4 +1,5 @@
 /** Refunds from the request to the confirmation: API, claim page, approval, events; together they never return more than arrived. */
+// Invariant: Refunds of a payment never return more than arrived, and each is sent once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';

@@ -150,6 +150,7 @@ test('a new password ends links that were sent by email before it: a change of t
   mail.mails.length = 0;
 });
 
+// Invariant: An email address changes only after both the old and the new one agree.
 test('an address changes once both the old and the new one agreed, and each link goes only to its own mailbox', async () => {
   const asked = await owner.post('/test/email', { new_email: NEW, password: 'a better long password' });
   assert.equal(asked.status, 200, asked.text);

@@ -51,6 +51,7 @@ before(async () => {
 });
 after(() => shop?.close());
 
+// Invariant: With a mail server, only the invited mailbox gets the invitation link.
 test('with a mail server the inviter never sees the link, and cannot take the account of the address in advance', async () => {
   const made = await owner.post('/test/team/invites', { email: 'vera@shop.example', role: 'admin' });
   assert.deepEqual([made.status, made.json.url, made.json.mailed], [200, null, true]);
@@ -155,6 +156,7 @@ const told = async (email: string): Promise<string[]> =>
     ({ subject }) => subject,
   );
 
+// Invariant: An operator's reset ends every way to sign in, and the person is notified.
 test('a password reset by the operator ends passkeys, two-factor authentication, trusted devices, sign-ins and an address change, and the person is notified', async () => {
   const yann = await withEverything('yann');
   const reset = await florin('user', 'password', '--email', 'YANN@shop.example');

@@ -80,6 +80,7 @@ test('mixed parts combine the fragments that another implementation chooses', ()
   );
 });
 
+// Invariant: The same for animated UR codes.
 test('another series starts over; other types, damaged and endless series are refused', () => {
   const [one, other] = [1, 2].map((fill) => splitUr(new Uint8Array(500).fill(fill))!) as [string[], string[]];
   const reader = createUrReader();

@@ -75,6 +75,7 @@ test('another series starts over, and so does a part that differs from before', 
   assert.deepEqual(await read([one[0]!, one[1]!, ...other]), { type: 'P', bytes: Buffer.alloc(1_500, 2) });
 });
 
+// Invariant: Codes from a camera cannot fill the memory of the page, and damaged ones are refused.
 test('damaged, oversized and endless series are refused', async () => {
   const reader = createBbqrReader();
   for (const code of [

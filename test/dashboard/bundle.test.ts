@@ -1,4 +1,5 @@
 /** What a browser loads for the dashboard: gzip sizes, and nothing from other hosts. */
+// Invariant: The dashboard stays small.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

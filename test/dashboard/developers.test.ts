@@ -1,4 +1,5 @@
 /** API keys, events and the request log through the dashboard's API and the public one. */
+// Invariant: A read-only key changes nothing; a key limited to IP addresses works only from those.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createApiKey } from '../../src/keys/keys.ts';
@@ -76,6 +77,7 @@ test('a read-only key changes nothing, a key limited to IP addresses works only 
     assert.equal((await attempt(more)).json.error.param, param, JSON.stringify(more));
 });
 
+// Invariant: A revoked or rolled key stops within a second; its text is never stored.
 test('a rolled key: the new one works at once, the old one until its end and not a second longer', async () => {
   const first = await make({ name: 'Till', expires_in_days: 30 });
   const rolled = ok(await owner.post(`/test/keys/${first.key.id}/roll`, { ends: 'hour' }));
@@ -373,6 +375,7 @@ test('the newest 200,000 requests of a merchant and mode are kept, and those of 
   assert.ok(others >= before, `${others} of ${before}`);
 });
 
+// Invariant: No secret reaches the request log.
 test('secrets do not reach the log, wherever in a request they are', () => {
   const secrets = ['sk_live_0123456789abcdefghijABCDEFGHIJ01xyzXYZ', 'live_sk_0123456789abcdef', 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'];
   for (const secret of secrets) {

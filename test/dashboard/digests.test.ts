@@ -1,4 +1,5 @@
 /** Daily digests and quiet hours, over a real database and a real mail server: nothing lost, nothing sent twice, nothing urgent held. */
+// Invariant: A held digest is sent once, even after a crash; nothing urgent is held.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';

@@ -53,6 +53,7 @@ const wide = (): { from: string; until: string } => {
   return { from: day(-2), until: day(3) };
 };
 
+// Invariant: Daily totals equal a recount of the payments.
 test('daily totals equal a full recount of the payments, folded or not', async () => {
   const { sql } = app.app.ctx.db;
   await until(await play('success'), 'completed');
@@ -122,6 +123,7 @@ test('an invalid range is refused, and one of a year is answered', async () => {
   assert.equal((await owner.get('/test/home?from=2026-01-01&until=2026-12-31')).json.days.length, 365);
 });
 
+// Invariant: Exports reconcile with the chain, and no cell is a formula.
 test('the export and the tax report reconcile with the chain to the last unit', async () => {
   const { sql } = app.app.ctx.db;
   const facts = new Map(

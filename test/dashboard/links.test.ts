@@ -67,6 +67,7 @@ test('with an open amount the customer enters it, within the limits of a payment
   assert.equal((await app.test.get(`/api/payment/${made.payment}`)).json.amount_usd, '12.50');
 });
 
+// Invariant: A single-use link creates one payment.
 test('a single-use link gives everyone the same payment; when that ends without money, the link creates another', async () => {
   const link = await make({ reusable: false });
   const { token } = await open(link.id);

@@ -112,6 +112,7 @@ test('members who request refunds can replace the link of one, and the audit log
   assert.equal(audited.length, 1);
 });
 
+// Invariant: No member approves refunds above the limit alone.
 test('above the limit a second member has to approve; nobody gets around it with several refunds or the API', async () => {
   // 25.50 dollars were approved above, within the same day.
   assert.equal((await setLimit(40)).status, 200);

@@ -1,4 +1,5 @@
 /** Every route of the dashboard with every role, from the registry itself, and the separation of merchants and modes. */
+// Invariant: Each role can do exactly what the table says; other merchants' payments appear not to exist.
 import assert from 'node:assert/strict';
 import { after, before, mock, test } from 'node:test';
 import Fastify from 'fastify';
@@ -199,6 +200,7 @@ test('a risky action is refused ten minutes after signing in, until the person c
   assert.equal((await remove()).status, 200);
 });
 
+// Invariant: Actions that move money or data require recent authentication.
 test('actions that move money or data require recent authentication, depending on what they change; the same actions without risk do not', async () => {
   fromElsewhere(owner);
   const { sql } = app.app.ctx.db;
@@ -305,6 +307,7 @@ test('payments of another merchant or mode are not found', async () => {
   );
 });
 
+// Invariant: The audit log cannot be changed.
 test('the audit log cannot be changed', async () => {
   const { sql } = app.app.ctx.db;
   assert.ok((await sql`select 1 from audit_log`).length > 0);

@@ -2,6 +2,7 @@
  * No way around two-factor authentication: every route with only the password shown, and with members who lack the factor that their
  * merchant requires.
  */
+// Invariant: Nothing bypasses two-factor authentication, and each code works once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';

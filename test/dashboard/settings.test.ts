@@ -286,6 +286,7 @@ const filesWith = async (paymentId: string): Promise<string[]> =>
     ({ id }) => id,
   );
 
+// Invariant: Erasing customer data leaves all amounts and transfers unchanged.
 test('erasing: off by default; then customer data of payments that ended long ago is deleted, and every record of money stays unchanged', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;

@@ -2,6 +2,7 @@
  * Signing in over HTTP: the set-up link, the password, two-factor authentication that cannot be bypassed, limits, and requests from other
  * sites.
  */
+// Invariant: With two-factor authentication on, a password alone opens nothing, and no route of the sign-in library is exposed.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant, createSetupLink } from '../../src/merchants/merchants.ts';

@@ -1,4 +1,5 @@
 /** Nothing that a member set going takes effect after they are removed or lose the role for it. */
+// Invariant: Nothing that a member set going takes effect after they are removed or lose the role for it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';

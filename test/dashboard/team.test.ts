@@ -1,4 +1,5 @@
 /** Teams over HTTP: invitations that work once, assignable roles, the last owner, several merchants, and the operator's area. */
+// Invariant: There is always an owner; invitations work once, for one address.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';

@@ -1,4 +1,5 @@
 /** Trusted devices: what they replace, and that they replace nothing else, over HTTP and a real mail server. */
+// Invariant: A trusted device is created only with a code, replaces only the code, and ends when sign-in requirements change.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';

@@ -96,6 +96,7 @@ test('the first key is active at once, after the end of an address matched; the 
   });
 });
 
+// Invariant: Replacing an account key takes a waiting period, and the person who asked for it cannot confirm it.
 test('replacing a key takes a day; the person who requested it cannot confirm it, a second owner of more than a day can; the old key stays watched', async () => {
   const { sql } = app.app.ctx.db;
   const asked = await take(key(2));
@@ -168,6 +169,7 @@ const mailsAbout = async (words: RegExp) =>
     .filter(({ subject }) => words.test(subject))
     .map(({ recipient }) => recipient);
 
+// Invariant: Turning the waiting period off takes as long itself, or a second owner.
 test('turning the waiting period off takes a day itself: until then a changed key still waits, and all owners are notified', async () => {
   const { ctx } = app.app;
   assert.equal(await waitOff(), null);
@@ -298,6 +300,7 @@ test('the card shows total received, the last deposit and the longest run of unu
   assert.deepEqual([many.amount_received, many.amount_received_is_all, many.unused_run], ['0.00000000', false, 1_000]);
 });
 
+// Invariant: Once a coin is live, the first key of another coin waits as well.
 test('the first key of another coin waits a day once a coin is live; keys set up on the first day do not wait, and the operator’s command never does', async () => {
   const { ctx } = app.app;
   const { sql } = ctx.db;

@@ -86,6 +86,7 @@ test('turning two-factor authentication on or off, new backup codes and a new pa
   );
 });
 
+// Invariant: People get an email about changes to how they sign in, and an attacker cannot turn it off.
 test('emails about sign-in methods cannot be turned off, not even with recent authentication', async () => {
   const before = (await ok(owner.get('/test/notice-settings'))).settings;
   for (const kind of ['account_changed', 'codes_failed']) {
@@ -210,6 +211,7 @@ test('the third wrong code after a correct password is notified by email, once; 
   assert.equal(codes, 1);
 });
 
+// Invariant: Wrong codes after the right password lock for longer each time, but never the last way to sign in.
 test('each lock of the codes is longer than the one before, is notified by email, and is not shortened by a restart or a correct code', async () => {
   const { half, email, of, secret, person } = await withCodes('hal');
   const minutes: number[] = [];

@@ -369,6 +369,7 @@ test('the timeline of a payment shows the result of each delivery: delivered, re
   }
 });
 
+// Invariant: Stopping a recovery leaves nothing changed.
 test('stopping a recovery restores the deliveries that it moved but did not send', async () => {
   const { sql } = app.app.ctx.db;
   const { id } = await add({ events: ['payment.created'] });
@@ -431,6 +432,7 @@ test('a plan without webhooks is reported; revealing secrets and deleting still 
   }
 });
 
+// Invariant: Reading endpoint health costs the same no matter how many deliveries there are.
 test('reading costs the same, however many deliveries an endpoint has', async () => {
   const { ctx } = app.app;
   const { id } = await add();

@@ -2,6 +2,7 @@
  * Deliveries when processes end: the worker killed at any moment, a recovery killed between its steps, a receiver down for hours across a
  * restart of the service. Every event arrives, in order, and only accepted deliveries count as delivered.
  */
+// Invariant: A killed worker loses no delivery, and only accepted deliveries count as delivered.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -172,6 +173,7 @@ test('a recovery continues after each kill and sends everything', async (t) => {
   assert.deepEqual([...new Set(receiver.requests.map((request) => request.payment))].sort(), payments.sort());
 });
 
+// Invariant: Events missed in an outage arrive in order, without a stampede.
 test('a receiver that is down for two hours across a restart gets everything, in order, without a stampede', async (t) => {
   const receiver = await startReceiver(t, 20);
   receiver.answer(() => 503);

@@ -2,6 +2,7 @@
  * A killed process loses nothing: the service is killed with -9 at random moments while payments are created, paid, confirmed and
  * reported. Everything acknowledged exists afterwards, once; everything paid completes; every event arrives.
  */
+// Invariant: A killed process loses nothing.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,5 @@
 /** A lost reply of the database never creates twice: a commit whose reply was lost is found by its ID. */
+// Invariant: A lost reply of the database never creates twice.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';

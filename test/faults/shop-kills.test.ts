@@ -1,4 +1,5 @@
 /** Shops when the worker is killed at any moment, over random histories of payments. `shop-kills.long.test.ts` plays many more. */
+// Invariant: Over random histories, with a shop that fails and a worker that is killed, a shop takes each event once or twice in a row and in order, and what it knows is how its order is.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { playHistories } from '../kit/shop-histories.ts';

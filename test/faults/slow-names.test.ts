@@ -1,4 +1,5 @@
 /** One merchant's name servers that answer late or never: everything else in the service continues normally. */
+// Invariant: One merchant's slow name servers delay nobody else.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -2,6 +2,7 @@
  * The process may die at each of its writes: the same payment is made again and again, and the process is killed at its first, second,
  * third ... write to a socket or file, until the payment completes without a kill.
  */
+// Invariant: A killed process loses nothing.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -146,6 +146,7 @@ async function choose(url: string, id: string): Promise<void> {
   assert.ok(reply.ok, await reply.text());
 }
 
+// Invariant: A backup under load contains everything acknowledged; after a restore, no address is issued twice.
 test('a fresh install continues from a backup made beside a service under load', async (t) => {
   keys.live = (await source.florin('key', 'create', '--merchant', source.merchantId, '--mode', 'live', '--type', 'secret')).key;
   keys.test = (await source.florin('key', 'create', '--merchant', source.merchantId, '--mode', 'test', '--type', 'secret')).key;
@@ -335,6 +336,7 @@ const unpacked = (bytes: Uint8Array): Buffer | null => {
   }
 };
 
+// Invariant: A damaged backup is not restored, not even in part.
 test('truncated, altered and foreign files are refused and leave nothing behind; the complete file is then restored', async (t) => {
   const { full, empty, path } = await pair(t);
   writeFileSync(join(full.folder, 'secret.key'), 'the key\n');

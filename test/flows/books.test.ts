@@ -2,6 +2,7 @@
  * The books after random histories on the real database, through the verbs of the service: scenarios of the payer, decisions and refunds of
  * the merchant, time, sweeps that end in part or not at all, and a chain that takes blocks back.
  */
+// Invariant: The books add up to zero and agree with payments, refunds and sweeps after any history.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

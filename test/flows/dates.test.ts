@@ -1,4 +1,5 @@
 /** Runs the tests that depend on dates, at the hardest of the other dates; `npm run test:long` runs all tests at all of them. */
+// Invariant: The tests pass on other dates.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

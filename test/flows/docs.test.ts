@@ -36,6 +36,7 @@ test('the root address redirects browsers to the dashboard; programs get a 404 a
   assert.equal((await get('text/html', '/nothing')).status, 404);
 });
 
+// Invariant: The `doc_url` of every error leads to its text.
 test('the doc_url of an error leads to the anchor of its code', async () => {
   const failed = [
     await app.anonymous.get('/api/payments'),

@@ -1,4 +1,5 @@
 /** The service with its own database: only one at a time, and the database stops with it. */
+// Invariant: Only one service at a time uses a data folder.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -713,6 +713,7 @@ after(async () => {
 });
 
 const SEED = process.env.FLORIN_SEED ? Number(process.env.FLORIN_SEED) : null;
+// Invariant: No matter what a chain does, no transfer is counted twice or missed, and nothing completes without confirmations from the node.
 test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, missed, or completed without its confirmations`, async (t) => {
   const told = SEED === null ? worlds : worlds.slice(0, 1);
   const numRuns = HISTORIES / PAYMENTS / worlds.length;
@@ -768,6 +769,7 @@ test('a reorganization of the first block of an install is followed, and payment
   await live(worlds[0]!, story(0, pay(100, 'mempool'), reorganize(5, 0xffff), mine()));
 });
 
+// Invariant: Answers of machines behind one address are combined only when they are at the same block.
 test('a peg-out read from its block counts once, also when a machine that lacks the block still shows it as waiting', async () => {
   const happens = inLitecoin(story(8, pegOut('mempool'), mine(), { do: 'nothing' }));
   const [paid, mined, looked] = happens.moments as [Moment, Moment, Moment];
@@ -782,6 +784,7 @@ test('a waiting peg-out counts once when another follower reads its block before
   await live(worlds[0]!, { ...happens, moments: [{ ...happens.moments[0]!, fault: { at: 3, is: 'overtaken' } }] });
 });
 
+// Invariant: Equal peg-outs to one payment are counted correctly, even when their transaction IDs change.
 test('of two equal peg-outs, one lost its block and the other is mined: they count as two, whatever their transaction IDs', async () => {
   const swapped = [pegOut('block'), pegOut('mempool'), { ...reorganize(1, 0), mask: 0xffff } as Fact];
   await live(worlds[0]!, inLitecoin(story(8, ...swapped, { do: 'return', mask: 0xffff })));

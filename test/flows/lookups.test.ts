@@ -1,4 +1,5 @@
 /** Lookups of balances, fees and transactions: exact, or with the reason why not; for every coin, in both modes. */
+// Invariant: A lookup is exact, or says which source is missing.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sha256 } from '@noble/hashes/sha2.js';

@@ -1,4 +1,5 @@
 /** Payments that receive very many small transfers: what they show, what their events contain, and how to read the rest. */
+// Invariant: The page of a payment with very many transfers stays small, is read once for concurrent visitors, and is never stale.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Transfer } from '../../src/core/payment.ts';
@@ -52,6 +53,7 @@ async function receive(paymentId: string, units: readonly number[], first = 0): 
   return rows.map((row) => row.ref);
 }
 
+// Invariant: A payment and its events stay small, no matter how many transfers arrive.
 test('a payment of many transfers shows the largest of them, and its events stay small enough for every receiver', async () => {
   ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['payment.completed'] }), 201);
   const id = await createInBtc();

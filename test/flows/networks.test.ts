@@ -2,6 +2,7 @@
  * The network of a payment, and coins that exist on several networks. A second EVM chain and a token of six decimals are rows of the tables
  * and nothing else.
  */
+// Invariant: A token and a second EVM chain are rows of the tables and nothing else; the networks of a payment share one address.
 import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

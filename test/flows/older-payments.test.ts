@@ -1,4 +1,5 @@
 /** Payments from older versions can be read by this one: the API, the page and everything that follows. */
+// Invariant: A payment of an older version can be read after a coin or rule is added.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createTogether, prepareCreate } from '../../src/payments/create-payments.ts';

@@ -1,4 +1,5 @@
 /** Unknown request parameters, over HTTP: misspellings are refused, the rest is ignored and reported. */
+// Invariant: A misspelled parameter is refused with a suggestion; a documented one never is.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createClient } from '../../sdk/src/index.ts';

@@ -1,4 +1,5 @@
 /** Payments in test mode over HTTP: the merchant resolves, describes, lists and reads; the customer leaves a refund address. */
+// Invariant: A merchant's decisions, lists and totals are exact, even with many concurrent requests.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { OPERATOR } from '../../src/cli/command.ts';

@@ -1,4 +1,5 @@
 /** What one client can use up of a shop whose public key and pages anyone can reach: never what other customers need. */
+// Invariant: One client cannot use up the limits of a shop's other customers.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';

@@ -9,6 +9,7 @@ const HISTORIES = 1_000;
 const PAYMENTS = 450;
 const EVENTS = 50;
 
+// Invariant: A lying provider completes no payment and hides none from an honest one.
 test(`${HISTORIES} histories: nothing completes without money, and no transfer is missed`, async (t) => {
   let seed = Number(process.env.FLORIN_SEED ?? 50);
   let [histories, completed, transfers] = [0, 0, 0];

@@ -40,6 +40,7 @@ async function receive(paymentId: string, name: string, units: bigint, minute: n
   return ok(await app.test.get(`/api/payment/${paymentId}`));
 }
 
+// Invariant: A tiny transfer does not hold a rate, and nobody can pick the better of two rates.
 test('546 satoshi do not hold a rate for longer', async () => {
   const made = await createLong();
   const detail = await receive(made.id, 'crumb', 546n, 1);

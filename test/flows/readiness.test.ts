@@ -1,4 +1,5 @@
 /** Whether a merchant can take money now: one answer for creates, pages, notices and the checklist. */
+// Invariant: A payment page never has a dead button; with nothing to pay with it says so and continues when there is.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';

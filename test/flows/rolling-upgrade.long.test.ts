@@ -2,6 +2,7 @@
  * A rolling upgrade: the previous version runs beside this one on the same database. Both create and settle payments, and each follows the
  * chain while it holds the lock.
  */
+// Invariant: The previous version and this one can serve one database at the same time.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

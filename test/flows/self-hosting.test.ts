@@ -324,6 +324,7 @@ async function holdsTo({
   assert.equal((await ask('/metrics', { headers: { authorization: 'Bearer figures' } })).status, 200);
 }
 
+// Invariant: A process that stops finishes the requests under way; requests through a proxy meanwhile take effect once.
 test('a process that is stopped finishes the reply in progress, and does not wait for idle connections', { skip: missing }, async () => {
   const port = ports['api-1'];
   const open = () =>

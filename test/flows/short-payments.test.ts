@@ -34,6 +34,7 @@ async function paidWith(units: readonly number[]): Promise<any> {
   return ok(await app.test.get(`/api/payment/${id}`));
 }
 
+// Invariant: A payment shows how much was missing when it completed, and what was too small to count.
 test('a payment that is completed although short says by how much', async () => {
   const detail = await paidWith([99_400]);
   assert.deepEqual(

@@ -104,6 +104,7 @@ async function told(
   return { before, after: await Promise.all(owed.map((one) => needs(client, one))) };
 }
 
+// Invariant: A customer sees how many confirmations are required, before the transfer is mined and after.
 test('a small payment in the block of a large one needs only its own confirmations, and says so from the start', async () => {
   const own = await shop();
   const [small, large] = [await owe('BTC', 25, own), await owe('BTC', 20_000, own)];
@@ -140,6 +141,7 @@ test('one transaction that pays many small payments counts as one amount, no mat
   assert.equal(await needs(other.client, owed.at(-1)!), 3);
 });
 
+// Invariant: Splitting an amount over many payments does not lower the required confirmations.
 test('of many small payments to a merchant at the same time, those beyond four times the limit of their tier need the next tier', async () => {
   const own = await shop();
   const elsewhere = await shop();

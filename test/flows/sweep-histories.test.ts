@@ -50,6 +50,7 @@ test(`${SCHEDULES} random schedules of sweeps: nothing is in two files, and noth
   );
 });
 
+// Invariant: A sweep ends only with blocks that are still on the chain.
 test('a sweep ends with the blocks that are still there, also when a round does not look at all of its transactions', async () => {
   await tellStepped(['own'], endAfterReorganization, { environment: { PRICES: 'static:BTC=1000.00' } });
 });

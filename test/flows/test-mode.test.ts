@@ -1,4 +1,5 @@
 /** Test mode over HTTP: every scenario from creation to its end, with the events the merchant receives. */
+// Invariant: Scenarios of test mode end as documented.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';

@@ -314,6 +314,7 @@ const verifies = (secret: string, hit: Hit): string[] =>
 const ALL = Object.keys(VERIFIERS);
 const STANDARD = ALL.slice(0, 2);
 
+// Invariant: Common webhook libraries verify deliveries, also during a rotation.
 test('standardwebhooks, svix and a plain HMAC verify the same deliveries, before, during and after a rotation', async (t) => {
   const hook = await startHook(t);
   const { test: shop } = await openShop();

@@ -1,4 +1,5 @@
 /** ETH and tokens leave deposit addresses on a real EVM: one transfer each, authorizations in a batch, and transfers with gas paid first. */
+// Invariant: A refund in ETH or a token is paid once, also when its files are made again, uploaded twice, or its block is replaced.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

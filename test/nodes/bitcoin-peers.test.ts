@@ -8,6 +8,7 @@ import { type RealNode, startBitcoind } from '../kit/nodes.ts';
 import { startSocksProxy } from '../kit/socks-proxy.ts';
 import { tellStories } from './stories.ts';
 
+// Invariant: Peers learn nothing that identifies a payment.
 const PRIVATE = 'nothing that identifies a payment is sent to peers';
 const proxy = await startSocksProxy();
 after(() => proxy.close());

@@ -104,5 +104,6 @@ for (const coin of ['BTC', 'DOGE'] as const)
     assert.deepEqual([kept.status, kept.transfers[0].block_hash, kept.amount_received], ['completed', first, '50.00000000']);
   });
 
+// Invariant: Blocks that were mined while the service was stopped are all read from peers.
 test('500 blocks that were mined while the service was stopped are all read, with the progress', () =>
   tellAway({ blocks: 500, paidAfter: 137, heldAt: 300, progress: 'reading missed blocks 59%, 201 left', timeoutMs: 60_000 }));

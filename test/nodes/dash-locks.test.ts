@@ -1,4 +1,5 @@
 /** DASH payments decided by InstantSend and ChainLocks, on a scripted node whose masternodes lock on command. */
+// Invariant: Only locks from your own node complete a Dash payment early, and only as the table allows.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';

@@ -1,4 +1,5 @@
 /** Live payments on a scripted Dash node with confirmations set by the operator: blocks decide, as on any other chain. */
+// Invariant: A node set up with the lines of its guide works, and keeps its other users.
 import { startScriptedNode } from '../kit/scripted-node.ts';
 import { tellStories } from './stories.ts';
 

@@ -1,4 +1,5 @@
 /** The doctor with a real Bitcoin node: what it reports when all is well, and what to fix when something is not. */
+// Invariant: Problems that prevent payments are reported with a fix.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';

@@ -14,6 +14,7 @@ tellStories({
   amount: 100,
   addresses: [{ script: 'p2pkh', path: "m/44'/1'/0'", pattern: /^[mn]/ }],
   more: ({ told, open, reach, mine }) => {
+    // Invariant: Amounts that do not fit a double are exact.
     told('an amount past 2^53 arrives to its last unit', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       await node.pay(address, '98765432.12345678');

@@ -1,4 +1,5 @@
 /** Lookups without an index, by Electrum servers, in the running service: real blocks of a real node, exact or 503, payments never sent out. */
+// Invariant: Servers that omit, invent or lag get no wrong figure shown, and learn nothing about payments.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { scriptHashOf } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';

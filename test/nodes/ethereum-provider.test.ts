@@ -1,4 +1,5 @@
 /** A provider that others run, in front of your own Ethereum node: it is followed, and it completes nothing that is not true. */
+// Invariant: Nothing in an Ethereum block can be invented, changed or left out by any source; a provider that tries is named, and your own node shows the payments.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { COIN } from '../../src/core/coin.ts';

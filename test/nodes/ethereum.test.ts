@@ -200,6 +200,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       }
     });
 
+    // Invariant: A reverted call inside a transaction pays nothing; transfers by contracts count once.
     told('a call that is undone pays nothing, whatever it looked like inside', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const reverter = await node.deploy(REVERTER);
@@ -457,6 +458,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
       for (const { amount_received } of done) assert.equal(amount_received, '0.01000000');
       return { found: done.map((d) => d.transaction_hash), hashes };
     };
+    // Invariant: Nothing in a block stops ETH: when an answer is too large, too late or broken, another method is used.
     told('a contract creation that floods the trace does not stop ETH', 'created processing completed', async (name, events) => {
       const { found, hashes } = await payBesideFlood(name, events);
       // A transfer that nothing names shows its transaction only if our tracer succeeds in time.
@@ -657,6 +659,7 @@ describe('amounts that wait until the chain is final', () => {
     proxy.answer = () => undefined;
   });
 
+  // Invariant: Finality belongs to the chain that was read.
   test("after a reorganization below the finalized block, the node's word for its height no longer counts", async () => {
     const { height, finalized } = await mine(70, 64n);
     assert.equal(finalized, height - 64n);

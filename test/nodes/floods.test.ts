@@ -54,6 +54,7 @@ const memoryOf = (name: 'VmRSS' | 'VmHWM'): number =>
   Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${service.pid()}/status`, 'utf8'))![1]) * 1024;
 const total = (transfers: { amount: string }[]): bigint => transfers.reduce((sum, t) => sum + BigInt(t.amount.replace('.', '')), 0n);
 
+// Invariant: Blocks that are crafted to be expensive are read like others.
 test('ten transactions of 300 inputs and 1,400 outputs to one payment cost little, and an honest payment of their block completes', async () => {
   const flooded = await open();
   const honest = await open();

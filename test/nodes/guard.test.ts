@@ -162,6 +162,7 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       await eventually(ready, (now) => now.followers.BTC!.lag_seconds < 5);
     }));
 
+  // Invariant: On mainnet nothing completes while the sources of a coin disagree or its chain is unhealthy.
   test('a source that lies at the tip it is read from completes nothing that the other has not seen', () =>
     tell({}, async (story) => {
       const { app, chain, servers } = story;
@@ -207,6 +208,7 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       await staysHeld(story, id);
     }));
 
+  // Invariant: Sources must agree on a block: a different block at the same height completes nothing.
   test('a source that names the tip of the other, but hands out other blocks below it, completes nothing', () =>
     tell({}, async (story) => {
       const { app, chain, servers } = story;
@@ -263,6 +265,7 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       );
     }));
 
+  // Invariant: Switching to another source does not undo anything.
   test('a source that takes over without the newest blocks undoes nothing', () =>
     tell({}, async (story) => {
       const { app, chain, servers } = story;

@@ -1,4 +1,5 @@
 /** Nodes set up exactly as the guides print: Florin works with them, and so does every other user of the node. */
+// Invariant: A node set up with the lines of its guide works, and keeps its other users.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';

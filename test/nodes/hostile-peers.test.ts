@@ -1,4 +1,5 @@
 /** Reads a network from peers on loopback of which most are hostile: what the honest one has is seen, and nothing identifying is sent. */
+// Invariant: Seven hostile peers of eight cannot hide the chain of the honest one; what one peer alone announces does not count.
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';

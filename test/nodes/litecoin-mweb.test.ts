@@ -1,4 +1,5 @@
 /** Payments from MWEB wallets on a real Litecoin node: a peg-out appears under one transaction ID and is mined under another. */
+// Invariant: A payment from MWEB counts once, in whichever transaction it arrives.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';

@@ -89,6 +89,7 @@ const reaches = (app: TestApp, id: string, status: string) =>
     (detail) => detail.status === status,
   );
 
+// Invariant: Only the process with the watcher role connects to peers, once a wallet needs them; one peer alone shows no transaction.
 test('a wallet connects the service to the network of its coin: seen by two peers, confirmed by blocks, completed', async () => {
   const net = await startNetwork(200);
   const { chain, peers, grow } = net;
@@ -164,6 +165,7 @@ test('a wallet connects the service to the network of its coin: seen by two peer
   assert.equal(doubt!.code, 'settling');
 });
 
+// Invariant: A new follower begins at the newest block, not where the headers of its peers are.
 test('while headers are read, the reason and the progress are shown everywhere, and nothing can be paid', async () => {
   const net = await startNetwork(400);
   // The peers know nothing of the last 243 blocks yet.

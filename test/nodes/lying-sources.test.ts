@@ -2,6 +2,7 @@
  * Sources that lie, on mainnet: blocks without any work, invented by the followed source, while the other source works, is away, slow or
  * behind. The test steps the follower and its guard, so that nothing depends on the speed of the machine.
  */
+// Invariant: Forged blocks of the followed source complete nothing that the other source has not seen; while the other source is away nothing large completes, and while your own node is away nothing completes.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { TrustSetting } from '../../src/core/trust.ts';

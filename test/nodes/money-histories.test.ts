@@ -2,6 +2,7 @@
  * Random schedules of refunds, payouts and sweeps on a real node, with processes that are killed. The long version is
  * money-histories.long.test.ts; FLORIN_SEED chooses other schedules.
  */
+// Invariant: Over random schedules of refunds, payouts and sweeps, with processes killed and blocks replaced, nobody is paid twice, nothing is lost, and the books agree with the chain.
 import { test } from 'node:test';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 import { openOutputGround } from '../kit/money-outputs.ts';

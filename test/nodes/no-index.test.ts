@@ -1,4 +1,5 @@
 /** Lookups of transactions on nodes without an index: exact where possible, null where not, never empty. */
+// Invariant: After a sweep was signed and uploaded, no private key is in memory, in the database or in a file.
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,5 @@
 /** Real nodes that are away, hang, lose their data or read it again: what the service reports meanwhile, and that no payment is lost. */
+// Invariant: No address is issued before its chain is followed; deposits to earlier ones are read back, and nothing expires before that.
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -2,6 +2,7 @@
  * Payouts on a real node: requested over the API, approved, signed offline in one transaction, sent and confirmed. Whatever is repeated,
  * lost or killed on the way, every recipient is paid once.
  */
+// Invariant: A payout is paid once, also when two members approve it and upload its file at the same moment, or the service is killed after its node took the transaction.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';

@@ -180,6 +180,7 @@ test('DOGE and DASH: what the node reports about itself', async (t) => {
   }
 });
 
+// Invariant: A block that is not the one asked for is refused.
 test('a block that is not the one asked for is refused', async (t) => {
   const hex = readFileSync(join(import.meta.dirname, '../fixtures/blocks/dogecoin-12345.hex'), 'utf8').trim();
   const { hash, parent, merkleRoot, time } = parseBlock(Buffer.from(hex, 'hex'), 'DOGE');

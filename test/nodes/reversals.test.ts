@@ -1,4 +1,5 @@
 /** Completed payments that lose their money to the network: reported at once to everyone, and withdrawn when the money is back. */
+// Invariant: A completed payment that loses its money notifies every endpoint, at once and once.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { MemberRole } from '../../src/core/roles.ts';
@@ -219,6 +220,7 @@ describe('a source that comes back', { concurrency: 3 }, () => {
       assert.equal(left!.n, 0n);
     }));
 
+  // Invariant: A payment that completed while a source was away is reported when that source returns without the block.
   test('and has another block in its place: a payment that a lying source completed meanwhile says so', () =>
     tell(['own', 'own'], async (story) => {
       const { chain, servers, look, pay, detail } = story;

@@ -1,4 +1,5 @@
 /** The scripted node is compared with what real nodes answered: same statuses, keys, order, types of values, errors. */
+// Invariant: The scripted node answers like the recorded real one.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { recordings, startScriptedNode } from '../kit/scripted-node.ts';

@@ -1,4 +1,5 @@
 /** Orders of shops that are paid with real coins: the events follow real confirmations, and the recorded flows of plugins are replayed. */
+// Invariant: Everything that plugins do in the recordings works, with simulated payments and with real coins.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type LiveShop, openLiveShop } from '../kit/live-shop.ts';

@@ -278,6 +278,7 @@ export function tellStories({ coin, startNode, reads, price, amount, addresses, 
     await reach(id, 'completed');
   });
 
+  // Invariant: Reorganizations remove confirmations and restore them.
   told('a reorganization of 13 blocks before completion', 'created processing completed', async (name, events) => {
     const { id, address } = await open(name, events);
     await mine(12);
@@ -294,6 +295,7 @@ export function tellStories({ coin, startNode, reads, price, amount, addresses, 
     await reach(id, 'completed', null, (d) => d.transfers[0].block_hash !== block);
   });
 
+  // Invariant: A completed payment never changes silently.
   told('a reorganization of 13 blocks after completion', 'created processing completed reversed', async (name, events) => {
     const { id, address } = await open(name, events);
     await node.pay(address, coins(1));
@@ -310,6 +312,7 @@ export function tellStories({ coin, startNode, reads, price, amount, addresses, 
     await reach(id, 'completed', null, (d) => d.confirmations >= 1 && d.transfers[0].block_hash !== blocks[0]);
   });
 
+  // Invariant: What was paid while the service was down counts.
   told('paid while the service is down', 'created processing completed', async (name, events) => {
     const { id, address } = await open(name, events);
     await service.end('SIGKILL');
@@ -443,6 +446,7 @@ export function tellStories({ coin, startNode, reads, price, amount, addresses, 
     },
   );
 
+  // Invariant: Each event arrives once, in order, signed.
   test(`every event of these stories arrived exactly once, in order, with a valid signature`, async () => {
     assert.deepEqual(
       [...without, ...(only ?? [])].filter((name) => !names.has(name)),

@@ -62,6 +62,7 @@ after(async () => {
   await node?.destroy();
 });
 
+// Invariant: Deposits to addresses that no payment uses are found.
 test('a deposit fifty indexes beyond the counter is recorded once and burns all indexes up to it', async () => {
   assert.equal((await give()).address, addressAt(21, 0n));
   const txid = await node.pay(addressAt(21, 51n), '0.12345678');

@@ -1,4 +1,5 @@
 /** Money leaves deposit addresses: listed, made into a file, signed by the code of the signer page, sent and followed on real nodes. */
+// Invariant: A refund that is signed offline is paid once and in full, also when its file is made again or its fee is raised.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';

@@ -2,6 +2,7 @@
  * Money that customers send on the wrong network or in the wrong coin, on Ethereum and Base: found, held, accepted or rejected by one
  * decision, and moved to the merchant's own wallet by sweeps, also where the coin is never offered.
  */
+// Invariant: Money on the wrong network or in a wrong coin is found, held, completes by one decision, and can be swept.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -173,6 +174,7 @@ async function sweep(coin: Coin) {
   return { done, file: readSigningFile(content) };
 }
 
+// Invariant: What pays for the gas of a sweep is not money of a customer.
 test('every coin that was accepted is swept, also those that are never offered', async () => {
   for (const network of NETWORKS) await nodes[network].mine(3);
   assert.deepEqual((await eventually(sweepable, (coins) => coins.length === 6)).toSorted(), [

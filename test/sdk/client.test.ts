@@ -1,4 +1,5 @@
 /** The SDK against the running service: every request, lists, errors, retries over a connection that fails. */
+// Invariant: The SDK makes every request there is, and a lost reply creates nothing twice.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

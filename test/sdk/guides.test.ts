@@ -246,6 +246,7 @@ async function filled({ text }: Block, payment: string): Promise<string> {
 let endpoint: ReturnType<Client['webhookEndpoints']['create']> | null = null;
 const endpointOfReader = () => (endpoint ??= client.webhookEndpoints.create({ url: receiver.url }));
 
+// Invariant: Every command in the documents works as printed.
 test('every command in every document is run as printed, or by the test that is named here', async () => {
   writeFileSync(
     join(folder, 'logo.svg'),

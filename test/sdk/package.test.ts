@@ -1,4 +1,5 @@
 /** The package as developers get it: packed, installed into an empty folder, and used from every kind of module, compiler and page. */
+// Invariant: The package installs and runs as every kind of module, in Node 20 and 24, and in a page.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import {

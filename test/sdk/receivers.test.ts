@@ -2,6 +2,7 @@
  * The receivers in the guides, run as printed: they keep running when a client breaks its connection or sends too much, or when the shop
  * fails.
  */
+// Invariant: The printed receivers survive clients that break their connection.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,5 @@
 /** Verifying webhooks: real deliveries, every way to forge or corrupt one, and deliveries signed for a receiver's own tests. */
+// Invariant: Only genuine webhooks pass verification.
 import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import { after, before, test } from 'node:test';

@@ -1,4 +1,5 @@
 /** Charges as plugins for Coinbase Commerce create and read them, and the webhooks that they receive. Against the recording of WooCommerce. */
+// Invariant: Everything that plugins do in the recordings works, with simulated payments and with real coins.
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
 import { ROUTES } from '../../src/http/routes.ts';

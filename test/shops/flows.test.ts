@@ -1,4 +1,5 @@
 /** Every recorded flow of BTCPay's plugins, replayed with simulated payments. `test/nodes/shop-orders.test.ts` replays them with real coins. */
+// Invariant: Everything that plugins do in the recordings works, with simulated payments and with real coins.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually, type TestApp } from '../kit/app.ts';

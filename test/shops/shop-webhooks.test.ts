@@ -98,6 +98,7 @@ test('an order that holds money is not canceled by its shop', async (t) => {
   assert.equal((await read()).status, 'New');
 });
 
+// Invariant: A shop never gets an older event after a newer one was taken, however often deliveries fail.
 test('a later event waits for some attempts of the one before it, and then says what the shop refused', async (t) => {
   const shop = await openShop(t);
   const tried: string[] = [];

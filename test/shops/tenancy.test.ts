@@ -53,6 +53,7 @@ const bodyOf = ({ method }: GreenfieldRoute): object | undefined =>
 /** Not merely refused: says nothing about what it was asked for. */
 const isShut = ({ status }: ShopReply): boolean => status === 401 || status === 403 || status === 404;
 
+// Invariant: The key of a shop opens its own store and nothing else, and no other key opens it.
 test('the key of a shop reaches no other store and no other mode, by any route', async () => {
   let asked = 0;
   for (const route of GREENFIELD_ROUTES.filter(({ path }) => /:store|:invoice|:webhook/.test(path)))

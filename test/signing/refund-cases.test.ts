@@ -1,4 +1,6 @@
 /** Refunds in signing files: which outputs pay, files of a malicious server, malicious signed files, and higher fees. */
+// Invariant: A refund in ETH or a token is paid once, also when its files are made again, uploaded twice, or its block is replaced.
+// Invariant: A refund that is signed offline is paid once and in full, also when its file is made again or its fee is raised.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';

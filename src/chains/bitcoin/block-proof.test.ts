@@ -1,4 +1,5 @@
 /** Blocks against their headers: recorded ones are accepted, every change is refused, and so are the tricks with merkle trees. */
+// Invariant: A block matches its merkle root.
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -115,6 +116,7 @@ function made(transactions: readonly Buffer[], count = compact(transactions.leng
   return Buffer.concat([header, count, ...transactions]);
 }
 
+// Invariant: The bytes of a block are accepted only as the block of their header.
 test('a list of transactions whose tail repeats has the same root and is refused', async () => {
   for (const count of [1, 2, 3, 5, 6, 7, 9, 11, 12]) {
     const list = [COINBASE, ...Array.from({ length: count - 1 }, (_, i) => spend(i + 1))];

@@ -177,6 +177,7 @@ test('what comes before a faulty header is kept, and nothing after it', async ()
   assert.deepEqual(chain.tip(), describeMined(MINABLE, tipOf(blocks)));
 });
 
+// Invariant: The branch with the most work is the best one, whatever its length.
 test('the branch with the most work is the best one, however many blocks another has; of two with the same work, the first one stays', async () => {
   const { chain, blocks } = minedChain(60);
   await chain.add(sent(blocks));
@@ -494,6 +495,7 @@ function forge(params: ProofParams, blocks: readonly Mined[], { parent: at, kind
   }
 }
 
+// Invariant: A header that breaks any rule of its chain, or has no work, is refused.
 test(`of ${FORGERIES} forged headers and branches none is accepted`, async () => {
   // Hard enough that random bytes have no work.
   const params: ProofParams = { ...MINABLE, spacingSeconds: 60 };

@@ -1,3 +1,4 @@
+// Invariant: A block matches its merkle root.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
 /** The Ethereum reader with answers of nodes, recorded or written from the specifications, over real HTTP. */
+// Invariant: Nothing in a block stops ETH: when an answer is too large, too late or broken, another method is used.
+// Invariant: A reverted call inside a transaction pays nothing; transfers by contracts count once.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';

@@ -1,4 +1,5 @@
 /** The receipts of recorded blocks are proven by the hash of their block alone, and nothing in them can be changed. */
+// Invariant: Nothing in an Ethereum block can be invented, changed or left out by any source; a provider that tries is named, and your own node shows the payments.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changedReceipt, type Json, makeBlock, nameHeader, nameReceipt } from '../../../test/kit/ethereum-blocks.ts';

@@ -1,4 +1,5 @@
 /** A provider of others with an honest source beside it: every kind of lie about a block is refused and named, and the truth is read. */
+// Invariant: Nothing in an Ethereum block can be invented, changed or left out by any source; a provider that tries is named, and your own node shows the payments.
 import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

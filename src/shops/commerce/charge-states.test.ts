@@ -102,6 +102,7 @@ function checkEvents(events: readonly ChargeEvent[]): void {
   }
 }
 
+// Invariant: Over random histories, the events of a charge are legal, and nothing is completed that is not.
 test('over random histories, the events of a charge are legal, whatever a worker missed', () => {
   const reached = new Set<PaymentStatus>();
   fc.assert(

@@ -115,6 +115,7 @@ const MOVES: Readonly<Record<InvoiceStatus, readonly InvoiceStatus[]>> = {
   Settled: ['Settled'],
 };
 
+// Invariant: Over random histories, what a shop learns is legal, and never that a late payment is paid.
 test('over random histories, the events of an invoice are legal, whatever a worker missed, and its state is never paid late', () => {
   const reached = new Set<string>();
   fc.assert(

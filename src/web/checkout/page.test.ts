@@ -1,4 +1,5 @@
 /** The page without a browser: every state in every language, accent colors, choice of language, logos. */
+// Invariant: A payment page never has a dead button; with nothing to pay with it says so and continues when there is.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
@@ -118,6 +119,7 @@ test('an expired payment asks whether it was already sent before it offers a new
   assert.match(shown, /class="main second" id="again"/);
 });
 
+// Invariant: A live payment page has nothing to simulate a payment with.
 test('only the page of a test payment has a drawer to simulate it', () => {
   for (const fixture of FIXTURES) {
     // A live payment has no drawer, whatever else its view says.

@@ -1,4 +1,5 @@
 /** Lookups by servers that answer as each program does, and as each known liar would: exact, or no answer. With real transactions and blocks. */
+// Invariant: Servers that omit, invent or lag get no wrong figure shown, and learn nothing about payments.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,5 @@
 /** Lookups by Electrum servers that omit, invent, lag, throttle and break the protocol: exact, or no answer that names what is missing. */
+// Invariant: Servers that omit, invent or lag get no wrong figure shown, and learn nothing about payments.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, type TestContext, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';

@@ -84,6 +84,7 @@ test('what one peer alone announced gives way to what two announced', () => {
   assert.equal(relay.tookAll(), false);
 });
 
+// Invariant: A poll of peers is complete an hour after they began to announce without a gap.
 test('a poll is complete an hour after peers began to announce without a gap, and again an hour after a loss', async () => {
   const relay = relayOf({ open: 1 });
   let heardSinceMs = 0;
