@@ -5,8 +5,8 @@ import { fields } from '../reply.ts';
 import { dataBytes, isSame, ProofError, quantityBytes } from './proof-values.ts';
 import { encodeRlp } from './rlp.ts';
 
-/** Data of an exact size, numbers up to a size, and data up to a size. */
-type Form = { data: number } | { number: number } | { upTo: number };
+/** Data of an exact size, numbers up to a size, and data of any size. */
+type Form = { data: number } | { number: number } | 'any';
 const HASH: Form = { data: 32 };
 const U64: Form = { number: 8 };
 const U256: Form = { number: 32 };
@@ -25,8 +25,8 @@ const FIELDS: readonly (readonly [name: string, form: Form])[] = [
   ['gasLimit', U64],
   ['gasUsed', U64],
   ['timestamp', U64],
-  // 32 bytes on Ethereum; chains with an authority keep their votes in it.
-  ['extraData', { upTo: 65_536 }],
+  // At most 32 bytes on Ethereum; other chains keep there who signs, or which transactions depend on others.
+  ['extraData', 'any'],
   ['mixHash', HASH],
   ['nonce', { data: 8 }],
   ['baseFeePerGas', U256],
@@ -61,9 +61,8 @@ export type ProvenHeader = {
 };
 
 function bytesOf(value: unknown, name: string, form: Form): Uint8Array {
-  if ('number' in form) return quantityBytes(value, { name, max: form.number });
-  const max = 'data' in form ? form.data : form.upTo;
-  return dataBytes(value, { name, min: 'data' in form ? max : 0, max });
+  if (form === 'any') return dataBytes(value, { name, min: 0 });
+  return 'number' in form ? quantityBytes(value, { name, max: form.number }) : dataBytes(value, { name, min: form.data, max: form.data });
 }
 
 /** How many fields a header has; null when it has those of a fork without all those of the forks before it. */

@@ -5,7 +5,7 @@ import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher,
 import { fields } from '../reply.ts';
 import { type ProvenHeader, provenHeader } from './block-header.ts';
 import { identityOf } from './block-transactions.ts';
-import { type EthRpc, failure, hash32, isPruned, rows, smallNumber } from './eth-rpc.ts';
+import { type EthCall, type EthReply, type EthRpc, failure, hash32, isPruned, isTooLarge, rows, smallNumber } from './eth-rpc.ts';
 import { ProofError } from './proof-values.ts';
 import { proveBlock } from './proven-block.ts';
 import { inTurns, type Steps } from './steps.ts';
@@ -47,12 +47,20 @@ async function readReceipts(transactions: readonly EthTransaction[], { batch }: 
 
 type Answers = { block: unknown; receipts: readonly unknown[] };
 
+/** The block and its receipts. Somebody who fills a block with logs can make them larger than any limit: then they are asked for one by one. */
+async function askWhole(hash: string, { batch }: Pick<EthRpc, 'batch'>): Promise<EthReply[]> {
+  const block: EthCall = ['eth_getBlockByHash', hash, true];
+  try {
+    return await batch([block, ['eth_getBlockReceipts', hash]]);
+  } catch (error) {
+    if (!isTooLarge(error)) throw error;
+    return [...(await batch([block])), { result: null, error: { code: 0, message: 'the reply is too large' } }];
+  }
+}
+
 /** The answers of a node about a block, which name each other. Errors: ChainError, and ProofError when they do not. */
 async function askForBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<Answers> {
-  const [block, receipts] = await rpc.batch([
-    ['eth_getBlockByHash', hash, true],
-    ['eth_getBlockReceipts', hash],
-  ]);
+  const [block, receipts] = await askWhole(hash, rpc);
   if (block?.error) throw failure(block.error, 'eth_getBlockByHash');
   // Another machine behind the same address may be a block ahead.
   if (!block || !receipts || block.result === null) throw new ChainError('outage', `the source does not have block ${hash} yet`);

@@ -7,7 +7,7 @@ import { type Outgoing, OutgoingError } from '../../outgoing.ts';
 import { ChainError } from '../chain.ts';
 import { fields, isAway, requestFrom } from '../reply.ts';
 
-const LIMITS: EthLimits = { timeoutMs: 30_000, maxReplyBytes: 128 * 1024 * 1024 };
+export const REPLY_LIMITS: EthLimits = { timeoutMs: 30_000, maxReplyBytes: 128 * 1024 * 1024 };
 /** Initial batch size; halved for a provider that rejects it. */
 const BATCH = 50;
 /** A missing method is tried again after this long, because the node may have been replaced. */
@@ -249,7 +249,7 @@ function createBatches({
       throw new ChainError('outage', `the connection to ${who} was closed`, { cause });
     });
   };
-  const batch: Batch = async (calls, limits = LIMITS) => {
+  const batch: Batch = async (calls, limits = REPLY_LIMITS) => {
     if (batchSize < BATCH && performance.now() - smallerSince > ASK_AGAIN_MS) batchSize = BATCH;
     const done: EthReply[] = new Array(calls.length);
     let open = [...calls.entries()];
@@ -310,7 +310,7 @@ export function createEthRpc({
     invariant(reply, 'a call has a reply');
     return reply;
   };
-  const attempt: EthRpc['attempt'] = async ({ call, as = call[0], limits = LIMITS, lacks = isMissing }) => {
+  const attempt: EthRpc['attempt'] = async ({ call, as = call[0], limits = REPLY_LIMITS, lacks = isMissing }) => {
     const [method] = call;
     const since = missing.get(as);
     if (since !== undefined && performance.now() - since < ASK_AGAIN_MS) return undefined;
@@ -352,7 +352,8 @@ export const failure = (error: EthError, method: string): ChainError =>
       ? new AnsweredError('unsupported', `the source has no ${method}`)
       : new AnsweredError('outage', `${method}: ${error.message}`);
 
-const isTooLarge = (error: unknown): boolean =>
+/** Whether a reply was larger than its limit: a part of it may be read. */
+export const isTooLarge = (error: unknown): boolean =>
   error instanceof ChainError && error.cause instanceof OutgoingError && error.cause.class === 'too_large';
 
 function errorOf(answer: unknown): EthError | null {

@@ -11,9 +11,12 @@ export class ProofError extends Error {
 
 export const EMPTY = new Uint8Array(0);
 
-/** DATA: an even number of hex digits, `min` to `max` bytes. */
-export function dataBytes(value: unknown, { name, min, max }: { name: string; min: number; max: number }): Uint8Array {
-  const refuse = () => new ProofError(`${name} is not hex of at most ${max} bytes`);
+/**
+ * DATA: an even number of hex digits, `min` to `max` bytes. Without `max`, only the size of the answer bounds it: where the rules of the chain
+ * have no bound but the price of gas, one of our own would let a stranger make a block that cannot be read.
+ */
+export function dataBytes(value: unknown, { name, min, max = Infinity }: { name: string; min: number; max?: number }): Uint8Array {
+  const refuse = () => new ProofError(`${name} is not hex${max === Infinity ? '' : ` of at most ${max} bytes`}`);
   if (typeof value !== 'string' || value.length > 2 + max * 2 || value.length % 2 !== 0 || !value.startsWith('0x')) throw refuse();
   // It stops before the first byte that is not hex.
   const { buffer, byteOffset, length } = Buffer.from(value.slice(2), 'hex');
@@ -33,8 +36,9 @@ export function quantityBytes(value: unknown, { name, max }: { name: string; max
 
 export const isSame = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
 
-/** A list of at most `max` items. */
-export function listOf(value: unknown, { name, max }: { name: string; max: number }): readonly unknown[] {
-  if (!Array.isArray(value) || value.length > max) throw new ProofError(`${name} is not a list of at most ${max} items`);
+/** A list of at most `max` items; without `max`, only the size of the answer bounds it. */
+export function listOf(value: unknown, { name, max = Infinity }: { name: string; max?: number }): readonly unknown[] {
+  if (!Array.isArray(value) || value.length > max)
+    throw new ProofError(`${name} is not a list${max === Infinity ? '' : ` of at most ${max} items`}`);
   return value;
 }

@@ -4,21 +4,22 @@ import { type Coin, isOfferable } from '../../core/coin.ts';
 import { OutgoingError } from '../../outgoing.ts';
 import { ChainError, type Place, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
 import { fields } from '../reply.ts';
-import { isStandardHeader } from './block-header.ts';
+import { isStandardHeader, provenHeader } from './block-header.ts';
 import { headerOf, headerOrNull } from './eth-block.ts';
-import { type EthRpc, failure, hash32, isRangeLimit, rows, smallNumber, toHex, transactionOrNull } from './eth-rpc.ts';
+import { type EthRpc, failure, hash32, isRangeLimit, isTooLarge, rows, smallNumber, toHex, transactionOrNull } from './eth-rpc.ts';
 import { createNativeReader } from './native-moves.ts';
 import { ProofError } from './proof-values.ts';
-import { proveReceipts } from './proven-block.ts';
-import { checkReceiptsSteps } from './receipts.ts';
-import { inTurns } from './steps.ts';
+import { checkReceiptValuesSteps, encodeReceipt } from './receipts.ts';
+import { inTurns, type Steps } from './steps.ts';
 import { holdingsOf } from './token-balances.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
-import { readReceipt, TRANSFER } from './value-moves.ts';
+import { type EthReceipt, readReceipt, TRANSFER } from './value-moves.ts';
 
 /** A search must not hold up the others. */
 const SEARCH_LIMITS = { timeoutMs: 10_000, maxReplyBytes: 32 * 1024 * 1024 };
-const BLOCK_LIMITS = { timeoutMs: 20_000, maxReplyBytes: 64 * 1024 * 1024 };
+/** Somebody who fills a block with logs can make its receipts larger than any limit, so what is larger is asked for in parts. */
+export const BLOCK_LIMITS = { timeoutMs: 20_000, maxReplyBytes: 64 * 1024 * 1024 };
+const RECEIPTS_AT_ONCE = 50;
 
 const accountWord = (account: string): string => `0x${account.padStart(64, '0')}`;
 
@@ -65,25 +66,70 @@ async function readHeader(rpc: Pick<EthRpc, 'call'>, hash: string): Promise<Reco
   return fields(header);
 }
 
-/** The receipts of a block; one by one where the source does not return them together. */
-async function readReceipts(rpc: Pick<EthRpc, 'one' | 'batch'>, hash: string, txids: readonly string[]): Promise<unknown[]> {
-  const { result, error } = await rpc.one(['eth_getBlockReceipts', hash], BLOCK_LIMITS);
-  if (!error && Array.isArray(result)) return result;
-  const replies = await rpc.batch(txids.map((txid) => ['eth_getTransactionReceipt', txid]));
-  return replies.map((reply) => {
-    if (reply.error) throw failure(reply.error, 'eth_getTransactionReceipt');
-    return reply.result;
-  });
+/**
+ * What is kept of a receipt: what the root of the block covers, and the logs of listed tokens at their places. Anybody can fill a block with
+ * a million logs of others, which would take a gigabyte.
+ */
+type Kept = { value: Uint8Array; blockHash: string; txid: string; receipt: EthReceipt };
+function keep(told: unknown, tokens: Tokens): Kept {
+  const { blockHash, transactionHash } = fields(told);
+  const receipt = readReceipt(told);
+  const isListed = (log: unknown): boolean => tokens.has(String(fields(log).address).slice(2).toLowerCase());
+  return {
+    ...{ blockHash: hash32(blockHash), txid: hash32(transactionHash), value: encodeReceipt(told) },
+    receipt: { ...receipt, logs: receipt.logs.map((log) => (isListed(log) ? log : null)) },
+  };
+}
+const keepAll = (told: readonly unknown[], tokens: Tokens): Promise<Kept[]> =>
+  inTurns(
+    (function* (): Steps<Kept[]> {
+      const kept: Kept[] = [];
+      for (const receipt of told) {
+        kept.push(keep(receipt, tokens));
+        yield;
+      }
+      return kept;
+    })(),
+  );
+
+/** The receipts of a block together; null where the source does not return them so, or they are too large. */
+async function askReceipts(rpc: Pick<EthRpc, 'one'>, hash: string): Promise<unknown[] | null> {
+  try {
+    const { result, error } = await rpc.one(['eth_getBlockReceipts', hash], BLOCK_LIMITS);
+    return !error && Array.isArray(result) ? result : null;
+  } catch (error) {
+    if (isTooLarge(error)) return null;
+    throw error;
+  }
+}
+
+/** The receipts of a block; some at a time where they do not come together. */
+async function readReceipts(
+  rpc: Pick<EthRpc, 'one' | 'batch'>,
+  { hash, txids, tokens }: { hash: string; txids: readonly string[]; tokens: Tokens },
+): Promise<Kept[]> {
+  const together = await askReceipts(rpc, hash);
+  if (together) return keepAll(together, tokens);
+  const kept: Kept[] = [];
+  for (let i = 0; i < txids.length; i += RECEIPTS_AT_ONCE) {
+    const replies = await rpc.batch(txids.slice(i, i + RECEIPTS_AT_ONCE).map((txid) => ['eth_getTransactionReceipt', txid]));
+    const told = replies.map(({ result, error }) => {
+      if (error) throw failure(error, 'eth_getTransactionReceipt');
+      return result;
+    });
+    kept.push(...(await keepAll(told, tokens)));
+  }
+  return kept;
 }
 
 /**
  * Whether the receipts are proven under a header whose own hash is recomputed. Errors: ProofError when they do not fit its root, or when
  * a header with the fields of Ethereum does not fit its hash.
  */
-async function prove(header: Record<string, unknown>, hash: string, receipts: readonly unknown[]): Promise<boolean> {
-  await inTurns(checkReceiptsSteps(receipts, hexToBytes(hash32(header.receiptsRoot).slice(2))));
+async function prove(header: Record<string, unknown>, hash: string, values: readonly Uint8Array[]): Promise<boolean> {
+  await inTurns(checkReceiptValuesSteps(values, hexToBytes(hash32(header.receiptsRoot).slice(2))));
   try {
-    await proveReceipts({ block: header, hash, receipts });
+    provenHeader(header, hexToBytes(hash.slice(2)));
     return true;
   } catch (error) {
     // Some chains hash fields of their own. Then the header counts only as far as sources agree on it.
@@ -95,21 +141,19 @@ async function prove(header: Record<string, unknown>, hash: string, receipts: re
 async function fetchBlock(rpc: EthRpc, hash: string, tokens: Tokens): Promise<RangeBlock> {
   const header = await readHeader(rpc, hash);
   const txids = rows(header.transactions).map((txid) => hash32(txid));
-  const receipts = await readReceipts(rpc, hash, txids);
-  const isOwn = (value: unknown, i: number) => {
-    const receipt = fields(value);
-    return hash32(receipt.blockHash) === hash && hash32(receipt.transactionHash) === txids[i];
-  };
-  if (receipts.length !== txids.length || !receipts.every(isOwn))
-    throw new ChainError('outage', `the receipts of block ${hash} do not fit it`);
+  let receipts: Kept[];
   let proven: boolean;
   try {
-    proven = await prove(header, hash, receipts);
+    receipts = await readReceipts(rpc, { hash, txids, tokens });
+    if (receipts.length !== txids.length || !receipts.every(({ blockHash, txid }, i) => blockHash === hash && txid === txids[i]))
+      throw new ChainError('outage', `the receipts of block ${hash} do not fit it`);
+    const values = receipts.map(({ value }) => value);
+    proven = await prove(header, hash, values);
   } catch (cause) {
     if (cause instanceof ProofError) throw new ChainError('unproven', `block ${hash}: ${cause.message}`, { cause });
     throw cause;
   }
-  const block = { transactions: txids.map((txid) => ({ txid })), receipts: receipts.map(readReceipt) };
+  const block = { transactions: txids.map((txid) => ({ txid })), receipts: receipts.map(({ receipt }) => receipt) };
   return {
     ...{ ref: headerOf(header), proven, identity: identityOf(header), txids: new Set(txids) },
     sightings: (matcher) => tokenSightings(block, tokens, matcher),
