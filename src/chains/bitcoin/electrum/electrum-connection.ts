@@ -4,7 +4,15 @@ import { isIP } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { openSocket, type SocksProxy } from '../p2p/socks5.ts';
 import type { CertificateStore } from './electrum-certificates.ts';
-import { createLineReader, decodeLine, type ElectrumMessage, encodeRequest, LineError, type LineReader } from './electrum-lines.ts';
+import {
+  createLineReader,
+  decodeLine,
+  type ElectrumMessage,
+  encodeRequest,
+  LARGE_BYTES,
+  LineError,
+  type LineReader,
+} from './electrum-lines.ts';
 
 /**
  * Why a server is not asked now. `away`: it does not answer. `busy`: it asks for fewer requests. `certificate`: it shows another one than
@@ -39,12 +47,8 @@ const PROXY_FACTOR = 2;
 
 /** Requests that are open at the same time; more wait here. */
 const AT_ONCE = 10;
-/** Lines that nobody asked for, such as notifications. */
-const NOTICE_BYTES = 64 << 10;
 /** Answers without a history, a transaction or headers. */
 export const SMALL_BYTES = 1 << 20;
-/** As much as wallets read: servers send no more. */
-export const LARGE_BYTES = 8_100_000;
 /** ElectrumX: too much was asked for, and too busy. */
 const BUSY_CODES: readonly (number | null)[] = [-101, -102];
 const NAME = 'florin';
@@ -135,8 +139,7 @@ async function send(state: State, method: string, params: readonly unknown[], by
 /** Requests on an open socket. */
 function speak(socket: Socket, waits: Waits, on: Pick<State, 'onNotice' | 'onAnswer' | 'onClose'>): State {
   const pending: State['pending'] = new Map();
-  const longest = (): number => Math.max(NOTICE_BYTES, ...[...pending.values()].map(({ bytes }) => bytes));
-  const reader = createLineReader({ longest, onLine: (line) => take(state, decodeLine(line), line.length) });
+  const reader = createLineReader({ longest: LARGE_BYTES, onLine: (line) => take(state, decodeLine(line), line.length) });
   const state: State = { socket, reader, waits, pending, waiting: [], nextId: 0, idle: undefined, closed: null, ...on };
   socket.on('data', (part: Buffer) => {
     try {

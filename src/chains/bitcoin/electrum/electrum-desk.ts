@@ -5,8 +5,9 @@ import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import type { RawOutput } from '../raw-block.ts';
-import { AnswerError, LARGE_BYTES, ServerError } from './electrum-connection.ts';
+import { AnswerError, ServerError } from './electrum-connection.ts';
 import { type ElectrumHeaders, mostHeaders, readHeaders } from './electrum-headers.ts';
+import { LARGE_BYTES } from './electrum-lines.ts';
 import { checkBranch, isHash, isHex, ProofError, type ProvenTransaction, readBranch, readTransaction } from './electrum-proof.ts';
 import type { ElectrumServers, Session } from './electrum-servers.ts';
 
@@ -175,7 +176,7 @@ async function lowHeader(desk: Desk, asked: Session, height: number): Promise<Bu
   const shown: Buffer[] = [];
   for await (const session of desk.servers.sessions(failures)) {
     try {
-      const hex = await session.ask('blockchain.block.header', [height]);
+      const hex = await session.ask('blockchain.block.header', [height], LARGE_BYTES);
       if (!isHex(hex) || hex.length < 2 * HEADER_BYTES) throw new ProofError('a header of another form');
       const header = Buffer.from(hex.slice(0, 2 * HEADER_BYTES), 'hex');
       if (shown.some((other) => other.equals(header))) {

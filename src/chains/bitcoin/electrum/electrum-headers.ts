@@ -8,7 +8,8 @@ import type { SentHeader } from '../header-rules.ts';
 import type { StoredChain } from '../header-store.ts';
 import type { ProofParams } from '../proof-params.ts';
 import { take } from '../strict-reader.ts';
-import { AnswerError, LARGE_BYTES } from './electrum-connection.ts';
+import { AnswerError } from './electrum-connection.ts';
+import { LARGE_BYTES } from './electrum-lines.ts';
 import { isHex, ProofError } from './electrum-proof.ts';
 import type { Session } from './electrum-servers.ts';
 

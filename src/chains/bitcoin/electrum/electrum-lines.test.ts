@@ -19,7 +19,7 @@ const exchanges: Exchange[] = [
 const line = (message: object): Buffer => Buffer.from(`${JSON.stringify(message)}\n`);
 const collect = (longest = 1 << 20) => {
   const messages: ElectrumMessage[] = [];
-  const reader = createLineReader({ longest: () => longest, onLine: (bytes) => messages.push(decodeLine(bytes)) });
+  const reader = createLineReader({ longest, onLine: (bytes) => messages.push(decodeLine(bytes)) });
   return { messages, reader };
 };
 

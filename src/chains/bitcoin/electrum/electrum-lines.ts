@@ -37,8 +37,14 @@ export function decodeLine(line: Buffer): ElectrumMessage {
   return { kind: 'result', id: id as number, result };
 }
 
+/**
+ * The longest line: a transaction or a header in hex. No transaction has more than 4,000,000 bytes (MAX_BLOCK_WEIGHT), and so many bytes of
+ * Dogecoin headers fit into one message of its network. A miner decides how long the proof of a header is, so the limit is the same where a
+ * new block is announced: with a lower one, a single block would close every server.
+ */
+export const LARGE_BYTES = 8_100_000;
 /** What a server may send beyond what was asked for: notifications, and what belongs to requests that were given up. */
-export const SPARE_BYTES = 1 << 20;
+export const SPARE_BYTES = LARGE_BYTES;
 /** Room that is kept for the next line. */
 const KEPT_BYTES = 64 << 10;
 const NEWLINE = 0x0a;
@@ -53,16 +59,16 @@ export type LineReader = {
 };
 
 /**
- * Splits what arrives into lines. No line is longer than the largest answer that is due (`longest`), and in all not more arrives than
- * was asked for, so memory and traffic are bounded whatever a server sends.
+ * Splits what arrives into lines. No line is longer than `longest`, and in all not more arrives than was asked for and is
+ * spare, so memory and traffic are bounded whatever a server sends.
  */
-export function createLineReader({ longest, onLine }: { longest(): number; onLine(line: Buffer): void }): LineReader {
+export function createLineReader({ longest, onLine }: { longest: number; onLine(line: Buffer): void }): LineReader {
   /** The start of a line whose end has not arrived. It doubles as it grows, so that byte by byte costs no more than at once. */
   let room = Buffer.alloc(0);
   let held = 0;
   let credit = SPARE_BYTES;
   const hold = (part: Buffer): void => {
-    if (held + part.length > longest()) throw new LineError('sent a line that is too long');
+    if (held + part.length > longest) throw new LineError('sent a line that is too long');
     if (held + part.length > room.length) {
       const grown = Buffer.allocUnsafe(Math.max(2 * (held + part.length), KEPT_BYTES));
       room.copy(grown, 0, 0, held);
@@ -72,7 +78,7 @@ export function createLineReader({ longest, onLine }: { longest(): number; onLin
     held += part.length;
   };
   const finish = (last: Buffer): Buffer => {
-    if (held === 0 && last.length <= longest()) return last;
+    if (held === 0 && last.length <= longest) return last;
     hold(last);
     const line = room.subarray(0, held);
     held = 0;

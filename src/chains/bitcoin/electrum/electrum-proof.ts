@@ -17,7 +17,7 @@ export class ProofError extends Error {
 /** An inner node of the merkle tree has this many bytes. */
 const NODE_BYTES = 64;
 /** No block has more than 2^30 transactions. */
-const MAX_DEPTH = 30;
+export const MAX_DEPTH = 30;
 const HASH = /^[0-9a-f]{64}$/;
 export const isHash = (value: unknown): value is string => typeof value === 'string' && HASH.test(value);
 export const isHex = (value: unknown): value is string =>

@@ -19,6 +19,7 @@ import {
   SMALL_BYTES,
   type Waits,
 } from './electrum-connection.ts';
+import { LARGE_BYTES } from './electrum-lines.ts';
 import { isHash, isHeight, isHex } from './electrum-proof.ts';
 
 /** A block that a server names as its newest. */
@@ -174,7 +175,7 @@ async function openSession(server: Server): Promise<Session> {
   };
   try {
     await checkNetwork(server, connection);
-    server.tip = readTip(params, await connection.request('blockchain.headers.subscribe', []));
+    server.tip = readTip(params, await connection.request('blockchain.headers.subscribe', [], LARGE_BYTES));
   } catch (error) {
     connection.close();
     throw error instanceof AnswerError ? new ServerError('wrong', 'does not show its newest block') : error;

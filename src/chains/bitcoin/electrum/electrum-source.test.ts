@@ -684,3 +684,27 @@ test('a transaction is sent by the first server that takes it, and refused when 
   await assert.rejects(source.outlet!.send!(bytes), { kind: 'refused' }, 'another answer is not that it was taken');
   assert.equal(source.outlet!.areUnspent, undefined, 'no server is asked about outputs of payments');
 });
+
+test('a newest header with a long proof of merged mining, as a miner may make it, closes no server', async (t) => {
+  // The proof follows the 80 bytes, and is not read: a block of Dogecoin has at most 1,000,000 bytes with it.
+  const proof = 'ab'.repeat(1_000_000 - 80);
+  const { source, servers, mined, chain } = await open(t, [
+    only('blockchain.headers.subscribe', (_, truth) => {
+      const { height, hex } = truth() as { height: number; hex: string };
+      return { result: { height, hex: hex + proof } };
+    }),
+    null,
+  ]);
+  const [first] = servers;
+  assert.equal((await source.transaction(mined)).status, 'confirmed');
+  const { height, hex } = chain.tip();
+  const notice = { jsonrpc: '2.0', method: 'blockchain.headers.subscribe', params: [{ height, hex: hex + proof }] };
+  for (let i = 0; i < 3; i++) first!.trickle(`${JSON.stringify(notice)}\n`);
+  // Its answer follows the notices.
+  await source.fees();
+  assert.deepEqual(
+    source.servers!.states().map(({ state }) => state),
+    ['ok', 'ok'],
+  );
+  assert.equal(first!.connections(), 1);
+});
