@@ -10,19 +10,16 @@ export type Doubt = { code: (typeof DOUBTS)[number]; reason: string };
 
 /** A node must have had peers for this long to count as connected, because it first fetches the headers that it missed. */
 export const SETTLE_MS = MINUTE_MS;
-/** The tip counts as stalled after this many usual intervals, as in the guard, and on test networks never within minutes. */
+/** The tip counts as stalled after this many usual intervals, as in the guard. */
 const OLD_TIP_BLOCKS = 6;
-const LEAST_OLD_MS = { main: MINUTE_MS, test: 10 * MINUTE_MS };
 
 export type Look = {
   coin: Coin;
-  /** As on mainnet. */
+  /** Test networks: nodes have no peers and mine on demand. */
   binding: boolean;
   syncing: boolean;
   /** Null: the source does not say. */
   peers: number | null;
-  /** Whether others make blocks. A regtest node that never had a peer is the whole network, whose blocks come by hand. */
-  others: boolean;
   /** How long the source has answered with peers without interruption. */
   connectedMs: number;
   tipTime: Date;
@@ -32,16 +29,14 @@ export type Look = {
 };
 
 /** Why something may have happened that this source does not show; null when the poll is certain. */
-export function doubtOf({ coin, binding, syncing, peers, others, connectedMs, tipTime, now, behindOthers }: Look): Doubt | null {
+export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, now, behindOthers }: Look): Doubt | null {
   if (syncing) return { code: 'syncing', reason: 'the source is still syncing' };
   if (behindOthers) return { code: 'lagging', reason: 'another source has blocks that this one lacks' };
-  if (!others) return null;
+  if (!binding) return null;
   if (peers === 0) return { code: 'alone', reason: 'the node has no peers' };
-  if (binding && peers !== null && connectedMs < SETTLE_MS)
-    return { code: 'settling', reason: 'the node has been connected for less than a minute' };
+  if (peers !== null && connectedMs < SETTLE_MS) return { code: 'settling', reason: 'the node has been connected for less than a minute' };
   const ageMs = now.getTime() - tipTime.getTime();
-  const leastMs = binding ? LEAST_OLD_MS.main : LEAST_OLD_MS.test;
-  if (ageMs > Math.max(leastMs, OLD_TIP_BLOCKS * chainOf(coin).blockSeconds * 1000))
+  if (ageMs > Math.max(MINUTE_MS, OLD_TIP_BLOCKS * chainOf(coin).blockSeconds * 1000))
     return { code: 'stalled', reason: `the last block is ${Math.round(ageMs / MINUTE_MS)} minutes old` };
   return null;
 }

@@ -370,17 +370,7 @@ async function endRound(
   await endReorg(ctx, { coin, hash: cursor.hash });
   await readTags(follower, voting, cursor);
   const tipTime = new Date(Math.min(...decidingOf(voting).map(({ head }) => head.time.getTime())));
-  const doubt = doubtOf({
-    coin,
-    binding,
-    syncing: false,
-    peers: null,
-    others: binding || chain.network !== 'regtest',
-    connectedMs: 0,
-    tipTime,
-    now: before,
-    behindOthers: false,
-  });
+  const doubt = doubtOf({ coin, binding, syncing: false, peers: null, connectedMs: 0, tipTime, now: before, behindOthers: false });
   await notes.doubts(doubt);
   await ctx.db.sql`
     update tips set looked_at = ${before}, scanned_through = case when ${doubt === null} then ${before} else scanned_through end,

@@ -94,11 +94,6 @@ export function createFollowState(ctx: Context, coin: Coin) {
       catchingUp = null;
       mayCatchUp = false;
     },
-    /** Whether the source had lost its peers when it was last looked at, also by a stopped process. */
-    wasAlone: async (): Promise<boolean> => {
-      const rows = await ctx.db.sql`select 1 from followers where coin = ${chainCode(coin)} and behind_code = 'alone'`;
-      return rows.length > 0;
-    },
     /** Whether what the source shows is certain (null), or why not. */
     doubts: async (doubt: Doubt | null): Promise<void> => {
       const now = doubt && `${doubt.code} ${doubt.reason}`;

@@ -25,8 +25,6 @@ export type TipPoll = {
   readonly mempool: MempoolPoll;
   readonly finality: FinalityPoll;
   connection: Connection;
-  /** Whether others make blocks, as far as is known; null before the first look. */
-  others: boolean | null;
   /** The ChainLock of the last poll. */
   lockedThrough: number | null;
   /** The proven heights of the last poll. */
@@ -47,7 +45,6 @@ export const createTipPoll = (
   mempool: { source, watching, absences: new Map() },
   finality: { ctx, source, knownFor: null },
   connection: { sinceMs: null },
-  others: null,
   lockedThrough: null,
   proven: null,
 });
@@ -60,24 +57,16 @@ export const connectionAt = ({ sinceMs }: Connection, peers: number | null, nowM
   sinceMs: peers === 0 ? null : (sinceMs ?? nowMs),
 });
 
-/** On regtest others make blocks once the source had peers, also before this process started. */
-async function hasOthers({ source, binding, notes, others }: TipPoll, peers: number | null): Promise<boolean> {
-  if (others || binding || source.network !== 'regtest' || (peers ?? 0) > 0) return true;
-  return others ?? (await notes.wasAlone());
-}
-
 /** Why this poll may be incomplete; null when it is complete. */
-async function judgePoll(poll: TipPoll, health: ChainHealth, { now, behindOthers }: { now: Date; behindOthers: boolean }) {
+function judgePoll(poll: TipPoll, health: ChainHealth, { now, behindOthers }: { now: Date; behindOthers: boolean }): Doubt | null {
   const { ctx, source, binding } = poll;
   const { coin } = source;
   const peers = peersOf(coin, health);
   const nowMs = ctx.clock.monotonicMs();
   poll.connection = connectionAt(poll.connection, peers, nowMs);
-  poll.others = await hasOthers(poll, peers);
   const { sinceMs } = poll.connection;
   const connectedMs = sinceMs === null ? 0 : nowMs - sinceMs;
-  const { syncing, tip } = health;
-  return doubtOf({ coin, binding, syncing, peers, others: poll.others, connectedMs, tipTime: tip.time, now, behindOthers });
+  return doubtOf({ coin, binding, syncing: health.syncing, peers, connectedMs, tipTime: health.tip.time, now, behindOthers });
 }
 
 /** Polls a source whose tip is the cursor. `health`: what it reported after `before`, by the database's clock, if it was asked. */
@@ -94,7 +83,7 @@ export async function pollTip(
   await pollLocks(poll.finality);
   // If the tip moved in the meantime, the poll is not complete.
   if ((beside ?? (await source.tip()).hash) !== cursor.hash) return;
-  const doubt = (await judgePoll(poll, health, { now: before, behindOthers })) ?? settling(incomplete);
+  const doubt = judgePoll(poll, health, { now: before, behindOthers }) ?? settling(incomplete);
   const isLate = provenThrough !== null && before.getTime() - provenThrough.getTime() > LATE_PROOF_MS;
   await notes.doubts(doubt ?? (isLate ? settling(LATE_PROOF) : null));
   const certain = complete && doubt === null;

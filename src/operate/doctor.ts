@@ -325,7 +325,7 @@ async function checkPeers(ctx: Context, { coin, network }: ChainSource): Promise
   const report = (await readReports(ctx.db.sql)).find((one) => one.coin === COIN[coin].family && one.network === network);
   if (!report || isStale(report))
     return [bad(check, 'no running process is connected to peers', 'start the service, with the watcher role if you split roles')];
-  const { connected, height, phase, bytesIn, bytesOut, startedAt, clockAheadSeconds, blockTime } = report;
+  const { connected, height, phase, bytesIn, bytesOut, startedAt, clockAheadSeconds } = report;
   const waits = explainReport(report);
   const hours = Math.max(1 / 60, (ctx.clock.now().getTime() - startedAt.getTime()) / 3_600_000);
   const traffic = `${inMegabytes(bytesIn)} MB in and ${inMegabytes(bytesOut)} MB out in ${hours < 1 ? `${Math.round(hours * 60)} minutes` : `${Math.round(hours)} hours`}`;
@@ -335,19 +335,9 @@ async function checkPeers(ctx: Context, { coin, network }: ChainSource): Promise
       ? good(check, detail)
       : bad(check, `${waits}; ${detail}`, phase === 'headers' ? 'wait: payments are detected once it has caught up' : HOW_TO_CONNECT),
   ];
-  if (phase === 'ready') findings.push(...checkTipAge(ctx, check, { coin, network, peers: connected, tipTime: blockTime }));
   if (clockAheadSeconds !== null && Math.abs(clockAheadSeconds) > MOST_PEER_CLOCK_SECONDS)
     findings.push(bad(check, `their clocks are ${inWords(clockAheadSeconds)} this machine's`, 'sync the clock of this machine with NTP'));
   return findings;
-}
-type TipAge = { coin: Coin; network: Network; peers: number | null; tipTime: Date };
-/** A last block that is too old for chance. The blocks of a regtest node without peers come by hand. */
-function checkTipAge(ctx: Context, check: string, { coin, network, peers, tipTime }: TipAge): Finding[] {
-  if (network === 'regtest' && !peers) return [];
-  const seconds = (ctx.clock.now().getTime() - tipTime.getTime()) / 1000;
-  if (seconds <= Math.max(3_600, OLD_TIP_BLOCKS * chainOf(coin).blockSeconds)) return [];
-  const fix = 'check whether it is cut off from the network; nothing expires meanwhile';
-  return [bad(check, `its last block is ${Math.round(seconds / 60)} minutes old`, fix)];
 }
 const HOW_TO_CONNECT = 'check that this machine may open connections to the internet on any port; P2P_PROXY connects through Tor';
 const inMegabytes = (bytes: number): string => (Math.round(bytes / 100_000) / 10).toLocaleString('en-US');
@@ -384,7 +374,7 @@ async function checkNode(ctx: Context, check: string, { source, follows, connect
           `point ${coin}_NODE_URL to a node on that chain`,
         ),
       ];
-    const { safeVersion } = chainOf(coin);
+    const { safeVersion, blockSeconds } = chainOf(coin);
     const isMain = network === 'mainnet';
     const { tip } = health;
     const detail = `${health.software} on ${network} at block ${tip.height}`;
@@ -397,11 +387,13 @@ async function checkNode(ctx: Context, check: string, { source, follows, connect
       const old = `version ${health.version} is older than ${safeVersion}, the oldest known to be safe`;
       findings.push(isMain ? bad(check, old, 'upgrade the node') : good(check, old, 'upgrade the node'));
     }
-    if (!health.syncing) findings.push(...checkTipAge(ctx, check, { coin, network, peers: health.peers, tipTime: tip.time }));
     if (health.peers === 0 && kindOf(coin) !== 'ethereum') {
       const fix = 'check its network connection and firewall';
       findings.push(isMain ? bad(check, 'it has no peers', fix) : good(check, 'it has no peers', fix));
     }
+    const tipAge = (ctx.clock.now().getTime() - tip.time.getTime()) / 1000;
+    if (isMain && !health.syncing && tipAge > Math.max(3_600, OLD_TIP_BLOCKS * blockSeconds))
+      findings.push(bad(check, `its last block is ${Math.round(tipAge / 60)} minutes old`, 'check whether it is cut off from the network'));
     if (health.txindex === false)
       findings.push(
         good(check, 'no txindex: look-ups only find the mempool and recent blocks', 'set txindex=1 to look up any transaction'),

@@ -98,7 +98,7 @@ export function catchUpOf({ from, to, read }: { from: number; to: number; read: 
 export const explainCatchUp = ({ percent, left }: { percent: number; left: number }): string =>
   `reading missed blocks ${percent}%, ${left.toLocaleString('en-US')} left`;
 
-/** As sentences, and whether each one blocks the coin (`grave`), leaves it payable while its chain stands still (`still`), or only informs. */
+/** As sentences, and whether each one blocks the coin or is only informational. */
 export function explainTrouble({
   failures,
   failure,
@@ -107,19 +107,15 @@ export function explainTrouble({
   unexplained,
   finalDoubt,
   catchUp,
-}: Trouble): { text: string; grave: boolean; still?: boolean }[] {
-  const found: { text: string; grave: boolean; still?: boolean }[] = [];
+}: Trouble): { text: string; grave: boolean }[] {
+  const found: { text: string; grave: boolean }[] = [];
   if (failingBlock) {
     const { height, hash, failures: times } = failingBlock;
     found.push({ text: `block ${height}${hash ? ` (${hash})` : ''} could not be read ${times} times: ${failure}`, grave: true });
   } else if (failures > 0) found.push({ text: failure ?? 'it fails', grave: true });
   if (catchUp && catchUp.left > 0) found.push({ text: explainCatchUp(catchUp), grave: true });
   if (doubt && (doubt.seconds > DOUBT_SHOWN_SECONDS || doubt.code === 'alone'))
-    found.push({
-      text: `${doubt.reason}; nothing expires meanwhile`,
-      grave: doubt.code !== 'settling' && doubt.code !== 'stalled',
-      still: doubt.code === 'stalled',
-    });
+    found.push({ text: `${doubt.reason}; nothing expires meanwhile`, grave: doubt.code !== 'settling' && doubt.code !== 'stalled' });
   if (unexplained !== null) found.push({ text: unexplained, grave: false });
   if (finalDoubt !== null) found.push({ text: `${finalDoubt}; payments that need a final block wait`, grave: false });
   return found;

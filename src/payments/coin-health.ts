@@ -60,7 +60,7 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     if (!ctx.chains.get(COIN[coin].chain)?.follows) return { coin, chain: 'none', height: null, lagSeconds: null, reasons: [], priceFault };
     const grave = troubles
       .filter((one) => one.coin === nativeOf(coin))
-      .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave || t.still ? [t.text] : [])));
+      .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
     if (!tip) {
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
       const syncing = report ? explainReport(report) : null;

@@ -173,8 +173,7 @@ export function createAdversarySource({
         network: 'regtest',
         pruned: false,
         txindex: false,
-        // It is the whole network: hours pass without blocks.
-        peers: 0,
+        peers: 1,
       };
     },
     tip: async () => {

@@ -13,7 +13,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 
 export const FAULTS = ['refused', 'timeout', '429', 'unknown error', 'wrong type', 'old state', 'HTML', 'half an answer'] as const;
-export type Fault = (typeof FAULTS)[number];
+/** Of those who send as much as they like: also more than is ever read. */
+export const WIRE_FAULTS = [...FAULTS, 'above a limit'] as const;
+export type Fault = (typeof WIRE_FAULTS)[number];
 /** What fails, and how. */
 export type Cell = { question: string; fault: Fault };
 /** What a round found out. Undefined: no source can say it now. */
@@ -28,7 +30,7 @@ export type Opened = {
 };
 export type Subject = {
   name: string;
-  /** All by default. */
+  /** `FAULTS` by default. */
   faults?: readonly Fault[];
   /** How many good sources there are beside the failing one; one by default. */
   besides?: number;

@@ -47,7 +47,7 @@ export function createPeerChain(family: BitcoinFamily, peers: readonly ScriptedP
       version: VERSION[family] | (merged ? MERGE_MINED : 0),
       parent: tip(),
       merkleRoot: merkleRootOf(all.map(shownHash)),
-      timeSeconds: timeSeconds ?? Math.max(last + 1, Math.floor(Date.now() / 1000) - 300),
+      timeSeconds: timeSeconds ?? Math.max(last + 1, Math.floor(Date.now() / 1000) - 3_600),
       bits: BITS,
       nonce: 0,
     });

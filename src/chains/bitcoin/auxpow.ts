@@ -12,7 +12,7 @@ export const AUXPOW_BIT = 0x100;
 /** Stands before the commitment in the parent's coinbase. */
 const MARKER = Buffer.from('fabe6d6d', 'hex');
 /** Without the marker, the commitment begins within this many bytes of the script. */
-const UNMARKED_WITHIN = 20;
+export const UNMARKED_WITHIN = 20;
 /** Dogecoin limits the branch of chains to this (CAuxPow::check), and that of the coinbase only by the size of a message. */
 export const MAX_CHAIN_BRANCH = 30;
 

@@ -9,7 +9,7 @@ import { ChainError } from '../chain.ts';
 import { fields, requestFrom } from '../reply.ts';
 
 const TIMEOUT_MS = 30_000;
-const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+export const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 /** A node that rejects batches gets one again after this long, because it may have been replaced. */
 const BATCHES_AGAIN_MS = 600_000;
 /** Concurrent calls when each is a request of its own. */

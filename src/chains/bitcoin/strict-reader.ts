@@ -1,7 +1,7 @@
 /** Reads bytes that strangers sent: nothing behind the end, counts only in their shortest form, no memory for counts that cannot be true. */
 
 /** No count in a valid block is larger (Bitcoin Core's MAX_SIZE). */
-const MAX_COUNT = 0x02000000;
+export const MAX_COUNT = 0x02000000;
 
 /** A position in bytes. All functions throw RangeError when the bytes are not what they should be. */
 export type StrictReader = {

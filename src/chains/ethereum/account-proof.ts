@@ -8,9 +8,9 @@ import { EMPTY_ROOT, PROOF_NODES, provenValue } from './trie.ts';
 /** The code hash of an account without code: keccak of nothing. */
 export const EMPTY_CODE = keccak_256(new Uint8Array(0));
 /** No node of a state trie is larger: a branch with 16 hashes has 532 bytes. */
-const NODE_BYTES = 1024;
+export const NODE_BYTES = 1024;
 /** Slots asked for in one call. */
-const SLOTS = 10_000;
+export const SLOTS = 10_000;
 
 export type ProvenAccount = { nonce: bigint; balance: bigint; storageRoot: Uint8Array; codeHash: Uint8Array };
 export type ProvenSlot = { slot: bigint; value: bigint };

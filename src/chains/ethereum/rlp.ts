@@ -5,7 +5,7 @@ export type Rlp = Uint8Array | readonly Rlp[];
 
 /** What one decoding may cost. A byte of input can become an item, which takes a hundred times its space. */
 export type RlpLimits = { items: number; depth: number };
-const LIMITS: RlpLimits = { items: 1024, depth: 8 };
+export const RLP_LIMITS: RlpLimits = { items: 1024, depth: 8 };
 /** Lengths are read from at most this many bytes; larger ones are beyond any input. */
 const LENGTH_BYTES = 4;
 
@@ -15,7 +15,7 @@ type Reader = { bytes: Uint8Array; at: number; items: number; limits: RlpLimits 
  * Decodes exactly one item. The strings are views into `bytes`. Errors: ProofError for lengths beyond the input, bytes after the item,
  * any form but the shortest, and more items or deeper lists than the limits allow.
  */
-export function decodeRlp(bytes: Uint8Array, limits: RlpLimits = LIMITS): Rlp {
+export function decodeRlp(bytes: Uint8Array, limits: RlpLimits = RLP_LIMITS): Rlp {
   const reader = { bytes, at: 0, items: 0, limits };
   const item = takeItem(reader, bytes.length, 0);
   if (reader.at !== bytes.length) throw new ProofError('bytes follow the RLP item');

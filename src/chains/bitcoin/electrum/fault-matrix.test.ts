@@ -2,7 +2,7 @@
 import { after } from 'node:test';
 import { createElectrumChain, spend, txidOfBytes } from '../../../../test/kit/electrum-chain.ts';
 import { type ElectrumServer, type Instead, startElectrumServer } from '../../../../test/kit/electrum-server.ts';
-import { type Cell, type Facts, type Fault, factOf, testFaults } from '../../../../test/kit/fault-matrix.ts';
+import { type Cell, type Facts, type Fault, factOf, testFaults, WIRE_FAULTS } from '../../../../test/kit/fault-matrix.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain.ts';
@@ -13,6 +13,7 @@ import { lookUpBalance } from './electrum-balance.ts';
 import { createDesk, type Desk } from './electrum-desk.ts';
 import { lookUpFees } from './electrum-fees.ts';
 import { createElectrumHeaders } from './electrum-headers.ts';
+import { LARGE_BYTES } from './electrum-lines.ts';
 import { sendTransaction } from './electrum-send.ts';
 import { createServers } from './electrum-servers.ts';
 import { lookUpTransaction } from './electrum-transaction.ts';
@@ -28,6 +29,7 @@ const INSTEAD: Readonly<Record<Fault, Instead>> = {
   'wrong type': { result: 42 },
   'old state': { error: { code: 2, message: 'daemon error: not available any more' } },
   HTML: { bytes: '<!doctype html><title>Sign in</title>\n' },
+  'above a limit': { bytes: Buffer.alloc(LARGE_BYTES + 1, 0x20) },
   'half an answer': { bytes: '{"jsonrpc": "2.0", "resu' },
 };
 
@@ -107,6 +109,7 @@ async function read(desk: Desk, takers: readonly ElectrumServer[]): Promise<Fact
 const good = [await start(), await start()];
 testFaults({
   name: 'an Electrum server',
+  faults: WIRE_FAULTS,
   isExpected,
   asked: () => good.flatMap(({ asked }) => asked.map(({ method }) => method)),
   open: async (cells: readonly (Cell | null)[]) => {

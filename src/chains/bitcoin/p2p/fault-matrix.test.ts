@@ -1,7 +1,7 @@
 /** Every question that Florin asks a peer, with every way to fail. Peers know no rate limits; what they want less of they do not answer. */
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Cell, FAULTS, type Facts, type Fault, testFaults } from '../../../../test/kit/fault-matrix.ts';
+import { type Cell, type Facts, type Fault, testFaults, WIRE_FAULTS } from '../../../../test/kit/fault-matrix.ts';
 import { createPeerChain } from '../../../../test/kit/peer-chain.ts';
 import { shownHash, transaction } from '../../../../test/kit/regtest-chain.ts';
 import { type Link, type ScriptedPeer, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
@@ -11,7 +11,7 @@ import { checkedSource } from '../../checked-source.ts';
 import { createHeaderChain } from '../header-chain.ts';
 import { workHash } from '../proof-of-work.ts';
 import { viewHeaders } from './header-view.ts';
-import { frame } from './message.ts';
+import { frame, MAX_PAYLOAD } from './message.ts';
 import type { Message } from './messages.ts';
 import { regtestProof } from './network-peers.ts';
 import { PEER_LIMITS } from './peer.ts';
@@ -45,6 +45,12 @@ const ANSWER: Readonly<Record<string, string>> = {
 function fail(link: Link, message: Message, { question, fault }: Cell): boolean {
   const answer = ANSWER[question]!;
   const whole = frame(network.magic, answer, Buffer.alloc(200, 1));
+  // One header too many, or a message whose length says that it is one byte too long.
+  const above =
+    answer === 'headers'
+      ? frame(network.magic, answer, Buffer.concat([Buffer.from('fdd107', 'hex'), Buffer.alloc(81 * 2_001)]))
+      : Buffer.from(whole);
+  if (answer !== 'headers') above.writeUInt32LE(MAX_PAYLOAD + 1, 16);
   const instead: Record<Fault, () => boolean> = {
     refused: link.end,
     timeout: () => true,
@@ -56,6 +62,7 @@ function fail(link: Link, message: Message, { question, fault }: Cell): boolean 
         ? link.send({ command: 'headers', headers: [] })
         : link.send({ command: 'notfound', items: message.command === 'getdata' ? message.items : [] }),
     HTML: () => link.write(Buffer.from('<!doctype html><title>Sign in</title>')),
+    'above a limit': () => link.write(above),
     'half an answer': () => link.write(whole.subarray(0, 100)),
   };
   return instead[fault]();
@@ -119,7 +126,7 @@ function follow(asked: readonly ScriptedPeer[]) {
 testFaults(
   {
     name: 'a peer',
-    faults: FAULTS.filter((fault) => fault !== '429'),
+    faults: WIRE_FAULTS.filter((fault) => fault !== '429'),
     // Two must announce a transaction.
     besides: 2,
     isExpected: (error) => error instanceof ChainError,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { RECORDED_COINS, readMergeMinedHeaders, recordedMessages } from '../../../../test/kit/peer-recordings.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
-import { createFrameReader, frame, MAX_PAYLOAD, WireError } from './message.ts';
+import { WireError } from './message.ts';
 import { commandOf, decodeMessage, encodeMessage, type Message } from './messages.ts';
 
 const shown = (message: Message): string => encodeMessage(message).toString('hex');
@@ -120,53 +120,3 @@ for (const [name, command, hex, reason] of [
 ] as const) {
   test(`a ${command} message is refused: ${name}`, () => refuses(command, hex, reason));
 }
-
-/** A `headers` message of one header, with so many hashes in the two branches of its merge-mining proof. */
-function provenHeader(coinbaseHashes: number, chainHashes: number): string {
-  const branch = (hashes: number): string => `${count(hashes)}${'00'.repeat(hashes * 32 + 4)}`;
-  // A coinbase of one input without a script, the block's hash, the branches, the parent.
-  const coinbase = `0100000001${'00'.repeat(36)}00${'00'.repeat(4)}00${'00'.repeat(4)}`;
-  return `0101010000${'00'.repeat(76)}${coinbase}${'00'.repeat(32)}${branch(coinbaseHashes)}${branch(chainHashes)}${'00'.repeat(80)}00`;
-}
-const inventory = (items: number): string => `${count(items)}${ITEM.repeat(items)}`;
-const versionOf = (name: number): string => `${'00'.repeat(80)}${count(name)}${'41'.repeat(name)}00000000`;
-const rejectOf = (command: number, reason: number): string =>
-  `${count(command)}${'41'.repeat(command)}10${count(reason)}${'41'.repeat(reason)}`;
-
-/** Every limit of the parsers of the wire beside the rule that it comes from. `most`: what the rule allows; null: only the message bounds it. */
-const LIMITS: readonly [what: string, rule: string, most: number | null, command: string, of: (count: number) => string][] = [
-  ['headers', 'MAX_HEADERS_RESULTS', 2_000, 'headers', (n) => `${count(n)}${HEADER.repeat(n)}`],
-  ['hashes of the chains in a proof', 'CAuxPow::check', 30, 'headers', (n) => provenHeader(0, n)],
-  ['hashes of the coinbase in a proof', 'no rule', null, 'headers', (n) => provenHeader(n, 0)],
-  ['items of an inv', 'MAX_INV_SZ', 50_000, 'inv', inventory],
-  ['items of a getdata', 'MAX_INV_SZ', 50_000, 'getdata', inventory],
-  ['items of a notfound', 'MAX_INV_SZ', 50_000, 'notfound', inventory],
-  ['hashes of a locator', 'MAX_LOCATOR_SZ', 101, 'getheaders', (n) => `80110100${count(n)}${'00'.repeat(32 * n + 32)}`],
-  ['addresses', 'MAX_ADDR_TO_SEND', 1_000, 'addr', (n) => `${count(n)}${'00'.repeat(30 * n)}`],
-  ['addresses of version 2', 'MAX_ADDR_TO_SEND', 1_000, 'addrv2', (n) => `${count(n)}${'0000000000060000'.concat('00').repeat(n)}`],
-  ['bytes of an address', 'BIP-155', 512, 'addrv2', (n) => `01000000000004${count(n)}${'00'.repeat(n + 2)}`],
-  ['bytes of a name', 'MAX_SUBVERSION_LENGTH', 256, 'version', versionOf],
-  ['bytes of a refused command', 'COMMAND_SIZE', 12, 'reject', (n) => rejectOf(n, 0)],
-  ['bytes of a refusal', 'MAX_REJECT_MESSAGE_LENGTH', 111, 'reject', (n) => rejectOf(0, n)],
-];
-for (const [what, rule, most, command, of] of LIMITS)
-  test(`${what}: the limit is that of the protocol (${rule}), ${most ?? 'none of our own'}`, () => {
-    const read = (n: number) => decodeMessage(command, Buffer.from(of(n), 'hex'), 'DOGE');
-    if (most === null) for (const n of [30, 31, 1_000, 100_000]) assert.equal(read(n).command, command);
-    else {
-      assert.equal(read(most).command, command);
-      refuses(command, of(most + 1), new RegExp(`${most} are allowed`), 'DOGE');
-    }
-  });
-
-test('2,000 Dogecoin headers of 4 MB are read, and every larger message is refused before its bytes arrive', () => {
-  const filler = Math.floor((MAX_PAYLOAD - 2_000 * 81 - 1_000) / 32);
-  const large = provenHeader(filler, 0).slice(2);
-  const payload = Buffer.from(`${count(2_000)}${HEADER.repeat(1_999)}${large}`, 'hex');
-  assert.ok(payload.length > 3_990_000 && payload.length <= MAX_PAYLOAD);
-  const frames: Message[] = [];
-  const magic = Buffer.from('c0c0c0c0', 'hex');
-  const reader = createFrameReader({ magic, onFrame: (command, bytes) => frames.push(decodeMessage(command, bytes, 'DOGE')) > 0 });
-  reader.read(frame(magic, 'headers', payload));
-  assert.equal(frames.length, 1);
-});

@@ -2,6 +2,7 @@
 import type { BitcoinFamily } from '../../../core/coin.ts';
 import { MAX_CHAIN_BRANCH } from '../auxpow.ts';
 import { PARAMS } from '../params.ts';
+import { MAX_COUNT } from '../strict-reader.ts';
 import { MAX_ITEMS, WireError } from './message.ts';
 
 /** Types of items. Florin asks for blocks and transactions without witness: ids cover nothing else. */
@@ -43,13 +44,13 @@ export type Message =
   | { command: 'other'; name: string; payload: Buffer };
 
 export const MAX_HEADERS = 2_000;
-const MAX_LOCATOR = 101;
-const MAX_ADDRESSES = 1_000;
-const MAX_AGENT_BYTES = 256;
+export const MAX_LOCATOR = 101;
+export const MAX_ADDRESSES = 1_000;
+export const MAX_AGENT_BYTES = 256;
 /** BIP-155 limits an address to this. */
-const MAX_ADDRESS_BYTES = 512;
-/** No count in a valid message is larger (Bitcoin Core's MAX_SIZE). */
-const MAX_COUNT = 0x02000000;
+export const MAX_ADDRESS_BYTES = 512;
+export const MAX_REFUSED_BYTES = 12;
+export const MAX_REFUSAL_BYTES = 111;
 const HEADER_BYTES = 80;
 /** DOGE: version bit of a header with a merge-mining proof. */
 const AUXPOW = 0x100;
@@ -202,9 +203,9 @@ const READERS: Readonly<Record<string, (cursor: Cursor, family: BitcoinFamily) =
   sendcmpct: (cursor) => ({ command: 'sendcmpct', announce: cursor.bytes[skip(cursor, 1)]!, version: readU64(cursor) }),
   reject: (cursor) => ({
     command: 'reject',
-    message: readText(cursor, 12, 'bytes of a command'),
+    message: readText(cursor, MAX_REFUSED_BYTES, 'bytes of a command'),
     code: cursor.bytes[skip(cursor, 1)]!,
-    reason: readText(cursor, 111, 'bytes of a reason'),
+    reason: readText(cursor, MAX_REFUSAL_BYTES, 'bytes of a reason'),
     rest: takeAll(cursor),
   }),
 };

@@ -7,7 +7,7 @@ import { ProofError } from '../proof-values.ts';
 
 const TIMEOUT_MS = 10_000;
 /** Sixteen updates with a sync committee each have about 1 MB. */
-const MAX_BYTES = 4 << 20;
+export const MAX_BYTES = 4 << 20;
 
 export type BeaconServerState = { name: string; reason: string | null };
 export type BeaconServers = {
