@@ -52,6 +52,7 @@ export const SCREENS: readonly ScreenEntry[] = [
     load: () => import('./screens/shops/shops.tsx'),
   },
   { path: 'shops/authorize', action: 'keys.read', load: () => import('./screens/shops/authorize.tsx') },
+  { path: 'shops/$id', action: 'keys.read', load: () => import('./screens/shops/shop.tsx') },
   {
     path: 'wallets',
     nav: { label: 'Wallets', icon: 'wallet', group: 'Business' },

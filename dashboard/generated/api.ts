@@ -1108,6 +1108,7 @@ export type Api = {
       refund?: 'requested' | undefined;
       archived?: 'only' | 'with' | undefined;
       search?: string | undefined;
+      shop?: string | undefined;
     };
     body: undefined;
     reply: {
@@ -2546,6 +2547,7 @@ export type Api = {
       refund?: 'requested' | undefined;
       archived?: 'only' | 'with' | undefined;
       search?: string | undefined;
+      shop?: string | undefined;
       columns?: string | undefined;
     };
     body: undefined;
@@ -3041,6 +3043,77 @@ export type Api = {
     };
     reply: {
       success: boolean;
+    };
+  };
+  'GET /:mode/shops/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      shop: {
+        id: string;
+        name: string;
+        platform: string;
+        site: string | null;
+        created_at: string;
+        created_by: string | null;
+        last_used_at: string | null;
+        key: {
+          id: string;
+          name: string;
+          hint: string;
+        } | null;
+        plugin_version: string | null;
+        offered_version: string | null;
+        shares_orders: boolean;
+        endpoints: {
+          /** Always true: failed requests return an error object instead. */
+          success: boolean;
+          /** Identifier of the endpoint. */
+          id: string;
+          /** Where events are sent. */
+          url: string;
+          /** Event types that are sent. */
+          events: EndpointEventType[];
+          /** Your note about the endpoint. Null when you gave none. */
+          description: string | null;
+          /** Whether events are sent. */
+          enabled: boolean;
+          /** Why it is disabled. `merchant`: by you. `failures`: every delivery failed for five days. `gone`: it answered 410. Null while it is enabled. */
+          disabled_reason: DisabledReason | null;
+          /** Since when every delivery has failed. Null when the last one was delivered. */
+          failing_since: string | null;
+          /** Until when the old secret also signs. Null when there is no old secret. */
+          previous_secret_expires_at: string | null;
+          /** Whether this belongs to live mode or to test mode, as the API key did. */
+          mode: Mode;
+          /** When the endpoint was created. */
+          created_at: string;
+          health: {
+            /** Of the last 24 hours. */
+            attempts: number;
+            delivered: number;
+            last_failure: string | null;
+            last_failure_at: string | null;
+            message: string | null;
+            advice: string | null;
+            address: string | null;
+            /** At most 1000: then there may be more. */
+            waiting: number;
+            oldest_waiting_at: string | null;
+            off_since: string | null;
+          };
+        }[];
+      };
+    };
+  };
+  'POST /:mode/shops/:id/test-order': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      payment_id: string;
     };
   };
   'GET /:mode/sweeps/overview': {

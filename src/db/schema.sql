@@ -949,6 +949,7 @@ create table requests (
   omitted integer not null,
   ignored text[],
   response_body text,
+  agent text,
   PRIMARY KEY (id)
 );
 CREATE INDEX requests_by_key ON requests USING btree (key_id, id DESC);
@@ -1204,6 +1205,7 @@ create table shop_invoices (
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
 );
 CREATE INDEX shop_invoices_of ON shop_invoices USING btree (merchant_id, mode, created_at, payment_id);
+CREATE INDEX shop_invoices_of_key ON shop_invoices USING btree (shop_key_id, payment_id);
 CREATE INDEX shop_invoices_orders ON shop_invoices USING btree (merchant_id, mode, order_id);
 
 create table sweep_destinations (

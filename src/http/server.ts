@@ -282,6 +282,7 @@ function note(
     startedMs: request.startedMs,
     hasIdempotencyKey: request.headers['idempotency-key'] !== undefined,
     ip: request.clientIp,
+    agent: owner.kind === 'secret' ? (request.headers['user-agent'] ?? null) : null,
     body: typeof request.body === 'string' ? request.body : null,
     ignored: request.ignoredParameters,
     isPoll: status < 400 && POLLED.has(request.routeOptions.url ?? '') && request.headers['x-florin-poll'] === 'listen',

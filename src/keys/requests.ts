@@ -3,6 +3,7 @@ import { type Context, perContext } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { PAYOUT_PATH, PAYOUT_TEXT, type Sight, WEBHOOK_PATH, WEBHOOK_TEXT } from '../core/sight.ts';
+import { cutText, toPrintableLine } from '../core/text.ts';
 import type { Fragment } from '../db/db.ts';
 import { type LookedBackTo, lookThrough } from '../db/look.ts';
 import type { KeyOwner } from './keys.ts';
@@ -22,13 +23,15 @@ const ROWS_AT_ONCE = 50;
 const MOST_KEPT = 200_000;
 /** Names of ignored parameters that are kept per request. */
 const MOST_IGNORED = 20;
+const LONGEST_AGENT = 200;
 const FORGET_ROWS = 2_000;
 const FORGET_MERCHANTS = 20;
 
 /** A finished request. Its texts are cut when it is noted, and read later. */
 export type Asked = {
   requestId: string;
-  owner: KeyOwner;
+  /** An API key, or the key of a shop. */
+  owner: Pick<KeyOwner, 'keyId' | 'merchantId' | 'mode'>;
   method: string;
   url: string;
   status: number;
@@ -36,6 +39,8 @@ export type Asked = {
   startedMs: number;
   hasIdempotencyKey: boolean;
   ip: string;
+  /** The User-Agent of a server; null for callers that may be customers. */
+  agent: string | null;
   body: string | null;
   /** Names of parameters that were ignored. */
   ignored: readonly string[] | null;
@@ -157,16 +162,17 @@ async function writeRows(ctx: Context, rows: readonly Kept[]): Promise<void> {
     duration_ms: Math.round(row.endedMs - row.startedMs),
     has_idempotency_key: row.hasIdempotencyKey,
     ip: row.ip,
+    agent: row.agent === null ? null : cutText(toPrintableLine(row.agent), LONGEST_AGENT) || null,
     body: row.body === null || row.body === '' ? null : redactBody(row.body),
     response_body: row.response === null ? null : redactBody(row.response),
     omitted: row.omitted,
     ignored: row.ignored?.slice(0, MOST_IGNORED).map(redactName) ?? null,
   }));
   await ctx.db.sql`
-    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, response_body, omitted, ignored)
-    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, body, response_body, omitted, ignored
+    insert into requests (request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, agent, body, response_body, omitted, ignored)
+    select request_id, merchant_id, mode, key_id, at, method, path, query, status, error_code, duration_ms, has_idempotency_key, ip, agent, body, response_body, omitted, ignored
     from json_to_recordset(${JSON.stringify(values)}::text::json) as r (request_id text, merchant_id text, mode text, key_id text, at timestamptz,
-      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, body text, response_body text, omitted int, ignored text[])`;
+      method text, path text, query text, status int, error_code text, duration_ms int, has_idempotency_key boolean, ip text, agent text, body text, response_body text, omitted int, ignored text[])`;
 }
 
 async function writeUses(ctx: Context, used: readonly [keyId: string, use: Use][]): Promise<void> {
@@ -192,6 +198,7 @@ async function writeUses(ctx: Context, used: readonly [keyId: string, use: Use][
         as u (key_id text, calls bigint, failed bigint, at timestamptz, ip text, path text)
     ), counted as (
       insert into key_hours (key_id, hour, calls, failed) select key_id, date_trunc('hour', at), calls, failed from used
+      where exists (select from keys k where k.id = used.key_id)
       on conflict (key_id, hour) do update set calls = key_hours.calls + excluded.calls, failed = key_hours.failed + excluded.failed
     ), locked as (
       select k.id from keys k join used u on u.key_id = k.id order by k.id for update of k
@@ -223,8 +230,11 @@ export type LoggedRequest = {
 };
 type Owner = { merchantId: string; mode: Mode };
 const COLUMNS = (ctx: Context) => ctx.db.sql`
-  r.request_id as id, r.mode, r.key_id as "keyId", k.name as "keyName", k.hint as "keyHint", r.at, r.method, r.path, r.query, r.status,
+  r.request_id as id, r.mode, r.key_id as "keyId", coalesce(k.name, s.name) as "keyName", coalesce(k.hint, s.hint) as "keyHint", r.at, r.method, r.path, r.query, r.status,
   r.error_code as "errorCode", r.duration_ms as "durationMs", r.has_idempotency_key as "hasIdempotencyKey", r.ip, r.body, r.response_body as "responseBody", r.omitted, r.ignored`;
+
+/** Requests `r` with the API key `k` or the shop `s` that made each. */
+const withKeys = (ctx: Context): Fragment => ctx.db.sql`left join keys k on k.id = r.key_id left join shop_keys s on s.id = r.key_id`;
 
 /** The requests `r` that a reader may see. A path is enough to hide one: of a request that failed, the body may have any form. */
 const visibleTo = (ctx: Context, { payouts, secrets }: Sight): Fragment => {
@@ -274,7 +284,8 @@ export async function listRequests(
   const whose =
     keyId === null
       ? sql`merchant_id = ${merchantId} and mode = ${mode} ${refused ? sql`and status >= 400` : sql``}`
-      : sql`key_id = (select id from keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode})`;
+      : sql`key_id = (select id from keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode}
+          union all select id from shop_keys where id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode})`;
   const candidates = sql`
     where ${whose} ${before === null ? sql`` : sql`and id < ${String(before)}::bigint`} ${requestId === null ? sql`` : sql`and request_id = ${requestId}`}
     order by id desc`;
@@ -283,7 +294,7 @@ export async function listRequests(
     further: before !== null,
     isExact: whole || (sight.payouts && sight.secrets && status === null && path === null && (keyId === null || !failed)),
     find: (bound) => sql<LoggedRequest[]>`
-      select ${COLUMNS(ctx)} from (select * from requests ${candidates} ${bound}) as r join keys k on k.id = r.key_id
+      select ${COLUMNS(ctx)} from (select * from requests ${candidates} ${bound}) as r ${withKeys(ctx)}
       where true ${refused ? sql`and r.status >= 400` : sql``} ${status === null ? sql`` : sql`and r.status = ${status}`}
         ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`} ${visibleTo(ctx, sight)}
       order by r.id desc limit ${limit + 1}`,
@@ -298,10 +309,24 @@ export async function getRequest(
   { merchantId, mode, requestId, sight }: Owner & { requestId: string; sight: Sight },
 ): Promise<LoggedRequest> {
   const [row] = await ctx.db.sql<LoggedRequest[]>`
-    select ${COLUMNS(ctx)} from requests r join keys k on k.id = r.key_id
+    select ${COLUMNS(ctx)} from requests r ${withKeys(ctx)}
     where r.request_id = ${requestId} and r.merchant_id = ${merchantId} and r.mode = ${mode} ${visibleTo(ctx, sight)}`;
   if (!row) throw new Problem('request_not_found', { id: requestId });
   return row;
+}
+
+/** Requests of a key that are looked through for what made them. */
+const AGENTS_SOUGHT = 200;
+/** The newest User-Agent of a key that begins with a text; null for none among its latest requests. */
+export async function readAgent(
+  ctx: Context,
+  { merchantId, mode, keyId, begins }: Owner & { keyId: string; begins: string },
+): Promise<string | null> {
+  const [row] = await ctx.db.sql<{ agent: string }[]>`
+    select agent from (
+      select id, agent from requests where key_id = ${keyId} and merchant_id = ${merchantId} and mode = ${mode} order by id desc limit ${AGENTS_SOUGHT}
+    ) as r where starts_with(agent, ${begins}) order by id desc limit 1`;
+  return row?.agent ?? null;
 }
 
 /** For each owner a text that changes when a request was logged. One look for all open dashboards. */

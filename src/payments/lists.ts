@@ -26,8 +26,8 @@ const MOST_COUNTED = 10_000;
 /** Payments that one index finds and the other filters are compared with. */
 const MOST_COMPARED = 100_000;
 
-/** Keys never contain the separator character. */
-const pairOf = (key: string, value: string) => `${key}\u0001${value}`;
+/** What the index of metadata is made of. Keys never contain the separator character. */
+export const pairOf = (key: string, value: string) => `${key}\u0001${value}`;
 
 /** Makes payments searchable by their metadata. `made` has merchant_id, mode, sequence and metadata. */
 export const metadataPairs = (tx: Sql | Tx, made: Fragment): Fragment => tx`

@@ -7,6 +7,8 @@ import { asTexts } from '../core/stored-json.ts';
 import type { Fragment, Sql } from '../db/db.ts';
 import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 import { type ActorKind, kindOfActor } from '../people/members.ts';
+import { keysOfShop } from '../webhooks/endpoints.ts';
+import { pairOf } from './lists.ts';
 import type { ListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 import { findByText, type Matches, matchIn, plainQuery } from './text-search.ts';
@@ -21,6 +23,8 @@ export type FoundItem = ListItem & {
   /** Where the matching text is. */
   match: TextField | null;
 };
+/** The line of keys of a connected shop, or what the metadata of its payments says. */
+export type ShopFilter = { lineId: string } | { metadata: { name: string; values: readonly string[] } };
 export type Filter = {
   status: PaymentStatus | null;
   /** One of these coins. */
@@ -32,6 +36,7 @@ export type Filter = {
   from: Date | null;
   until: Date | null;
   refundRequested: boolean;
+  shop: ShopFilter | null;
   /** Archived payments: left out, alone, or together with the others. */
   archived: 'without' | 'only' | 'with';
   search: string | null;
@@ -45,6 +50,7 @@ export const NO_FILTER: Filter = {
   from: null,
   until: null,
   refundRequested: false,
+  shop: null,
   archived: 'with',
   search: null,
 };
@@ -52,6 +58,25 @@ export const NO_FILTER: Filter = {
 /** What a payment received in US cents, as far as its row shows. */
 export const receivedUsdCents = (sql: Sql): Fragment =>
   sql`coalesce(received_usd_cents, paid_usd_cents, case when received_units = 0 then 0 end)`;
+
+const madeBy = (sql: Sql, { merchantId, mode, shop }: { merchantId: string; mode: Mode; shop: ShopFilter }): Fragment =>
+  'lineId' in shop
+    ? sql`and id in (select payment_id from shop_invoices where shop_key_id in ${keysOfShop(sql, shop.lineId)})`
+    : sql`and sequence in (select m.sequence from payment_metadata m where m.merchant_id = ${merchantId} and m.mode = ${mode} and m.pair in (
+        select md5(pair)::uuid from unnest(${shop.metadata.values.map((value) => pairOf(shop.metadata.name, value))}::text[]) as pair))`;
+
+/** The API key that made the newest payment of a shop; null for none, and for shops with keys of their own. */
+export async function newestKeyOf(
+  { db: { sql } }: Context,
+  { merchantId, mode, shop }: { merchantId: string; mode: Mode; shop: ShopFilter },
+): Promise<{ id: string; name: string; hint: string } | null> {
+  const [row] = await sql<{ id: string; name: string; hint: string }[]>`
+    select k.id, k.name, k.hint from (
+      select key_id from payments where merchant_id = ${merchantId} and mode = ${mode} and key_id is not null
+        ${madeBy(sql, { merchantId, mode, shop })} order by sequence desc limit 1
+    ) as p join keys k on k.id = p.key_id`;
+  return row ?? null;
+}
 
 /** A filter as conditions: those that indexes answer, and the others. */
 export async function conditionsOf(
@@ -64,6 +89,7 @@ export async function conditionsOf(
   const { within } = await rowKeysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
   // Walks the one index that has the fewest rows; the other conditions filter its results.
   const walks = [
+    filter.shop === null ? null : madeBy(sql, { merchantId, mode, shop: filter.shop }),
     archived === 'only' ? sql`and archived_at is not null` : null,
     filter.refundRequested ? sql`and refund_requested_at is not null` : null,
     exception === null ? null : sql`and exceptions <> '{}'`,

@@ -5,6 +5,7 @@ import { Problem } from '../core/problem.ts';
 import { type Gate, readClaimOf } from '../http/gate.ts';
 import { EMPTY_BODY, type ParsedBody, parseJson } from '../http/json.ts';
 import { type Query, readQuery } from '../http/read.ts';
+import { noteRequest } from '../keys/requests.ts';
 import type { IdempotencyClaim } from '../payments/view.ts';
 import type { KeyActor } from '../people/members.ts';
 import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
@@ -45,6 +46,36 @@ export type Enter<Route> = (call: { request: FastifyRequest; reply: FastifyReply
 /** How a protocol sends its key, and what it answers to one that is missing or wrong. */
 type GateForm = { dialect: ShopDialect; keyOf(request: FastifyRequest): string | undefined; refused(): Error };
 
+/** Who made a request, once its key is known. */
+const callers = new WeakMap<FastifyRequest, { shop: ShopKey; ip: string }>();
+
+/**
+ * Adds the calls of shops to the request log: method, route and status. What they sent and got stays out of it, and so do the IDs in their
+ * paths: who knows that of a refund can claim it.
+ */
+export function logShopCalls(scope: FastifyInstance, ctx: Context): void {
+  scope.addHook('onResponse', (request, reply, done) => {
+    const caller = callers.get(request);
+    if (caller !== undefined)
+      noteRequest(ctx, {
+        requestId: request.id,
+        owner: { keyId: caller.shop.id, merchantId: caller.shop.merchantId, mode: caller.shop.mode },
+        method: request.method,
+        url: request.routeOptions.url ?? request.url.split('?')[0]!.replace(/\/[^/]{16,}/g, '/:id'),
+        status: reply.statusCode,
+        errorCode: null,
+        startedMs: request.startedMs,
+        hasIdempotencyKey: request.headers['idempotency-key'] !== undefined,
+        ip: caller.ip,
+        agent: request.headers['user-agent'] ?? null,
+        body: null,
+        ignored: null,
+        isPoll: false,
+      });
+    done();
+  });
+}
+
 /** HTTPS, key and rate limit. */
 export function openShopGate(ctx: Context, { client, count, anonymous }: ShopDoors, { dialect, keyOf, refused }: GateForm) {
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
@@ -60,6 +91,7 @@ export function openShopGate(ctx: Context, { client, count, anonymous }: ShopDoo
       await anonymous(request, reply);
       throw refused();
     }
+    callers.set(request, { shop, ip });
     await count(reply, `shop ${shop.merchantId} ${shop.mode}`, ctx.settings.plans[shop.plan].perMinute);
     return { shop, key, ip };
   };

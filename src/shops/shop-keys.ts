@@ -7,7 +7,7 @@ import type { Plan } from '../core/plan.ts';
 import { Problem } from '../core/problem.ts';
 import { mayDo } from '../core/roles.ts';
 import { cutText, toPrintableLine } from '../core/text.ts';
-import type { Tx } from '../db/db.ts';
+import type { Sql, Tx } from '../db/db.ts';
 import { ROLL_ENDS, type RollEnds } from '../keys/key-ring.ts';
 import { keyChecksum } from '../keys/keys.ts';
 import { getMerchant } from '../merchants/merchants.ts';
@@ -210,12 +210,25 @@ export async function rollShopKey(
 }
 
 /** The connected shops of a merchant in a mode, newest first. */
+const listedColumns = (sql: Sql) => sql`
+  id, mode, dialect, platform, name, hint, permissions, origin, created_by as "createdBy", made_by as "madeBy", created_at as "createdAt",
+  last_used_at as "lastUsedAt"`;
 export const listShops = ({ db: { sql } }: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<ListedShop[]> =>
   sql<ListedShop[]>`
-    select id, mode, dialect, platform, name, hint, permissions, origin, created_by as "createdBy", made_by as "madeBy", created_at as "createdAt",
-      last_used_at as "lastUsedAt"
-    from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null
+    select ${listedColumns(sql)} from shop_keys where merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null
     order by created_at desc, id limit ${MOST_SHOPS}`;
+
+/** One connected shop. Errors: key_not_found. */
+export async function getShop(
+  { db: { sql } }: Context,
+  { merchantId, mode, shopId }: Owner & { shopId: string },
+): Promise<ListedShop & { lineId: string }> {
+  const [row] = await sql<(ListedShop & { lineId: string })[]>`
+    select ${listedColumns(sql)}, coalesce(first_id, id) as "lineId"
+    from shop_keys where id = ${shopId} and merchant_id = ${merchantId} and mode = ${mode} and revoked_at is null`;
+  if (!row) throw new Problem('key_not_found', { id: shopId }, { param: 'shop' });
+  return row;
+}
 
 /** Keeps a shop connected until the transaction ends. Errors: invalid_api_key, also for a key that was revoked a moment ago. */
 export async function holdShop(tx: Tx, { merchantId, mode, id }: Pick<ShopKey, 'merchantId' | 'mode' | 'id'>): Promise<void> {

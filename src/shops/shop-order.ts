@@ -40,8 +40,9 @@ export type Order = {
   idempotency: IdempotencyClaim | null;
 };
 
+type OrderingShop = Pick<ShopKey, 'id' | 'lineId' | 'merchantId' | 'mode' | 'origin'>;
 /** Creates the payment of an order. Returns its ID, which is another one if the request is a repetition. Errors: those of `createPayment`. */
-export async function createOrder(ctx: Context, shop: ShopKey, order: Order): Promise<string> {
+export async function createOrder(ctx: Context, shop: OrderingShop, order: Order): Promise<string> {
   const { dialect, price, invoice, returnUrl, description, expiresInSeconds, stricter = null, idempotency } = order;
   const { orderId, checkout } = invoice;
   const draft: PaymentDraft = {
@@ -180,7 +181,7 @@ export function readRedirect(given: unknown, { path, name, faults }: { path: str
  * The sites of the shop that may show the page in a frame, beside those of the merchant's settings: where it was paired, and where it
  * receives webhooks. Where a single customer is sent afterwards says nothing about who may.
  */
-async function originsOf(ctx: Context, shop: ShopKey, dialect: ShopDialect): Promise<string[]> {
+async function originsOf(ctx: Context, shop: OrderingShop, dialect: ShopDialect): Promise<string[]> {
   const endpoints = await listEndpoints(ctx, { merchantId: shop.merchantId, mode: shop.mode, dialect, lineId: shop.lineId });
   const urls = [shop.origin, ...endpoints.map(({ url }) => url)].flatMap((url) => (url === null ? [] : (URL.parse(url) ?? [])));
   return [...new Set(urls.map(({ origin }) => origin))].filter((origin) => /^https?:\/\/[\w.:[\]-]+$/.test(origin)).slice(0, 20);

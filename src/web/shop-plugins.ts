@@ -24,17 +24,30 @@ type Plugin = {
   version: { file: string; pattern: RegExp };
   /** The address at which the plugin receives webhooks in a shop. */
   hook: RegExp;
+  /** Begins the User-Agent of its requests, before its version. */
+  agent: string;
+  /** What the metadata of its payments says of the shop at an address. */
+  made(url: string): { name: string; values: readonly string[] };
 };
 const PLUGINS: readonly Plugin[] = [
   {
     ...{ title: 'WooCommerce', name: 'florin-payments', ending: 'zip', script: 'scripts/woocommerce.ts' },
     version: { file: 'plugins/woocommerce/florin-payments.php', pattern: /^ \* Version: (\S+)$/m },
     hook: /[?&]wc-api=florin$|\/wc-api\/florin\/?$/,
+    agent: 'Florin-WooCommerce/',
+    made: (url) => {
+      const home = url.replace(/(?:\/index\.php)?(?:\/wc-api\/florin\/?|\/?\?wc-api=florin)$/, '').replace(/^https?:\/\//, '');
+      // A shop may have turned encryption on since it was connected.
+      return { name: 'shop', values: ['https://', 'http://'].flatMap((scheme) => [scheme + home, `${scheme}${home}/`]) };
+    },
   },
   {
     ...{ title: 'Medusa 2', name: 'medusa-payment-florin', ending: 'tgz', script: 'scripts/medusa.ts' },
     version: { file: 'plugins/medusa/package.json', pattern: /"version": "([^"]+)"/ },
     hook: /\/hooks\/payment\/florin_/,
+    agent: 'medusa-payment-florin/',
+    // They name the storefront, which is at another address than the server.
+    made: () => ({ name: 'source', values: ['medusa'] }),
   },
 ];
 const TYPES = { zip: 'application/zip', tgz: 'application/gzip' } as const;
@@ -57,8 +70,13 @@ export const offeredPlugins = ({ settings }: Context): OfferedPlugin[] =>
     const version = versionOf(plugin);
     return version === null ? [] : [{ title: plugin.title, version, url: settings.publicUrl + pathOf(plugin) }];
   });
-/** The title of the plugin that receives webhooks at an address; null for none of ours. */
-export const pluginAt = (url: string): string | null => PLUGINS.find(({ hook }) => hook.test(url))?.title ?? null;
+/** The plugin that receives webhooks at an address; null for none of ours. */
+export function pluginAt(url: string) {
+  const plugin = PLUGINS.find(({ hook }) => hook.test(url));
+  return plugin === undefined
+    ? null
+    : { title: plugin.title, agent: plugin.agent, offered: versionOf(plugin), madeBy: { metadata: plugin.made(url) } };
+}
 const pathOf = ({ name, ending }: Plugin): string => `/plugins/${name}.${ending}`;
 
 /** The bytes of a plugin, packed in a child process if this install has its sources. */

@@ -119,13 +119,82 @@ test('the script of the plugin opens the page over the shop, says how it goes, a
   assert.equal(link.headers.get('location'), `${app.config.publicUrl}/dashboard/test/payments/${invoice.id}`);
 });
 
+test('the page of a shop shows its orders, calls, plugin and webhooks, and a test order goes through all of it', async () => {
+  const invoice = { amount: '12.00', currency: 'USD', metadata: { orderId: '8' } };
+  const call = shopClient(`${app.url}/btcpay`, posted[0]!.get('apiKey'));
+  assert.equal((await call('POST', '/api/v1/invoices', invoice)).status, 200);
+  const refund = await call('POST', '/api/v1/stores/another/invoices', invoice);
+  assert.equal(refund.status, 403);
+  await dashboard.go('test/shops', 'Shops');
+  await page.getByRole('link', { name: 'WooCommerce', exact: true }).click();
+  const orders = page.getByRole('table', { name: 'Orders' });
+  await orders.getByRole('row', { name: /^7\b.*Completed/ }).waitFor();
+  await orders.getByRole('row', { name: /^8\b.*Pending/ }).waitFor();
+  const calls = page.getByRole('table', { name: 'Last calls' });
+  // Routes, not paths: the ID of a refund is enough to claim it.
+  await calls.getByRole('row', { name: /POST \/btcpay\/api\/v1\/stores\/:store\/invoices.*403/ }).waitFor();
+  await calls
+    .getByRole('row', { name: /POST \/btcpay\/api\/v1\/invoices.*200/ })
+    .first()
+    .waitFor();
+  await page.getByText('This shop has no webhook').waitFor();
+  await dashboard.audit('the page of a shop');
+  await page.getByRole('button', { name: 'Send a test order' }).click();
+  await page.getByText('Test order from Florin').waitFor();
+  await page.getByText('Completed', { exact: true }).first().waitFor();
+  dashboard.noFaults();
+});
+
+test('a shop with a plugin of Florin has a page with the version that it uses and its orders only', async () => {
+  const hook = createServer((request, reply) => {
+    request.resume();
+    reply.writeHead(200).end();
+  });
+  await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
+  after(() => void hook.close());
+  const site = `http://127.0.0.1:${(hook.address() as AddressInfo).port}`;
+  const made = await app.test.post('/v1/webhook_endpoints', { url: `${site}/?wc-api=florin`, events: ['*'] });
+  assert.equal(made.status, 201, made.text);
+  const order = async (number: string, of: string) => {
+    const reply = await fetch(`${app.url}/api/payment/create/simple`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${app.merchant.keys.testSecret}`,
+        'content-type': 'application/json',
+        'user-agent': 'Florin-WooCommerce/9.8.7',
+      },
+      body: JSON.stringify({ amount_usd: 20, return_url: `${of}/`, invoice_id: number, metadata: { order_id: number, shop: of } }),
+    });
+    assert.equal(reply.status, 201, await reply.text());
+  };
+  await order('4711', site);
+  await order('4712', 'http://127.0.0.1:10');
+  await dashboard.go('test/shops', 'Shops');
+  await page.getByRole('link', { name: site }).click();
+  await page.getByText(/^9\.8\.7 \(this Florin offers /).waitFor();
+  const orders = page.getByRole('table', { name: 'Orders' });
+  await orders.getByRole('link', { name: '4711' }).waitFor();
+  assert.equal(await orders.getByRole('link', { name: '4712' }).count(), 0);
+  await page
+    .getByRole('table', { name: 'Last calls' })
+    .getByRole('row', { name: /POST \/api\/payment\/create\/simple/ })
+    .first()
+    .waitFor();
+  await page.getByRole('button', { name: 'Send a test order' }).click();
+  await page.getByText('Test order from Florin').waitFor();
+  await dashboard.go(`test/shops/${made.json.id}`, new URL(site).host);
+  await orders.getByRole('row', { name: /^florin-test\b.*Completed/ }).waitFor();
+  await page.getByText('100% delivered in the last 24 hours.').waitFor();
+  dashboard.noFaults();
+});
+
 test('connected shops are listed, get keys for other plugins, and are disconnected', async () => {
   // A shop with Florin's own plugin has a key of the API, and is known by its endpoint.
   const made = await app.test.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/?wc-api=florin', events: ['*'] });
   assert.equal(made.status, 201, made.text);
   await dashboard.go('test/shops', 'Shops');
   const own = page.getByRole('listitem').filter({ hasText: 'WooCommerce' }).getByRole('link', { name: 'http://127.0.0.1:9' });
-  assert.equal(await own.getAttribute('href'), `/dashboard/test/webhooks/${made.json.id}`);
+  assert.equal(await own.getAttribute('href'), `/dashboard/test/shops/${made.json.id}`);
   await page
     .getByRole('cell', { name: /WooCommerce/ })
     .first()

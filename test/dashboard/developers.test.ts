@@ -329,6 +329,7 @@ test('the queue for the database is limited; the rest is dropped and counted', (
       startedMs: 0,
       hasIdempotencyKey: false,
       ip: '',
+      agent: null,
       body: null,
       ignored: null,
       isPoll: false,

@@ -100,6 +100,8 @@ const PAYMENTS: Record<string, Partial<Filter>> = {
   'an hour half a year ago': { from: daysAgo(180), until: new Date(daysAgo(180).getTime() + 3_600_000) },
   'a day on which none was made': { from: daysAgo(1_000), until: daysAgo(900) },
   'refunds asked for': { refundRequested: true },
+  'the payments of a shop that half of them have': { shop: { metadata: { name: 'source', values: ['shop'] } } },
+  'the payments of a shop that has none': { shop: { lineId: 'shp_none' } },
   'all but what was put away': { archived: 'without' },
   'what was put away, which is nothing': { archived: 'only' },
 };

@@ -100,7 +100,7 @@ export function Screen() {
 /** A shop with one of Florin's own plugins: it is managed through its webhook and its API key. */
 const Site = ({ site: { site, endpoint_id, enabled, created_at } }: { site: Reply<'GET /:mode/shops'>['sites'][number] }) => (
   <span className="flex flex-wrap items-baseline gap-x-3 text-soft">
-    <ModeLink to={`webhooks/${endpoint_id}`} className="break-all">
+    <ModeLink to={`shops/${endpoint_id}`} className="break-all">
       {site}
     </ModeLink>
     {enabled ? (
@@ -122,7 +122,9 @@ const columnsOf = (mayManage: boolean, { onEnd, onRoll }: Acts): Column<Shop>[] 
     phone: 'title',
     cell: (shop) => (
       <span className="grid">
-        <span className="font-medium break-words">{shop.name}</span>
+        <ModeLink to={`shops/${shop.id}`} className="break-words">
+          {shop.name}
+        </ModeLink>
         <span className="text-xs break-words text-soft">
           {PLATFORM_WORDS[shop.platform]}
           {shop.site !== null && `, ${shop.site}`}

@@ -4,7 +4,16 @@ import type { Context } from '../../context.ts';
 import { Problem } from '../../core/problem.ts';
 import { toProblem } from '../../http/server.ts';
 import { getPaymentOnChain } from '../../payments/queries.ts';
-import { JsonText, openShopGate, registerShopRoute, type ShopCall, type ShopDoors, type ShopRoute, sendJson } from '../serve-shop.ts';
+import {
+  JsonText,
+  logShopCalls,
+  openShopGate,
+  registerShopRoute,
+  type ShopCall,
+  type ShopDoors,
+  type ShopRoute,
+  sendJson,
+} from '../serve-shop.ts';
 import { getInvoice } from '../shop-invoices.ts';
 import { chargeJson, sinceTold } from './charge-body.ts';
 import { CommerceError, chargeError, notSupportedHere, wrongKey } from './commerce-error.ts';
@@ -42,6 +51,7 @@ export const COMMERCE_ROUTES: readonly (ShopRoute & { status: number })[] = [
 export function registerCommerce(app: FastifyInstance, ctx: Context, doors: ShopDoors): void {
   app.register(
     async (scope) => {
+      logShopCalls(scope, ctx);
       scope.setErrorHandler((error: FastifyError | Problem | CommerceError, request, reply) => {
         const known = error instanceof CommerceError ? error : chargeError(toProblem(ctx, request, error));
         const wait = error instanceof Problem ? error.retryAfterSeconds : null;

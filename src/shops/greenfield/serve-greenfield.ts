@@ -3,7 +3,7 @@ import type { FastifyError, FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
 import { Problem } from '../../core/problem.ts';
 import { toProblem } from '../../http/server.ts';
-import { type Enter, openShopGate, registerShopRoute, type ShopDoors, sendJson } from '../serve-shop.ts';
+import { type Enter, logShopCalls, openShopGate, registerShopRoute, type ShopDoors, sendJson } from '../serve-shop.ts';
 import { storeIdOf } from '../shop-keys.ts';
 import { fromProblem, GreenfieldError, missing, notSupported, unauthenticated } from './greenfield-error.ts';
 import { GREENFIELD_ROUTES, type GreenfieldRoute } from './greenfield-routes.ts';
@@ -15,6 +15,7 @@ const API = `${GREENFIELD_PATH}/api/v1`;
 export function registerGreenfield(app: FastifyInstance, ctx: Context, doors: ShopDoors): void {
   app.register(
     async (scope) => {
+      logShopCalls(scope, ctx);
       scope.setErrorHandler((error: FastifyError | Problem | GreenfieldError, request, reply) => {
         const known = error instanceof GreenfieldError ? error : fromProblem(toProblem(ctx, request, error));
         const wait = error instanceof Problem ? error.retryAfterSeconds : null;

@@ -35,6 +35,7 @@ import {
   StatusName,
 } from './fields.ts';
 import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
+import { shopFilterOf } from './shop-page-api.ts';
 
 const CoinAmount = Type.Object({ currency: ArrivedCoin, amount: PlainText, amount_usd: Nullable(PlainText) });
 /** What every list shows of a payment. */
@@ -193,6 +194,8 @@ export const FILTERS = {
   refund: Type.Optional(Type.Literal('requested')),
   archived: Type.Optional(literals(['only', 'with'] as const)),
   search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
+  /** The payments of one connected shop. */
+  shop: Type.Optional(Type.String({ pattern: '^(shp|we)_[0-9A-Za-z]{1,40}$' })),
 };
 const Filters = Type.Object(FILTERS);
 async function daysIn(
@@ -207,7 +210,8 @@ async function daysIn(
 const cents = (text: string | undefined): bigint | null => (text === undefined ? null : readAmountText(text.replace(/^0+(?=\d)/, ''), 2));
 
 /** `from` and `until` are days in the time zone of the merchant, both included. */
-export async function filterOf({ ctx, query, member }: Pick<Call, 'ctx' | 'member'> & { query: Static<typeof Filters> }): Promise<Filter> {
+export async function filterOf(call: Call & { query: Static<typeof Filters> }): Promise<Filter> {
+  const { ctx, query, member } = call;
   const { start, end } = await daysIn(ctx, { merchantId: member.merchantId, from: query.from, until: query.until });
   const search = query.search?.trim() || null;
   return {
@@ -222,6 +226,7 @@ export async function filterOf({ ctx, query, member }: Pick<Call, 'ctx' | 'membe
     from: start,
     until: end,
     refundRequested: query.refund === 'requested',
+    shop: query.shop === undefined ? null : await shopFilterOf(call, query.shop),
     // A search finds archived payments too.
     archived: query.archived === 'only' ? 'only' : query.archived === 'with' || search !== null ? 'with' : 'without',
     search,

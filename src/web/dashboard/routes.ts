@@ -17,6 +17,7 @@ import { REQUESTS } from './requests-api.ts';
 import type { Route } from './route.ts';
 import { SECURITY } from './security-api.ts';
 import { SETTINGS } from './settings-api.ts';
+import { SHOP_PAGE } from './shop-page-api.ts';
 import { SHOPS } from './shops-api.ts';
 import { SWEEPS } from './sweeps-api.ts';
 import { TEAM } from './team-api.ts';
@@ -40,6 +41,7 @@ export const DASHBOARD_ROUTES: readonly Route[] = [
   ...SECURITY,
   ...SETTINGS,
   ...SHOPS,
+  ...SHOP_PAGE,
   ...SWEEPS,
   ...TEAM,
   ...USAGE,

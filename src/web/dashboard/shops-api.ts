@@ -44,7 +44,7 @@ const siteOf = ({ id, url, enabled, createdAt }: Endpoint) => {
   const plugin = pluginAt(url);
   return plugin === null
     ? []
-    : [{ plugin, site: URL.parse(url)?.origin ?? url, endpoint_id: id, enabled, created_at: createdAt.toISOString() }];
+    : [{ plugin: plugin.title, site: URL.parse(url)?.origin ?? url, endpoint_id: id, enabled, created_at: createdAt.toISOString() }];
 };
 const Item = Type.Object({
   id: PlainText,
@@ -57,8 +57,11 @@ const Item = Type.Object({
   created_at: Instant,
   last_used_at: Nullable(Instant),
 });
+/** What members call the platform of a shop. */
+export const platformNameOf = ({ dialect, platform }: Pick<ListedShop, 'dialect' | 'platform'>) =>
+  dialect === 'commerce' ? COMMERCE_PLATFORM : platform;
 const item = (shop: ListedShop) => ({
-  platform: shop.dialect === 'commerce' ? COMMERCE_PLATFORM : shop.platform,
+  platform: platformNameOf(shop),
   ...{ id: shop.id, name: shop.name, hint: shop.hint, site: shop.origin, created_by: shop.createdBy },
   can_refund: shop.permissions.some((permission) => permission.endsWith('pullpayments')),
   created_at: shop.createdAt.toISOString(),

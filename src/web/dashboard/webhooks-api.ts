@@ -66,7 +66,8 @@ const HealthFields = {
   oldest_waiting_at: Nullable(Instant),
   off_since: Nullable(Instant),
 };
-const EndpointItem = Type.Object({ ...EndpointReply.properties, health: Type.Object(HealthFields) });
+/** An endpoint with its health. */
+export const EndpointItem = Type.Object({ ...EndpointReply.properties, health: Type.Object(HealthFields) });
 const LastAttemptItem = Type.Object({
   at: Instant,
   duration_ms: Type.Integer(),
@@ -113,6 +114,16 @@ const audit = (
   entry: { action: string; object: string; before?: object; after?: object },
 ) => writeAudit(tx, { ...ownerOf(call), actor: call.actor, ...entry });
 
+/** Endpoints with their health, as far as the member may see them. */
+export async function endpointItems(call: Call, of: { dialect: Endpoint['dialect'] | 'any'; lineId?: string }) {
+  const owner = ownerOf(call);
+  const [endpoints, healths] = await Promise.all([listEndpoints(call.ctx, { ...owner, ...of }), listHealth(call.ctx, owner)]);
+  const byId = new Map(healths.map((health) => [health.endpointId, health]));
+  return endpoints.map((endpoint) => ({
+    ...endpointBody(endpoint, readerOf(call).sight),
+    health: healthBody(byId.get(endpoint.id), endpoint),
+  }));
+}
 async function oneEndpoint(call: Call, endpoint: Endpoint) {
   const [health] = await listHealth(call.ctx, { ...ownerOf(call), endpointId: endpoint.id });
   return { success: true, endpoint: { ...endpointBody(endpoint, readerOf(call).sight), health: healthBody(health, endpoint) } };
@@ -133,16 +144,10 @@ const ENDPOINTS: readonly Route[] = [
       on_plan: Type.Boolean({ description: 'The plan of the merchant includes webhooks.' }),
     }),
     handle: async (call) => {
-      const { sight, ...of } = readerOf(call);
-      const [endpoints, healths, merchant] = await Promise.all([
-        listEndpoints(call.ctx, { ...of, dialect: 'any' }),
-        listHealth(call.ctx, of),
-        getMerchant(call.ctx, of),
-      ]);
-      const byId = new Map(healths.map((health) => [health.endpointId, health]));
+      const [data, merchant] = await Promise.all([endpointItems(call, { dialect: 'any' }), getMerchant(call.ctx, ownerOf(call))]);
       return {
         success: true,
-        data: endpoints.map((endpoint) => ({ ...endpointBody(endpoint, sight), health: healthBody(byId.get(endpoint.id), endpoint) })),
+        data,
         has_more: false,
         limit: MOST_ENDPOINTS,
         on_plan: call.ctx.settings.plans[merchant.plan].webhooks,
