@@ -32,6 +32,9 @@ export async function describeSchema(db: Db): Promise<string> {
     from pg_index i join pg_class r on r.oid = i.indrelid join pg_class x on x.oid = i.indexrelid
     where r.relnamespace = current_schema()::regnamespace and not exists (select 1 from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u'))
     order by x.relname`;
+  const triggers = await db.sql<{ table: string; text: string }[]>`
+    select r.relname as table, pg_get_triggerdef(t.oid, true) as text from pg_trigger t join pg_class r on r.oid = t.tgrelid
+    where r.relnamespace = current_schema()::regnamespace and not t.tgisinternal order by t.tgname`;
   const made = ['migrations', ...tableNames()];
   const tables = [...new Set(columns.map((column) => column.table))].sort((a, b) => made.indexOf(a) - made.indexOf(b));
   const of = <T extends { table: string }>(rows: readonly T[], table: string) => rows.filter((row) => row.table === table);
@@ -51,7 +54,7 @@ export async function describeSchema(db: Db): Promise<string> {
       ),
       ...of(constraints, table).map(({ text }) => `  ${text}`),
     ];
-    const own = of(indexes, table).map(({ text }) => `${text.replace(/ ON \w+\./, ' ON ')};\n`);
+    const own = [...of(indexes, table), ...of(triggers, table)].map(({ text }) => `${text.replace(/ ON \w+\./, ' ON ')};\n`);
     return `create table ${table} (\n${lines.join(',\n')}\n);\n${own.join('')}`;
   });
   return `${NOTE}\n${parts.join('\n')}`;

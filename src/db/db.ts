@@ -204,7 +204,7 @@ function createSession(connect: (more: object) => Sql, { regain, lost }: NonNull
 }
 
 /**
- * Asks the server something easy twice a second. Questions are counted, not seconds: while this process is busy or asleep, it asks
+ * Asks the server something easy once a second, and twice after a missing answer. Ticks without an answer are counted, not seconds: while this process is busy or asleep, it asks
  * nothing, and a reply that waits in the socket is read before the next question.
  */
 function startPulse({ sql, close }: Session, { away, back }: { away(): void; back(): void }): { stop(): Promise<void> } {
@@ -222,7 +222,8 @@ function startPulse({ sql, close }: Session, { away, back }: { away(): void; bac
     asking = false;
   };
   const timer = setInterval(() => {
-    if (!asking) void ask();
+    // Every second tick while all goes well.
+    if (!asking && missed > 0) void ask();
     missed++;
     if (missed === MISSED_PULSES + 1) away();
   }, PULSE_MS);

@@ -20,8 +20,11 @@ export function startLoop({
   longestPauseMs = LONGEST_PAUSE_MS,
   hasLeft = () => false,
 }: {
-  /** True: there is more, so the next round starts immediately. The signal is aborted when the loop stops. */
-  round(stopping: AbortSignal): Promise<boolean>;
+  /**
+   * True: there is more, so the next round starts immediately. A number: that many milliseconds until the next one, instead of `pollMs`.
+   * The signal is aborted when the loop stops.
+   */
+  round(stopping: AbortSignal): Promise<boolean | number>;
   /** Called after each failure, with the number of consecutive failures. */
   failed(error: unknown, failures: number): void;
   pollMs: number;
@@ -42,9 +45,9 @@ export function startLoop({
     await null;
     while (!ended()) {
       woken = false;
-      let more = false;
+      let left: boolean | number = false;
       try {
-        more = await round(stopping.signal);
+        left = await round(stopping.signal);
         failures = 0;
       } catch (error) {
         failures++;
@@ -52,9 +55,10 @@ export function startLoop({
         if (stopping.signal.aborted && failures >= FAILURES_AT_STOP) return;
       }
       // This round may have finished the last work, and then no nudge follows.
-      if ((failures === 0 && (more || woken)) || ended()) continue;
+      if ((failures === 0 && (left === true || woken)) || ended()) continue;
       pause = new AbortController();
-      await sleep(Math.min(pollMs * 2 ** failures, Math.max(longestPauseMs, pollMs)), undefined, { signal: pause.signal }).catch(() => {});
+      const pauseMs = typeof left === 'number' ? left : Math.min(pollMs * 2 ** failures, Math.max(longestPauseMs, pollMs));
+      await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {});
     }
   };
   const done = run();

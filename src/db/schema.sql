@@ -86,6 +86,7 @@ create table wallets (
   CHECK ((next_index >= 0))
 );
 CREATE UNIQUE INDEX wallets_active ON wallets USING btree (merchant_id, coin) WHERE active;
+CREATE TRIGGER wake AFTER INSERT ON wallets FOR EACH ROW EXECUTE FUNCTION wake('wallets');
 
 create table live_usage (
   merchant_id text collate "C" not null,
@@ -187,6 +188,7 @@ CREATE INDEX payments_exceptional ON payments USING btree (merchant_id, mode, se
 CREATE INDEX payments_open_in_coin ON payments USING btree (coin) WHERE ((status = ANY (ARRAY['pending'::text, 'processing'::text])) AND (mode = 'live'::text));
 CREATE INDEX payments_refunds ON payments USING btree (merchant_id, mode, sequence) WHERE (refund_requested_at IS NOT NULL);
 CREATE INDEX payments_reversed ON payments USING btree (id) WHERE ((status = 'completed'::text) AND ('reorged'::text = ANY (exceptions)));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON payments FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('payments');
 
 create table payment_counts (
   merchant_id text collate "C" not null,
@@ -437,6 +439,7 @@ CREATE INDEX deliveries_lanes ON deliveries USING btree (endpoint_id, due_at, id
 CREATE INDEX deliveries_of ON deliveries USING btree (endpoint_id, state, id);
 CREATE INDEX deliveries_order ON deliveries USING btree (payment_id, sequence) WHERE ((state || ''::text) = 'pending'::text);
 CREATE INDEX deliveries_ordered ON deliveries USING btree (payment_id, endpoint_id, sequence) WHERE ordered;
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON deliveries FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('deliveries');
 
 create table attempts (
   delivery_id bigint not null,
@@ -464,6 +467,7 @@ create table due_work (
   PRIMARY KEY (kind, key)
 );
 CREATE INDEX due_work_due ON due_work USING btree (kind, due_at);
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON due_work FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due();
 
 create table idempotency (
   claim bytea not null,
@@ -550,6 +554,7 @@ create table recoveries (
 );
 CREATE INDEX recoveries_of ON recoveries USING btree (endpoint_id);
 CREATE UNIQUE INDEX recoveries_running ON recoveries USING btree (endpoint_id, automatic) WHERE (queued_at IS NULL);
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF cancelled_at ON recoveries FOR EACH ROW WHEN (new.queued_at IS NULL) EXECUTE FUNCTION wake('recoveries');
 
 create table attempt_counts (
   outcome text not null,
@@ -711,6 +716,7 @@ CREATE INDEX audit_log_by_action ON audit_log USING btree (merchant_id, action, 
 CREATE INDEX audit_log_by_actor ON audit_log USING btree (merchant_id, actor_id, id DESC);
 CREATE INDEX audit_log_by_object ON audit_log USING btree (merchant_id, object, id DESC);
 CREATE INDEX audit_log_of ON audit_log USING btree (merchant_id, id DESC);
+CREATE TRIGGER audit_log_kept BEFORE DELETE OR UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 create table unlisted_proxies (
   peer text collate "C" not null,
@@ -876,6 +882,7 @@ CREATE INDEX mails_by_lane ON mails USING btree (urgent, sender, due_at, id) WHE
 CREATE INDEX mails_due ON mails USING btree (due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX mails_of_sender ON mails USING btree (sender, kind, created_at DESC);
 CREATE INDEX mails_recent ON mails USING btree (recipient, kind, created_at DESC);
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON mails FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('mails');
 
 create table usage_alerts (
   merchant_id text collate "C" not null,
@@ -994,6 +1001,7 @@ create table held_mails (
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX held_mails_due ON held_mails USING btree (due_at);
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON held_mails FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('mails');
 
 create table wallet_waits_off (
   merchant_id text collate "C" not null,
@@ -1262,6 +1270,7 @@ CREATE INDEX sweeps_of ON sweeps USING btree (merchant_id, number DESC);
 CREATE INDEX sweeps_of_payouts ON sweeps USING btree (merchant_id, ended_at) WHERE ((purpose = 'payout'::text) AND (erased_at IS NULL));
 CREATE INDEX sweeps_of_refunds ON sweeps USING btree (merchant_id) WHERE ((purpose = 'refund'::text) AND (erased_at IS NULL));
 CREATE INDEX sweeps_open ON sweeps USING btree (coin) WHERE (state = ANY (ARRAY['signed'::text, 'sent'::text]));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state ON sweeps FOR EACH ROW EXECUTE FUNCTION wake('money_out');
 
 create table sweep_transactions (
   sweep_id text collate "C" not null,
@@ -1437,6 +1446,7 @@ CREATE INDEX refunds_in_files ON refunds USING btree (sweep_id) WHERE ((state = 
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
 CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, sweep_id ON refunds FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
 
 create table balance_proofs (
   chain text not null,
@@ -1542,6 +1552,7 @@ CREATE INDEX payouts_reserving ON payouts USING btree (merchant_id, coin) WHERE 
 CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
 CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, sweep_id ON payouts FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
 
 create table old_holdings (
   coin text collate "C" not null,

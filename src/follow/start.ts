@@ -2,12 +2,12 @@
 import type { Chain } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
 import { COIN } from '../core/coin.ts';
-import { startLoop } from '../db/loop.ts';
+import { dueIf, startQueue } from '../db/work.ts';
 import { startFollower } from './follow.ts';
 import { startRangeFollower } from './follow-ranges.ts';
 import { readableSources } from './range-sources.ts';
 
-/** How soon a new wallet, and the end of the first sync, are noticed. */
+/** How soon the end of the first sync is noticed. */
 const LOOK_MS = 1_000;
 
 type Stoppable = { stop(): Promise<void> };
@@ -23,8 +23,11 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
   const connections = followers.flatMap(({ connection }) => connection ?? []);
   let connected = connections.length === 0;
   let follower: Stoppable | null = null;
-  const loop = startLoop({
-    pollMs: LOOK_MS,
+  const loop = startQueue(ctx, {
+    name: 'wallets',
+    due: (sql) =>
+      connected ? sql`null::timestamptz` : dueIf(sql, sql`exists (select 1 from wallets where coin = ${COIN[chain.coin].family})`),
+    againMs: LOOK_MS,
     round: async () => {
       if (!connected && (!chain.onDemand || (await hasWallet(ctx, chain)))) {
         for (const connection of connections) await connection.start();
@@ -33,7 +36,7 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
       // A new follower starts at the newest block, which peers know only after their headers were read.
       if (!follower && followers.some(({ connection }) => !connection || connection.isReady()))
         follower = readableSources(chain).length > 0 ? startRangeFollower(ctx, chain) : startFollower(ctx, chain);
-      return false;
+      return connected && !follower && LOOK_MS;
     },
     failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not start following this chain'),
   });

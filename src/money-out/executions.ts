@@ -4,6 +4,7 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, contractOf } from '../core/coin.ts';
 import { mayBecome, type RefundState } from '../core/refund.ts';
 import type { Fragment, Sql } from '../db/db.ts';
+import { dueIf } from '../db/work.ts';
 import { usedAmong } from './authorizations.ts';
 import { EXPIRED_SECONDS } from './make-accounts.ts';
 import { accountIn, nonceIn } from './payout-parts.ts';
@@ -25,6 +26,21 @@ export type Execution = {
   /** Whether no transaction of its file can pay it any more. */
   expired: boolean;
 };
+
+/** The channel that wakes those who follow money that leaves, and how often they look while some is under way. */
+export const MONEY_OUT = 'money_out';
+export const FOLLOW_MS = 1_000;
+/** The queue of refunds or payouts that are under way, or in a signing file. */
+export const following = (table: 'refunds' | 'payouts') => ({
+  name: MONEY_OUT,
+  againMs: FOLLOW_MS,
+  due: (sql: Sql): Fragment =>
+    dueIf(
+      sql,
+      sql`exists (select 1 from ${sql(table)} where mode = 'live' and state in ('approved', 'signed', 'sent')
+        and (sweep_id is not null or state <> 'approved'))`,
+    ),
+});
 
 /** Whether an authorization expired at a second, so long ago that the blocks before it are final. Null for null. */
 export const isExpired = (sql: Sql, second: Fragment): Fragment =>

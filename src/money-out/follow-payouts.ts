@@ -1,12 +1,11 @@
 /** Moves payouts on with the transactions of their signing files, and with those that members sent: signed, sent, confirmed or failed. */
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
-import { startLoop } from '../db/loop.ts';
-import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
+import { startQueue } from '../db/work.ts';
+import { type Execution, failureText, following, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
 import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changePayout, type Payout, writeStep } from './payouts.ts';
 
-const POLL_MS = 1_000;
 /** Payouts of one round. */
 const BATCH = 100;
 
@@ -15,8 +14,8 @@ type Row = Execution & { id: string; merchantId: string; mode: Mode; sweepId: st
 
 /** Starts the loop; `stop` waits for the current round. */
 export function startPayouts(ctx: Context): { stop(): Promise<void> } {
-  const loop = startLoop({
-    pollMs: POLL_MS,
+  return startQueue(ctx, {
+    ...following('payouts'),
     round: async () => {
       const moved = await followPayouts(ctx);
       await followSentPayouts(ctx);
@@ -24,7 +23,6 @@ export function startPayouts(ctx: Context): { stop(): Promise<void> } {
     },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not follow payouts; retrying'),
   });
-  return { stop: () => loop.stop() };
 }
 
 /** Follows the transactions of payouts that members sent. */

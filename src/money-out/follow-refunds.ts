@@ -4,12 +4,11 @@ import { kindOf, type Mode } from '../core/coin.ts';
 import type { RefundEventType } from '../core/event.ts';
 import type { RefundState } from '../core/refund.ts';
 import type { Tx } from '../db/db.ts';
-import { startLoop } from '../db/loop.ts';
-import { type Execution, failureText, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
+import { startQueue } from '../db/work.ts';
+import { type Execution, failureText, following, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
 import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 
-const POLL_MS = 1_000;
 /** Refunds of one round. */
 const BATCH = 100;
 
@@ -17,8 +16,8 @@ type Row = Execution & { id: string; merchantId: string; mode: Mode; sweepId: st
 
 /** Starts the loop; `stop` waits for the current round. */
 export function startRefunds(ctx: Context): { stop(): Promise<void> } {
-  const loop = startLoop({
-    pollMs: POLL_MS,
+  return startQueue(ctx, {
+    ...following('refunds'),
     round: async () => {
       const moved = await followRefunds(ctx);
       await followSentRefunds(ctx);
@@ -26,7 +25,6 @@ export function startRefunds(ctx: Context): { stop(): Promise<void> } {
     },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not follow refunds; retrying'),
   });
-  return { stop: () => loop.stop() };
 }
 
 /** Follows the transactions of refunds that members sent. */

@@ -5,14 +5,14 @@ import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { startLoop } from '../db/loop.ts';
+import { dueIf, startQueue } from '../db/work.ts';
 import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
+import { FOLLOW_MS, MONEY_OUT } from './executions.ts';
 import { readEndHeight } from './holdings.ts';
 import { paidFor, unmovedBy } from './receipts-check.ts';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './sweep-blocks.ts';
 
-const POLL_MS = 1_000;
 /** Transactions of one round. */
 const BATCH = 200;
 /** A transaction that waits is sent again after this long, because nodes forget them. */
@@ -44,15 +44,17 @@ type Round = {
 /** Starts the loop of one chain; `stop` waits for the current round. */
 export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void> } {
   let seen: string | null = null;
-  const loop = startLoop({
-    pollMs: POLL_MS,
+  const coins = coinsBeside(chain.coin);
+  return startQueue(ctx, {
+    name: MONEY_OUT,
+    due: (sql) => dueIf(sql, sql`exists (select 1 from sweeps where state in ('signed', 'sent') and coin = any(${coins}::text[]))`),
+    againMs: FOLLOW_MS,
     round: async () => {
       seen = await followSweeps(ctx, chain, seen);
       return false;
     },
     failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not follow sweeps; retrying'),
   });
-  return { stop: () => loop.stop() };
 }
 
 /**

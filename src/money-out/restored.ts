@@ -7,13 +7,12 @@ import type { Context } from '../context.ts';
 import type { Coin } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import type { Sql, Tx } from '../db/db.ts';
-import { startLoop } from '../db/loop.ts';
 import { writeAudit } from '../people/members.ts';
 import { keepNumber, readWalletIndexes } from '../wallets/wallet-indexes.ts';
+import type { Fence } from '../wallets/wallets.ts';
 import { notifyOfPayouts, notifyOfRefund } from './money-notices.ts';
 
 const NAME = 'signing files';
-const POLL_MS = 2_000;
 
 /** The number of the newest signing file, besides one. */
 async function newestFile(sql: Sql | Tx, besides: string | null = null): Promise<bigint> {
@@ -79,17 +78,11 @@ export async function compareFiles(ctx: Context): Promise<number> {
   return refunds.length + payouts.length;
 }
 
-/** Compares whenever the data folder remembers another signing file than the newest one; `stop` waits for the current round. */
-export function startFileFence(ctx: Context): { stop(): Promise<void> } {
-  const loop = startLoop({
-    pollMs: POLL_MS,
-    failed: (error, failures) =>
-      ctx.log.error({ err: error, failures }, 'Could not compare the signing files with the data folder; retrying'),
-    round: async () => {
-      const [newest, numbers] = await Promise.all([newestFile(ctx.db.sql), readWalletIndexes(ctx.settings.dataFolder)]);
-      if ((numbers.get(NAME) ?? 0n) !== newest) await compareFiles(ctx);
-      return false;
-    },
-  });
-  return { stop: () => loop.stop() };
-}
+/** The part of the fence that guards signing files: compares whenever the data folder remembers another one than the newest. */
+export const fileFence: Fence = {
+  reads: (sql) => sql`(select coalesce(max(number), 0)::bigint from sweeps)`,
+  check: async (ctx, newest) => {
+    const numbers = await readWalletIndexes(ctx.settings.dataFolder);
+    if ((numbers.get(NAME) ?? 0n) !== newest) await compareFiles(ctx);
+  },
+};

@@ -1,10 +1,12 @@
 /** The worker that sends emails and digests. */
 import type { Context } from '../context.ts';
 import { startLoop } from '../db/loop.ts';
+import { startQueue } from '../db/work.ts';
 import { sendHeldMails } from './digests.ts';
 import { createOutbox } from './mails.ts';
 
-const POLL_MS = 1_000;
+/** While emails are due that there is no room for. */
+const AGAIN_MS = 1_000;
 const HOUSEKEEPING_MS = 60_000;
 const KEPT_DAYS = 90;
 
@@ -15,29 +17,36 @@ async function forgetOld(ctx: Context): Promise<void> {
   await ctx.db.sql`delete from notices where at < clock_timestamp() - make_interval(days => ${KEPT_DAYS})`;
 }
 
-/** Starts the loop. Once a minute it also runs `chores`, the regular work of other folders. `stop` waits for what is being sent. */
+/** Starts the loops. Once a minute it also runs `chores`, the regular work of other folders. `stop` waits for what is being sent. */
 export function startMails(
   ctx: Context,
   { chores = [] }: { chores?: readonly ((ctx: Context) => Promise<void>)[] } = {},
 ): { stop(): Promise<void> } {
-  let housekeepingAt = ctx.clock.monotonicMs();
-  const outbox = createOutbox(ctx, { ended: () => loop.nudge() });
-  const loop = startLoop({
-    pollMs: POLL_MS,
-    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not send emails and alerts; retrying'),
+  const failed = (error: unknown, failures: number) =>
+    ctx.log.error({ err: error, failures }, 'Could not send emails and alerts; retrying');
+  const outbox = createOutbox(ctx, { ended: () => sending.nudge() });
+  const sending = startQueue(ctx, {
+    name: 'mails',
+    due: (sql) => (ctx.mail ? sql`least((select min(due_at) from mails), (select min(due_at) from held_mails))` : sql`null::timestamptz`),
+    againMs: AGAIN_MS,
+    failed,
     round: async () => {
       const held = await sendHeldMails(ctx);
       await outbox.send();
-      if (ctx.clock.monotonicMs() >= housekeepingAt) {
-        housekeepingAt = ctx.clock.monotonicMs() + HOUSEKEEPING_MS;
-        for (const chore of [...chores, forgetOld]) await chore(ctx);
-      }
       return held > 0;
+    },
+  });
+  const keeping = startLoop({
+    pollMs: HOUSEKEEPING_MS,
+    failed,
+    round: async () => {
+      for (const chore of [...chores, forgetOld]) await chore(ctx);
+      return false;
     },
   });
   return {
     stop: async () => {
-      await loop.stop();
+      await Promise.all([sending.stop(), keeping.stop()]);
       await outbox.settle();
     },
   };

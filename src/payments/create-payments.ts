@@ -18,6 +18,7 @@ import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
 import { newEvent } from './settlement-writes.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
+import { wakeTexts } from './texts.ts';
 import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
 
 export type PaymentDraft = {
@@ -312,6 +313,7 @@ export async function insertPayments(
   { announced = true }: { announced?: boolean } = {},
 ): Promise<PaymentView[]> {
   if (items.length === 0) return [];
+  wakeTexts(ctx);
   const present = ctx.clock.now();
   const groups = new Map<string, Group>();
   // Each payment has a position among those of its merchant and mode: its sequence is the counter's old value plus this.

@@ -298,22 +298,20 @@ export async function listPayments(
 
 /** Folds count deltas into the stored counts, a bounded number at a time. Returns how many. */
 export async function foldCounts(ctx: Context, { limit }: { limit: number }): Promise<number> {
-  return ctx.db.begin(async (tx) => {
-    const rows = await tx`
-      with taken as (
-        delete from payment_count_deltas where id in (
-          select id from payment_count_deltas order by id limit ${limit} for update skip locked)
-        returning merchant_id, mode, status, coin, payments
-      ), sums as (
-        select merchant_id, mode, status, coin, sum(payments)::bigint as payments from taken group by 1, 2, 3, 4
-      ), folded as (
-        insert into payment_counts as c (merchant_id, mode, status, coin, payments)
-        select * from sums order by 1, 2, 3, 4
-        on conflict (merchant_id, mode, status, coin) do update set payments = c.payments + excluded.payments
-      )
-      select count(*)::int as n from taken`;
-    return rows[0]!.n as number;
-  });
+  const [row] = await ctx.db.sql<{ n: number }[]>`
+    with taken as (
+      delete from payment_count_deltas where id in (
+        select id from payment_count_deltas order by id limit ${limit} for update skip locked)
+      returning merchant_id, mode, status, coin, payments
+    ), sums as (
+      select merchant_id, mode, status, coin, sum(payments)::bigint as payments from taken group by 1, 2, 3, 4
+    ), folded as (
+      insert into payment_counts as c (merchant_id, mode, status, coin, payments)
+      select * from sums order by 1, 2, 3, 4
+      on conflict (merchant_id, mode, status, coin) do update set payments = c.payments + excluded.payments
+    )
+    select count(*)::int as n from taken`;
+  return row!.n;
 }
 
 /** Every coin, and why the payer cannot choose it now; null when it can be chosen. */

@@ -3,6 +3,7 @@ import type { Context } from '../context.ts';
 import { type Coin, coinsBeside } from '../core/coin.ts';
 import { settle } from '../core/settle.ts';
 import type { Tx } from '../db/db.ts';
+import { doDue, retryTime, type Taking, takingWork } from '../db/work.ts';
 import { type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { recordObservations } from './observations.ts';
 import { type Settled, writeSettlements } from './settlement-writes.ts';
@@ -11,8 +12,6 @@ import type { PaymentView } from './view.ts';
 
 /** Payments and transfers in memory at a time, when many payments are settled together. */
 const MAX_HELD = 5_000;
-/** A payment that cannot be settled is retried after this long; the others do not wait for it. */
-const FAILED_RETRY_SECONDS = 10;
 
 export type SettledPayment = { record: PaymentRecord; view: PaymentView };
 
@@ -160,63 +159,29 @@ export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
     select t.payment_id from transfers t where t.coin = any(${coinsBeside(coin)}::text[]) and t.unmined_since is not null and t.unmined_since >= p.completed_at
   ) on conflict (kind, key) do update set due_at = excluded.due_at`;
 
-/**
- * Settles payments that are due by time or were queued by the follower, at most `limit` of each, skipping those another process
- * works on. Returns how many. After a crash before the commit they are still due. One that cannot be settled does not block the others.
- */
-export async function settleDuePayments(ctx: Context, { limit }: { limit: number }): Promise<number> {
-  return (await settleDue(ctx, byTime, limit)) + (await settleDue(ctx, queued, limit));
-}
-
-/** `take` returns due payments, limited to `only` if given, and skips those another process works on; `put` postpones failed ones. */
-type Due = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; put(tx: Tx, paymentId: string): Promise<unknown> };
-// Two kinds, each in its own transactions: the first takes rows that are not locked, the second may wait in id order. Mixed, they could
-// deadlock.
-const byTime: Due = {
+const byTime: Taking = {
   take: async (tx, limit, only) => {
     const rows = await tx<{ id: string }[]>`
       select id from payments where due_at <= clock_timestamp() ${only === undefined ? tx`` : tx`and id = ${only}`}
       order by due_at limit ${limit} for update skip locked`;
     return rows.map((row) => row.id);
   },
-  put: (tx, paymentId) => tx`
-    update payments set due_at = clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS}) where id = ${paymentId}`,
+  postpone: (tx, paymentId) => tx`update payments set due_at = ${retryTime(tx)} where id = ${paymentId}`,
 };
-const queued: Due = {
-  take: async (tx, limit, only) => {
-    const rows = await tx<{ key: string }[]>`
-      delete from due_work where (kind, key) in (
-        select kind, key from due_work where kind = 'settle' and due_at <= clock_timestamp() ${only === undefined ? tx`` : tx`and key = ${only}`}
-        order by due_at limit ${limit} for update skip locked)
-      returning key`;
-    return rows.map((row) => row.key);
-  },
-  put: (tx, paymentId) => tx`
-    update due_work set due_at = clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS}) where kind = 'settle' and key = ${paymentId}`,
-};
+/** Due by their time, or queued by what happened to their chain. */
+const KINDS = { payments: byTime, settle: takingWork('settle') };
+export type SettleKind = keyof typeof KINDS;
 
-async function settleDue(ctx: Context, due: Due, limit: number): Promise<number> {
-  let taken: string[] = [];
-  const settle = (only?: string) =>
-    ctx.db.begin(async (tx) => {
-      taken = await due.take(tx, limit, only);
-      if (taken.length > 0) await lockAndSettleMany(ctx, tx, taken);
-    });
-  try {
-    await settle();
-    return taken.length;
-  } catch (error) {
-    if (taken.length === 0) throw error;
-    ctx.log.warn({ err: error, payments: taken.length }, 'Could not settle due payments together; settling them one at a time');
-  }
-  const all = taken;
-  for (const paymentId of all) {
-    try {
-      await settle(paymentId);
-    } catch (error) {
-      await ctx.db.begin((tx) => due.put(tx, paymentId));
-      ctx.log.error({ err: error, payment: paymentId }, 'Could not settle a payment; retrying');
-    }
-  }
-  return all.length;
+/**
+ * Settles payments that are due, at most `limit` of each kind, skipping those another process works on. Returns how many. Each kind has its
+ * own transactions: the first takes rows that are not locked, the second may wait in id order. Mixed, they could deadlock.
+ */
+export async function settleDuePayments(
+  ctx: Context,
+  { limit, kinds = ['payments', 'settle'] }: { limit: number; kinds?: readonly SettleKind[] },
+): Promise<number> {
+  let settled = 0;
+  for (const kind of kinds)
+    settled += await doDue(ctx, KINDS[kind], { limit, what: 'settle', work: (tx, ids) => lockAndSettleMany(ctx, tx, ids) });
+  return settled;
 }

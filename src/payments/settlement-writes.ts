@@ -16,7 +16,7 @@ import { type Counted, dayChanges, writeDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
 import { mailReceipts } from './receipt-mails.ts';
-import { queueShop, SHOP_NOTE } from './shop-queue.ts';
+import { queueShop } from './shop-queue.ts';
 import { uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { PaymentView } from './view.ts';
@@ -200,8 +200,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
       opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, reviewed text[], attention boolean)
     where p.id = r.id
     returning p.id, p.merchant_id, p.request
-    ), queued as (${queueShop(tx, tx`written`)})
-    select pg_notify(${SHOP_NOTE}, '') from (select 1 from queued limit 1) as q`;
+    ) ${queueShop(tx, tx`written`)}`;
 }
 
 /** Daily totals, counts by status and coin, and the month's payments. */

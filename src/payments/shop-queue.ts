@@ -1,8 +1,7 @@
 /** Queues payments that a shop requested, for the worker that sends their news to the shop. */
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 
-/** The notification that wakes that worker, and the kind of its work. */
-export const SHOP_NOTE = 'shops';
+/** The kind of its work. */
 export const SHOP_WORK = 'shop';
 /** The kind of work that sends shops how payments are now, which they may have missed. */
 export const RESEND_WORK = 'shop_resend';

@@ -1,11 +1,11 @@
 /** The texts that payments can be found by, and the worker that keeps their index. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Context } from '../context.ts';
+import { type Context, perContext } from '../context.ts';
 import { isKnownCoin, type Mode } from '../core/coin.ts';
 import { formatUnits, formatUsd } from '../core/money.ts';
 import { asObject, asText, asTextMap } from '../core/stored-json.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { startLoop } from '../db/loop.ts';
+import { dueIf, dueWork, startQueue, takingWork } from '../db/work.ts';
 
 /** A text of a payment as it is shown, and where it is: `metadata.order`, `email`, `transaction_id`. */
 export type TextField = { field: string; text: string };
@@ -91,15 +91,37 @@ const bodyOf = ({ fields }: Texts): string =>
 
 /** When payments are created faster than this per second, creating them takes priority. */
 const BUSY_PER_SECOND = 100;
-const POLL_MS = 500;
+/** New payments and changes of this long are indexed together. */
+const GATHER_MS = 500;
+const behind = (sql: Sql) => sql`
+  from payment_counters c left join payment_text_owners o using (merchant_id, mode) where c.last_sequence > coalesce(o.through_sequence, 0)`;
+
+/**
+ * Wakes the worker for new payments, at most twice a second. Not in their transaction: a commit that notifies waits for all others that do,
+ * and creates are many.
+ */
+export function wakeTexts(ctx: Context): void {
+  const waking = wakingOf(ctx);
+  if (waking.soon) return;
+  waking.soon = true;
+  setTimeout(() => {
+    waking.soon = false;
+    // Without it, they are found by the next regular look.
+    ctx.db.sql`select pg_notify(${CHANGED}, '')`.catch(() => {});
+  }, GATHER_MS / 2).unref();
+}
+const wakingOf = perContext(() => ({ soon: false }));
 
 /** Starts the worker. Texts can be found about a second after they were written, or later while very many payments are created. */
 export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
   let last = { sequences: 0n, atMs: ctx.clock.monotonicMs() };
-  return startLoop({
-    pollMs: POLL_MS,
+  return startQueue(ctx, {
+    name: CHANGED,
+    due: (sql) => sql`least(${dueWork(CHANGED)(sql)}, ${dueIf(sql, sql`exists (select 1 ${behind(sql)})`)})`,
+    againMs: GATHER_MS,
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Indexing the texts of payments failed; retrying'),
     round: async (stopping) => {
+      await sleep(GATHER_MS, undefined, { signal: stopping }).catch(() => {});
       const startedMs = ctx.clock.monotonicMs();
       const [row] = await ctx.db.sql<
         { sequences: bigint }[]
@@ -116,11 +138,10 @@ export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
 
 /** One round of the worker: the texts of new payments, and of those that changed. True: there is more. */
 export async function indexTexts(ctx: Context): Promise<boolean> {
-  const behind = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
-    select c.merchant_id as "merchantId", c.mode from payment_counters c left join payment_text_owners o using (merchant_id, mode)
-    where c.last_sequence > coalesce(o.through_sequence, 0) limit ${OWNERS}`;
-  let more = behind.length === OWNERS;
-  for (const owner of behind) more = (await ctx.db.begin((tx) => indexNew(tx, owner))) || more;
+  const owners = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
+    select c.merchant_id as "merchantId", c.mode ${behind(ctx.db.sql)} limit ${OWNERS}`;
+  let more = owners.length === OWNERS;
+  for (const owner of owners) more = (await ctx.db.begin((tx) => indexNew(tx, owner))) || more;
   return (await ctx.db.begin(indexChanged)) || more;
 }
 
@@ -142,18 +163,14 @@ async function indexNew(tx: Tx, { merchantId, mode }: { merchantId: string; mode
 }
 
 async function indexChanged(tx: Tx): Promise<boolean> {
-  const due = await tx<{ key: string }[]>`
-    delete from due_work where (kind, key) in (
-      select kind, key from due_work where kind = ${CHANGED} and due_at <= clock_timestamp() order by due_at limit ${STEP} for update skip locked)
-    returning key`;
-  if (due.length === 0) return false;
-  const ids = due.map(({ key }) => key);
+  const ids = await takingWork(CHANGED).take(tx, STEP);
+  if (ids.length === 0) return false;
   // Waits for a concurrent first read of the same owner's payments, so that old text is not written after the change.
   await tx`
     insert into payment_text_owners (merchant_id, mode) select distinct merchant_id, mode from payments where id = any(${ids}::text[])
     order by 1, 2 on conflict do nothing`;
   await writeTexts(tx, await readTexts(tx, tx`p.id = any(${ids}::text[]) order by p.id`));
-  return due.length === STEP;
+  return ids.length === STEP;
 }
 
 /** If a payment changed in the meantime, another process has read its newer version, which is kept. */

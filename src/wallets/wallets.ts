@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, type Family, type Network } from '../core/coin.ts';
 import { base62 } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { notifyMembers } from '../notices/notices.ts';
 import {
@@ -229,29 +229,36 @@ const AT_ONCE = 100;
 
 type Seen = { id: string; next: bigint; issuedOn: string | null };
 
+/** Another number that is compared with the data folder, and read in the same statement. */
+export type Fence = { reads(sql: Sql): Fragment; check(ctx: Context, number: bigint): Promise<void> };
+
 /**
  * Keeps the file of address indexes ahead of the counters, no matter which process issues, and after a failover or a restore moves the
  * counters past what may have been issued. `alone`: no other process serves this database.
  */
-export function startAddressFence(ctx: Context, { alone }: { alone: boolean }): { stop(): Promise<void> } {
+export function startAddressFence(ctx: Context, { alone, beside }: { alone: boolean; beside?: Fence }): { stop(): Promise<void> } {
   let readFrom = '0';
   let lastRun = '';
   const loop = startLoop({
     pollMs: FENCE_MS,
     failed: (error, failures) =>
-      ctx.log.error({ err: error, failures }, 'Could not compare the address indexes with those in the data folder; retrying'),
+      ctx.log.error({ err: error, failures }, 'Could not compare the address indexes and signing files with the data folder; retrying'),
     round: async () => {
       const { sql } = ctx.db;
-      const [now] = await sql<{ run: string; from: string }[]>`
-        select ${serverRun(sql)} as run, pg_snapshot_xmin(pg_current_snapshot())::text as from`;
-      const { run, from } = now!;
-      // Another server may count transactions from further back.
-      const since = run === lastRun ? readFrom : '0';
-      const changed = await sql<Seen[]>`
-        select id, next_index as next, issued_on as "issuedOn" from wallets where xid >= ${since}::xid8 order by id`;
-      if (changed.length > 0) await compare(ctx, changed, run);
+      const [now] = await sql<{ run: string; from: string; hasChanged: boolean; other: bigint }[]>`
+        select ${serverRun(sql)} as run, pg_snapshot_xmin(pg_current_snapshot())::text as from,
+          exists (select 1 from wallets where xid >= ${readFrom}::xid8) as "hasChanged", ${beside?.reads(sql) ?? sql`0::bigint`} as other`;
+      const { run, from, hasChanged, other } = now!;
+      if (hasChanged || run !== lastRun) {
+        // Another server may count transactions from further back.
+        const since = run === lastRun ? readFrom : '0';
+        const changed = await sql<Seen[]>`
+          select id, next_index as next, issued_on as "issuedOn" from wallets where xid >= ${since}::xid8 order by id`;
+        if (changed.length > 0) await compare(ctx, changed, run);
+      }
       readFrom = from;
       lastRun = run;
+      await beside?.check(ctx, other);
       return false;
     },
   });

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from '../context.ts';
 import { startLoop } from '../db/loop.ts';
-import { forgetEvents, RECOVERY_NOTE, stepRecovery } from './deliveries.ts';
+import { dueIf, startQueue } from '../db/work.ts';
+import { forgetEvents, stepRecovery } from './deliveries.ts';
 import { beginRequest, endRequest, forgetIdle, type Paces, roomFor, storeFailure } from './pace.ts';
 import { type Due, leaseDue, type Outcome, recordOutcomes } from './queue.ts';
 import { sendDelivery } from './send.ts';
@@ -11,7 +12,6 @@ import { sendDelivery } from './send.ts';
 const CALM_MS = 10;
 const POLL_MS = 1_000;
 const HOUSEKEEPING_MS = 60_000;
-const RECOVERY_MS = 1_000;
 
 export type DeliveryStats = { inFlight: number; delivered: number; failed: number };
 
@@ -26,8 +26,6 @@ type Worker = {
   finished: Outcome[];
   /** The endpoint after which the next round begins; empty: at the first one. */
   ring: string;
-  recoveryAtMs: number;
-  housekeepingAtMs: number;
 };
 
 /**
@@ -49,8 +47,6 @@ export function startDeliveries(
     counts: { delivered: 0, failed: 0 },
     finished: [],
     ring: '',
-    recoveryAtMs: 0,
-    housekeepingAtMs: 0,
   };
   const { running, counts } = worker;
   const failed = (error: unknown, failures: number) =>
@@ -62,8 +58,12 @@ export function startDeliveries(
     round: () => record(worker, () => taking.nudge()),
     hasLeft: () => worker.finished.length > 0,
   });
-  const taking = startLoop({
-    pollMs,
+  const taking = startQueue(ctx, {
+    name: 'deliveries',
+    // Endpoints rest, and rows wait for each other, so while any is pending it is looked at regularly.
+    due: (sql) =>
+      dueIf(sql, sql`(select id from deliveries where state = 'pending' and endpoint_id > '' order by endpoint_id limit 1) is not null`),
+    againMs: pollMs,
     failed,
     round: (stopping) =>
       take(worker, stopping, () => {
@@ -71,24 +71,23 @@ export function startDeliveries(
         taking.nudge();
       }),
   });
-  const tending = startLoop({ pollMs, failed, round: () => tend(worker) });
-  const listening = ctx.db.sql
-    .listen('deliveries', (note) => {
-      if (note === RECOVERY_NOTE) {
-        worker.recoveryAtMs = 0;
-        tending.nudge();
-      }
-      taking.nudge();
-    })
-    .catch((error: unknown) => {
-      ctx.log.warn({ err: error }, 'Cannot listen for new deliveries; polling only');
-      return null;
-    });
+  const recovering = startQueue(ctx, {
+    name: 'recoveries',
+    due: (sql) => dueIf(sql, sql`exists (select 1 from recoveries where queued_at is null)`),
+    failed,
+    round: () => stepRecovery(ctx),
+  });
+  const forgetting = startLoop({
+    pollMs: HOUSEKEEPING_MS,
+    failed,
+    round: async () => {
+      await forgetEvents(ctx);
+      return false;
+    },
+  });
   return {
     stop: async () => {
-      const taken = Promise.all([taking.stop(), tending.stop()]);
-      await (await listening)?.unlisten().catch(() => {});
-      await taken;
+      await Promise.all([taking.stop(), recovering.stop(), forgetting.stop()]);
       await Promise.allSettled(running);
       await recording.stop();
     },
@@ -143,18 +142,4 @@ async function record(worker: Worker, freed: () => void): Promise<boolean> {
   for (const { due } of failed) storeFailure(worker.paces, due.endpointId);
   if (failed.length > 0) freed();
   return worker.finished.length > 0;
-}
-
-/** Periodic work: a recovery step, deleting old rows. True: there is more of it. */
-async function tend(worker: Worker): Promise<boolean> {
-  const { ctx } = worker;
-  const nowMs = ctx.clock.monotonicMs();
-  if (nowMs < worker.recoveryAtMs) return false;
-  const more = await stepRecovery(ctx);
-  if (!more) worker.recoveryAtMs = nowMs + RECOVERY_MS;
-  if (nowMs >= worker.housekeepingAtMs) {
-    await forgetEvents(ctx);
-    worker.housekeepingAtMs = nowMs + HOUSEKEEPING_MS;
-  }
-  return more;
 }

@@ -284,9 +284,6 @@ export async function resendPayment(
   return rows.length;
 }
 
-/** The notification that wakes the worker for a recovery. */
-export const RECOVERY_NOTE = 'recovery';
-
 export const RECOVERY_STATUSES = ['queueing', 'delivering', 'done', 'cancelled'] as const;
 export type Recovery = {
   id: string;
@@ -321,7 +318,6 @@ export async function startRecovery(
         and (state = 'failed' or (state = 'pending' and attempts > 0)))
     on conflict do nothing returning 1`;
   if (!made) throw new Problem('recovery_running', { id: endpointId });
-  await tx`select pg_notify('deliveries', ${RECOVERY_NOTE})`;
   return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
 }
 
@@ -379,7 +375,6 @@ export async function cancelRecovery(
   await tx`
     update recoveries set cancelled_at = clock_timestamp(), queued_at = null, delivery_cursor = 0, stepped_at = clock_timestamp()
     where id = ${recoveryId}`;
-  await tx`select pg_notify('deliveries', ${RECOVERY_NOTE})`;
   return getRecovery(ctx, { merchantId, mode, recoveryId, tx });
 }
 

@@ -1,6 +1,6 @@
 /**
- * A proxy between the service and its database that loses replies: the statement is executed, but the connection ends before the reply
- * arrives.
+ * A proxy between the service and its database that notes statements, and that loses replies: the statement is executed, but the connection
+ * ends before the reply arrives.
  */
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
@@ -13,8 +13,36 @@ export type DatabaseProxy = {
   resetAll(): void;
   /** How many replies have been lost. */
   lost(): number;
+  /** The text of each statement that was executed, in order, with those that begin and end transactions. */
+  statements: string[];
   stop(): Promise<void>;
 };
+
+/** Notes the statements in what a client sends: simple queries, and executions of what was parsed before. */
+function noteStatements(statements: string[]): (bytes: Buffer) => void {
+  const parsed = new Map<string, string>();
+  const textAt = (body: Buffer, from: number) => body.subarray(from, body.indexOf(0, from)).toString();
+  let bound = '';
+  let rest: Buffer = Buffer.alloc(0);
+  let isStarted = false;
+  return (bytes) => {
+    rest = Buffer.concat([rest, bytes]);
+    for (;;) {
+      // The first message has no type.
+      const from = isStarted ? 1 : 0;
+      if (rest.length < from + 4 || rest.length < from + rest.readInt32BE(from)) return;
+      const body = rest.subarray(from + 4, from + rest.readInt32BE(from));
+      const type = isStarted ? String.fromCharCode(rest[0]!) : '';
+      rest = rest.subarray(from + 4 + body.length);
+      isStarted = true;
+      const name = type === 'P' || type === 'B' ? textAt(body, 0) : '';
+      if (type === 'P') parsed.set(name, textAt(body, name.length + 1));
+      if (type === 'B') bound = parsed.get(textAt(body, name.length + 1)) ?? '';
+      if (type === 'E') statements.push(bound.replace(/\s+/g, ' ').trim());
+      if (type === 'Q') statements.push(textAt(body, 0).replace(/\s+/g, ' ').trim());
+    }
+  };
+}
 
 export async function startDatabaseProxy({
   host,
@@ -29,6 +57,7 @@ export async function startDatabaseProxy({
 }): Promise<DatabaseProxy> {
   let armed: { text: string; at: 'statement' | 'commit' } | null = null;
   let lost = 0;
+  const statements: string[] = [];
   const sockets = new Set<Socket>();
   const clients = new Set<Socket>();
   const server = createServer((client) => {
@@ -37,6 +66,7 @@ export async function startDatabaseProxy({
     /** What this connection waits for before its replies are dropped. */
     let until: 'statement' | 'commit' | null = null;
     let losing = false;
+    const note = noteStatements(statements);
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on('error', () => undefined);
@@ -47,7 +77,8 @@ export async function startDatabaseProxy({
         upstream.destroy();
       });
     }
-    client.on('data', (bytes) => {
+    client.on('data', (bytes: Buffer) => {
+      note(bytes);
       if (armed && bytes.includes(armed.text)) {
         until = armed.at;
         armed = null;
@@ -78,6 +109,7 @@ export async function startDatabaseProxy({
       for (const client of clients) client.resetAndDestroy();
     },
     lost: () => lost,
+    statements,
     stop: async () => {
       for (const socket of sockets) socket.destroy();
       server.close();
