@@ -238,17 +238,39 @@ const tally = (names: readonly string[]): [string, number][] =>
     a < b ? -1 : 1,
   );
 
-/** Stores the results of a batch of attempts. Only a lease that is still ours decides, but a 2xx response is always recorded. */
+/**
+ * Stores the results of a batch of attempts, in one statement where all were delivered. Only a lease that is still ours decides, but a 2xx
+ * response is always recorded.
+ */
 export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promise<void> {
+  // What failed before it was sent says nothing of the endpoint.
+  const working = new Set(outcomes.flatMap((o) => (o.failure === null ? [o.due.endpointId] : [])));
+  const failed = outcomes.filter((o) => o.failure !== null && o.failure !== 'internal' && !working.has(o.due.endpointId));
+  const record = (sql: Sql | Tx) => outcomesStatement(ctx, sql, outcomes, [...working].sort());
+  if (failed.length === 0) await record(ctx.db.sql);
+  else
+    await ctx.db.begin(async (tx) => {
+      await record(tx);
+      await recordFailures(ctx, tx, failed);
+    });
+}
+
+/**
+ * Records attempts and what follows from them: the deliveries and those that waited for them, the endpoints that respond again, and the
+ * counts. PostgreSQL runs the parts from the last to the first, so the counts, whose few rows every worker writes, are locked last.
+ */
+function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Outcome[], working: string[]) {
   const fraction = () => Buffer.from(ctx.random(4)).readUInt32BE() / 2 ** 32;
   const rows = outcomes.map((o) => ({
     id: o.due.id.toString(),
+    endpoint_id: o.due.endpointId,
     lease: o.due.lease,
     number: o.due.attempts + 1,
     duration_ms: o.durationMs,
     status: o.status,
     failure: o.failure,
     reason: o.reason,
+    counted_as: countedAs(o),
     address: o.address,
     url: o.due.url,
     request_headers: o.headers,
@@ -259,17 +281,28 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
         : nextStepSeconds(o.due.step + 1, o.retryAfterSeconds, fraction(), { isOrdered: o.due.dialect !== 'florin' }),
     gone: o.status === 410,
   }));
-  await ctx.db.begin(async (tx) => {
-    const written = await tx<{ endpointId: string; paymentId: string | null; state: string; step: number; recoveryId: string | null }[]>`
-      with input as (
-        select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (id bigint, lease text, number int, duration_ms int, status int,
-          failure text, reason text, address text, url text, request_headers jsonb, reply text, next_seconds double precision, gone boolean)
-      ), logged as (
-        insert into attempts (delivery_id, number, at, duration_ms, status, failure, reason, address, url, request_headers, reply)
-        select id, number, clock_timestamp() - make_interval(secs => duration_ms / 1000.0), duration_ms, status, failure, reason, address, url, request_headers,
-          decode(reply, 'base64') from input
-        on conflict (delivery_id, number) do nothing
-      )
+  return sql`
+    with input as materialized (
+      select * from jsonb_to_recordset(${sql.json(rows as never)}) as r (id bigint, endpoint_id text, lease text, number int, duration_ms int,
+        status int, failure text, reason text, counted_as text, address text, url text, request_headers jsonb, reply text,
+        next_seconds double precision, gone boolean)
+    ), counts as (
+      insert into attempt_counts (outcome, attempts)
+      select counted_as, count(*) from input group by 1 order by 1
+      on conflict (outcome) do update set attempts = attempt_counts.attempts + excluded.attempts
+    ), hours as (
+      insert into attempt_hours (endpoint_id, hour, outcome, attempts, total_ms, slowest_ms, last_at)
+      select endpoint_id, date_trunc('hour', clock_timestamp(), 'UTC'), coalesce(failure, 'delivered'), count(*), sum(duration_ms), max(duration_ms),
+        clock_timestamp() from input group by 1, 2, 3 order by 1, 2, 3
+      on conflict (endpoint_id, hour, outcome) do update set attempts = attempt_hours.attempts + excluded.attempts,
+        total_ms = attempt_hours.total_ms + excluded.total_ms, slowest_ms = greatest(attempt_hours.slowest_ms, excluded.slowest_ms),
+        last_at = excluded.last_at
+    ), logged as (
+      insert into attempts (delivery_id, number, at, duration_ms, status, failure, reason, address, url, request_headers, reply)
+      select id, number, clock_timestamp() - make_interval(secs => duration_ms / 1000.0), duration_ms, status, failure, reason, address, url, request_headers,
+        decode(reply, 'base64') from input
+      on conflict (delivery_id, number) do nothing
+    ), written as (
       update deliveries d set
         attempts = greatest(d.attempts, i.number), leased_until = null, waits = false, retry_at = null,
         -- An attempt out of turn takes no step of the schedule.
@@ -282,70 +315,39 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
           else clock_timestamp() + make_interval(secs => i.next_seconds) end
       from input i where d.id = i.id and d.state <> 'delivered'
         and (i.failure is null or (d.state = 'pending' and d.leased_until::text = i.lease))
-      returning d.endpoint_id as "endpointId", d.payment_id as "paymentId", d.state, d.step, d.recovery_id as "recoveryId"`;
-    const cleared = written.filter((row) => row.paymentId !== null && (row.state !== 'pending' || row.step >= ORDERED_ATTEMPTS));
-    if (cleared.length > 0) {
-      await tx`
-        update deliveries set waits = false, due_at = clock_timestamp() where id = any(array(
-          select n.id from unnest(${cleared.map((row) => row.endpointId)}::text[], ${cleared.map((row) => row.paymentId!)}::text[]) as i (endpoint_id, payment_id)
-            cross join lateral (
-              select id from deliveries where payment_id = i.payment_id and endpoint_id || '' = i.endpoint_id and state || '' = 'pending' and waits
-              order by sequence limit ${LOOK_AT_ONCE}
-            ) n))`;
-    }
-    await recordHealth(ctx, tx, outcomes);
-    const finished = written.filter((row) => row.recoveryId !== null && row.state !== 'pending');
-    for (const [recoveryId] of tally(finished.map((row) => row.recoveryId!))) {
-      const of = finished.filter((row) => row.recoveryId === recoveryId);
-      const delivered = of.filter((row) => row.state === 'delivered').length;
-      await tx`update recoveries set delivered = delivered + ${delivered}, failed = failed + ${of.length - delivered} where id = ${recoveryId}`;
-    }
-    await countAttempts(tx, outcomes);
-    const counts = tally(outcomes.map(countedAs));
-    // Last, because every worker writes these few rows.
-    await tx`
-      insert into attempt_counts (outcome, attempts)
-      select * from unnest(${counts.map(([outcome]) => outcome)}::text[], ${counts.map(([, n]) => n)}::int[])
-      on conflict (outcome) do update set attempts = attempt_counts.attempts + excluded.attempts`;
-  });
-}
-
-/** Adds attempts to the hourly counts. A fixed order of rows, so that workers cannot deadlock. */
-async function countAttempts(tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
-  const of = <T>(read: (outcome: Outcome) => T): T[] => outcomes.map(read);
-  await tx`
-    insert into attempt_hours (endpoint_id, hour, outcome, attempts, total_ms, slowest_ms, last_at)
-    select endpoint_id, date_trunc('hour', clock_timestamp(), 'UTC'), outcome, count(*), sum(ms), max(ms), clock_timestamp()
-    from unnest(${of((o) => o.due.endpointId)}::text[], ${of((o) => o.failure ?? 'delivered')}::text[], ${of((o) => o.durationMs)}::int[])
-      as i (endpoint_id, outcome, ms)
-    group by 1, 2, 3 order by 1, 2, 3
-    on conflict (endpoint_id, hour, outcome) do update set attempts = attempt_hours.attempts + excluded.attempts,
-      total_ms = attempt_hours.total_ms + excluded.total_ms, slowest_ms = greatest(attempt_hours.slowest_ms, excluded.slowest_ms),
-      last_at = excluded.last_at`;
-}
-
-/** Opens and closes the circuit breakers of the endpoints in a batch, and disables endpoints that responded with 410 or only fail. */
-async function recordHealth(ctx: Context, tx: Tx, outcomes: readonly Outcome[]): Promise<void> {
-  const working = [...new Set(outcomes.filter((o) => o.failure === null).map((o) => o.due.endpointId))].sort();
-  if (working.length > 0) {
-    const mended = await tx<{ id: string; failures: number }[]>`
-      with was as (
-        select id, failures from endpoints where id = any(${working}::text[]) and (failing_since is not null or failures > 0 or not answered)
-        order by id for update
-      )
+      returning d.endpoint_id, d.payment_id, d.state, d.step, d.recovery_id
+    ), was as materialized (
+      select id, failures from endpoints
+      where id = any(${working}::text[]) and (failing_since is not null or failures > 0 or not answered) order by id for update
+    ), mended as (
       update endpoints e set failing_since = null, failures = 0, rests_until = null, answered = true, failure_reason = null, failure_address = null
-      from was where e.id = was.id returning was.id, was.failures`;
-    // Failed deliveries wait for hours. The endpoint responds again, so they are sent now.
-    for (const { id } of mended.filter((row) => row.failures >= BREAK_AFTER)) {
-      await tx`
-        insert into recoveries (id, endpoint_id, automatic, since, last_delivery_id, total)
-        select ${newId('rec', ctx.random)}, ${id}, true, '-infinity', coalesce(max(id), 0), 0 from deliveries where endpoint_id = ${id}
-        on conflict do nothing`;
-    }
-  }
-  // What failed before it was sent says nothing of the endpoint.
-  const failed = outcomes.filter((o) => o.failure !== null && o.failure !== 'internal' && !working.includes(o.due.endpointId));
-  if (failed.length === 0) return;
+      from was where e.id = was.id
+    ), recovering as (
+      -- Failed deliveries wait for hours. The endpoint responds again, so they are sent now.
+      insert into recoveries (id, endpoint_id, automatic, since, last_delivery_id, total)
+      select i.recovery_id, was.id, true, '-infinity', coalesce((select max(id) from deliveries where endpoint_id = was.id), 0), 0
+      from was join unnest(${working}::text[], ${working.map(() => newId('rec', ctx.random))}::text[]) as i (id, recovery_id) on i.id = was.id
+      where was.failures >= ${BREAK_AFTER}
+      on conflict do nothing
+    ), recovered as (
+      update recoveries r set delivered = r.delivered + w.delivered, failed = r.failed + w.failed
+      from (select recovery_id, count(*) filter (where state = 'delivered') as delivered, count(*) filter (where state = 'failed') as failed
+        from written where recovery_id is not null and state <> 'pending' group by 1) w
+      where r.id = w.recovery_id
+    ), cleared as (
+      -- What waited for these is due. Those of the batch itself have just been written.
+      update deliveries set waits = false, due_at = clock_timestamp() where id = any(array(
+        select n.id from written w cross join lateral (
+          select id from deliveries where payment_id = w.payment_id and endpoint_id || '' = w.endpoint_id and state || '' = 'pending' and waits
+            and id <> all(array(select id from input))
+          order by sequence limit ${LOOK_AT_ONCE}
+        ) n where w.payment_id is not null and (w.state <> 'pending' or w.step >= ${ORDERED_ATTEMPTS})))
+    )
+    select 1`;
+}
+
+/** Opens the circuit breakers of endpoints that fail, and disables those that responded with 410 or only fail. */
+async function recordFailures(ctx: Context, tx: Tx, failed: readonly Outcome[]): Promise<void> {
   const failures = tally(failed.map((o) => o.due.endpointId));
   const of = (endpointId: string) => failed.filter((o) => o.due.endpointId === endpointId);
   const asked = failures.map(([id]) => Math.min(Math.max(0, ...of(id).map((o) => o.retryAfterSeconds ?? 0)), LONGEST_REST_SECONDS));

@@ -4,22 +4,28 @@ import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
-import { createMerchant } from '../../src/merchants/merchants.ts';
-import { eventually, testEnvironment } from '../kit/app.ts';
+import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { createEndpoint } from '../../src/webhooks/endpoints.ts';
+import { client, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
 let database: TestDatabase;
 let proxy: DatabaseProxy;
 let app: App;
+let merchant: NewMerchant;
+let receiver: Receiver;
 before(async () => {
   database = await testDatabase();
   proxy = await startDatabaseProxy(database.connection);
   app = await startApp(readConfig(testEnvironment(proxy.url, database.folder)), { log: createLog('error'), starts: () => null });
-  await createMerchant(app.ctx, { name: 'Quiet shop' });
+  receiver = await startReceiver();
+  merchant = await createMerchant(app.ctx, { name: 'Quiet shop' });
 });
 after(async () => {
   await app?.stop();
+  await receiver?.stop();
   await proxy?.stop();
   await database?.drop();
 });
@@ -46,4 +52,43 @@ test('an idle service sends fewer than five statements a second', async (t) => {
   const idle = proxy.statements.slice(places.at(-2), places.at(-1));
   t.diagnostic(`${idle.length} statements in ${HOUSEKEEPING_SECONDS} s\n${tally(idle)}`);
   assert.ok(idle.length < 5 * HOUSEKEEPING_SECONDS, `${idle.length} statements in ${HOUSEKEEPING_SECONDS} s:\n${tally(idle)}`);
+});
+
+/** What begins and ends transactions, and what a service sends anyway. */
+const ASIDE =
+  /^(begin|commit|select 1$|select clock_timestamp\(\) as now|select concat_ws\('\/', \(select oid|select extract\(epoch from q\.due)|delete from (idempotency|requests|key_hours)/;
+
+/** How often webhooks are taken and texts are indexed depends on what happens at the same time. */
+const TOGETHER =
+  /^with recursive lanes|^(insert into|update) payment_text|from payment_text_owners|from payment_counters|p\.request->>'description'|^select pg_notify|^delete from due_work/;
+
+test('the life of a test payment with three webhooks takes at most 40 statements, besides taking webhooks and indexing texts', async (t) => {
+  const { merchantId, keys } = merchant;
+  const events = ['payment.created', 'payment.processing', 'payment.completed'] as const;
+  await createEndpoint(app.ctx, { merchantId, mode: 'test', url: receiver.url, events: [...events], description: null });
+  const api = client(app.url!, keys.testSecret);
+  /** One payment from its creation until the last webhook is recorded. */
+  const live = async (): Promise<string[]> => {
+    const from = proxy.statements.length;
+    const made = await api.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/thanks' });
+    const id = made.json.transaction_id as string;
+    await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+    await eventually(
+      async () => receiver.received.filter(({ event }) => event.data.id === id).map(({ event }) => event.type as string),
+      (types) => events.every((type) => types.includes(type)),
+    );
+    const { sql } = database.db;
+    await eventually(
+      async () => [...(await sql`select 1 from deliveries where state = 'pending' union all select 1 from due_work`)].length,
+      (n) => n === 0,
+    );
+    return proxy.statements.slice(from).filter((text) => !ASIDE.test(text));
+  };
+  await live();
+  const all = await live();
+  const own = all.filter((text) => !TOGETHER.test(text));
+  t.diagnostic(`${all.length} statements, ${own.length} of them of its own`);
+  assert.ok(own.length <= 40, `${own.length} statements:\n${tally(own)}`);
+  const outcomes = own.filter((text) => text.startsWith('with input as materialized'));
+  assert.ok(outcomes.length <= 3, 'the outcome of a delivery is one statement');
 });
