@@ -12,15 +12,13 @@ import {
   MAIN_STARTS,
   type ProofStarts,
 } from './chains/bitcoin/header-service.ts';
-import { createHeaderHelp, type HeaderHelp } from './chains/bitcoin/p2p/header-help.ts';
 import { createNetworkPeers, regtestProof } from './chains/bitcoin/p2p/network-peers.ts';
 import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
-import { removeReport } from './chains/bitcoin/p2p/peer-status.ts';
 import { type Endpoint, readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
 import { createWorkThreads, type WorkThreads } from './chains/bitcoin/work-threads.ts';
-import type { Chain, ChainSource, NamedSource } from './chains/chain.ts';
+import type { Chain, ChainSource, NamedSource, SourceConnection } from './chains/chain.ts';
 import { checkedSource } from './chains/checked-source.ts';
 import { createAuditStore } from './chains/ethereum/audit-store.ts';
 import { createAuditFacts } from './chains/ethereum/eth-balance-audit.ts';
@@ -176,19 +174,16 @@ const vouchedBy = (source: ChainSource): ChainSource => ({
   fetchBlock: async (hash) => ({ ...(await source.fetchBlock(hash)), verifiedBy: 'node' }),
 });
 
-/** Peers that bring the headers of a chain which is read from other sources; null where they are not wanted. */
-function openHeaderHelp({ config, coin, headers, helpers, db, log, clock }: Opening): HeaderHelp | null {
+/**
+ * Peers whose headers are compared with those of your own node, and bring them where it cannot: a node on a branch that the network left
+ * completes nothing. Null where they are not wanted.
+ */
+function openWatch({ config, coin, headers, helpers, db, log, clock }: Opening): SourceConnection | null {
   const { family, chain } = COIN[coin];
   if (config.p2p[coin] !== 'headers' || !headers || !isBitcoinLike(family)) return null;
   const network = config.networks[chain];
   const proxy = config.p2pProxy === null ? null : readProxy(config.p2pProxy);
-  return createHeaderHelp({
-    coin,
-    connect: () => createNetworkPeers({ family, network, headers, given: helpers, proxy, db, clock, log }).connection,
-    left: () => removeReport(db.sql, { coin: family, network }),
-    clock,
-    log,
-  });
+  return createNetworkPeers({ family, network, headers, given: helpers, proxy, watch: true, db, clock, log }).connection;
 }
 
 type Opening = {
@@ -196,7 +191,7 @@ type Opening = {
   coin: Coin;
   headers: HeaderService | null;
   starts: ProofStarts;
-  /** The peers that bring headers; none: they are found. */
+  /** The peers whose headers are compared; none: they are found. */
   helpers: readonly Endpoint[];
   /** The Electrum servers where none are set; null: on mainnet the public ones. */
   unchosenServers: readonly string[] | null;
@@ -208,17 +203,14 @@ type Opening = {
 };
 
 /** The sources of a coin in order of preference: nodes, peers, Electrum servers. */
-function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp | null; light: LightService | null }): NamedSource[] {
+function openSources({ watch, light, ...opening }: Opening & { watch: Chain['watch']; light: LightService | null }): NamedSource[] {
   const { config, coin, headers, work, db, outgoing, log, clock } = opening;
   const { family, chain } = COIN[coin];
   const network = config.networks[chain];
   const trusts = [...config.trusts[coin]];
   const sources: NamedSource[] = [];
   const turn = createTurn();
-  const askHelp = (): boolean => {
-    help?.ask();
-    return help !== null;
-  };
+  const helped = watch !== null;
   const add = (name: string, setting: TrustSetting, source: ChainSource, follows: boolean): void => {
     const { readHeaders } = source;
     // Your own Ethereum node is believed as it is; what anybody else shows must be signed.
@@ -226,7 +218,7 @@ function openSources({ help, light, ...opening }: Opening & { help: HeaderHelp |
     const trust = trustOf(setting, (headers !== null && readHeaders !== undefined) || synced !== null);
     const proven =
       headers && readHeaders
-        ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, askHelp, locks: trust === 'own', clock, log })
+        ? provenSource({ source: { ...source, readHeaders }, name, service: headers, turn, helped, locks: trust === 'own', clock, log })
         : trust === 'own'
           ? vouchedBy(source)
           : (synced ?? source);
@@ -348,13 +340,12 @@ export async function openCore(
       const network = config.networks[id];
       const service = isBitcoinLike(family) ? headers.of(family, network) : null;
       const opening = { config, coin, headers: service, starts, helpers, unchosenServers, work, db, outgoing, log, clock };
-      const help = openHeaderHelp(opening);
-      closers.push(() => help?.stop());
+      const watch = openWatch(opening);
       const lightOf = id === 'ethereum' ? light : null;
-      const sources = openSources({ ...opening, help, light: lightOf });
+      const sources = openSources({ ...opening, watch, light: lightOf });
       if (sources.length === 0) continue;
       const proof = service ? proofOf(service) : lightOf && committeeProof(lightOf);
-      const chain = joinSources({ coin, network, sources, proof, helped: help !== null, log, clock });
+      const chain = joinSources({ coin, network, sources, proof, watch, log, clock });
       chains.set(id, chain);
       closers.push(() => chain.close());
     }

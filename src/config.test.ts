@@ -31,7 +31,7 @@ test('peers are used once a wallet needs them, unless a source is set; on test n
   const p2p = (env: Record<string, string>) => readConfig(env).p2p;
   const used = Object.entries(p2p({})).filter(([, how]) => how !== 'off');
   assert.deepEqual(Object.fromEntries(used), { BTC: 'on_demand', LTC: 'on_demand', DASH: 'on_demand', DOGE: 'on_demand' });
-  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'headers', 'only headers, where the node cannot bring them');
+  assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332' }).BTC, 'headers', 'only headers, beside the node');
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'off' }).BTC, 'off');
   assert.equal(p2p({ BTC_NODE_URL: 'http://127.0.0.1:8332', BTC_P2P: 'on' }).BTC, 'on');
   assert.equal(p2p({ BTC_P2P: 'off', BTC_PEERS: '127.0.0.1:8333' }).BTC, 'off');

@@ -139,7 +139,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'auto | on | off',
     default: 'auto',
     description:
-      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node is set; beside one, only block headers are read from peers, and only while that source would take longer than ten minutes to bring them. on: always, also beside a node as a second source.",
+      "Whether payments are read from the coin's own network, without a node. auto: on mainnet, when a wallet is set up and no node is set; beside one, block headers are read from peers, so that a node on a branch that the network left is named and completes nothing. on: always, also beside a node as a second source. off: never.",
   },
   {
     name: '<COIN>_PEERS',
@@ -239,7 +239,7 @@ export const namesOf = ({ name, kind, native, ranges }: ConfigKey): string[] =>
         .map((coin) => name.replace('<COIN>', settingOf(coin)))
     : [name];
 
-/** `headers`: peers only bring headers, when the other sources cannot. */
+/** `headers`: the headers of peers are compared with those of the node. */
 export type P2p = 'on' | 'on_demand' | 'headers' | 'off';
 export type Config = {
   port: number;

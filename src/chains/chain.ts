@@ -406,8 +406,8 @@ export interface Chain extends ChainSource {
   readonly follows: boolean;
   /** The servers that prove which blocks the network signed; null where none are set. For the operator. */
   readonly witnesses: Witnesses | null;
-  /** Whether peers bring its headers when its sources cannot. */
-  readonly helped: boolean;
+  /** Peers whose headers are compared with those of the sources, which they also help; null where there are none. They have no vote. */
+  readonly watch: SourceConnection | null;
   /** Whether payments are read only once a wallet needs them. */
   readonly onDemand: boolean;
   /** What is proven about the chain that ends with this block; null where no proof is required. Call `requireProof` before. */

@@ -43,7 +43,7 @@ type Joined = {
   network: Network;
   sources: readonly NamedSource[];
   proof?: Proof | null;
-  helped?: boolean;
+  watch?: Chain['watch'];
   log: Log;
   clock: Clock;
 };
@@ -319,7 +319,7 @@ function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain
 }
 
 /** Joins sources in order of preference. */
-export function joinSources({ coin, network, sources, proof = null, helped = false, log, clock }: Joined): Chain {
+export function joinSources({ coin, network, sources, proof = null, watch = null, log, clock }: Joined): Chain {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const following = { coin, followers, standings };
@@ -342,7 +342,7 @@ export function joinSources({ coin, network, sources, proof = null, helped = fal
     sources,
     follows: followers.length > 0,
     witnesses: proof?.witnesses ?? null,
-    helped,
+    watch,
     onDemand: followers.length > 0 && followers.every((one) => one.onDemand === true),
     survey: () => survey(others),
     requireProof: async () => {

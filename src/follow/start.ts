@@ -22,6 +22,7 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
   const followers = chain.sources.filter(({ follows }) => follows);
   const connections = followers.flatMap(({ connection }) => connection ?? []);
   let connected = connections.length === 0;
+  let watched = chain.watch === null;
   let follower: Stoppable | null = null;
   const loop = startQueue(ctx, {
     name: 'wallets',
@@ -32,6 +33,10 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
       if (!connected && (!chain.onDemand || (await hasWallet(ctx, chain)))) {
         for (const connection of connections) await connection.start();
         connected = true;
+      }
+      if (!watched && (await hasWallet(ctx, chain))) {
+        await chain.watch?.start();
+        watched = true;
       }
       // A new follower starts at the newest block, which peers know only after their headers were read.
       if (!follower && followers.some(({ connection }) => !connection || connection.isReady()))
@@ -47,6 +52,7 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
       await loop.stop();
       await follower?.stop();
       for (const { stop } of connections) await stop();
+      await chain.watch?.stop();
     },
   };
 }

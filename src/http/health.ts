@@ -44,8 +44,11 @@ export async function readReadiness(ctx: Context): Promise<{
       const trouble = troubles.find((one) => one.coin === coin);
       const found = trouble ? explainTrouble(trouble) : [];
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
-      const syncing = report ? explainReport(report) : null;
+      const waits = report ? explainReport(report) : null;
+      const watches = ctx.chains.get(COIN[coin].chain)!.watch !== null;
+      const syncing = watches ? null : waits;
       if (report) peers[name] = describePeers(report);
+      if (watches && waits !== null) warnings.push(`${name}: the node cannot be compared with peers yet: ${waits}`);
       if (syncing !== null) (tip ? warnings : reasons).push(`${name}: ${syncing}`);
       for (const { text, grave } of found)
         (grave ? reasons : warnings).push(`${name}: ${tip ? text : `the follower has not started: ${text}`}`);

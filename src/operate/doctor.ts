@@ -214,7 +214,7 @@ async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<
     for (const { onlyLookUps, unchosen, source } of chain?.sources ?? [])
       if (onlyLookUps && !unchosen) findings.push(...(await checkServers(source)));
     if (chain?.witnesses) findings.push(...(await checkWitnesses(name, chain.witnesses)));
-    if (chain?.helped) findings.push(...(await checkHelp(ctx, coin)));
+    if (chain?.watch) findings.push(...(await checkHelp(ctx, coin)));
     // A token network without a source is not offered.
     if (own.length > 0 && !chain?.follows && !isToken(coin))
       findings.push(
@@ -279,7 +279,7 @@ async function checkCompletion(ctx: Context): Promise<Finding[]> {
       if (state === 'behind' || state === 'unproven')
         return [bad(check, `it is left out: ${reason}`, 'check what this source shows, or remove it from the settings')];
       if (state !== 'syncing' || !reason?.startsWith(SYNCING_HEADERS)) return [];
-      const fix = ctx.chains.get(COIN[coin].chain)?.helped
+      const fix = ctx.chains.get(COIN[coin].chain)?.watch
         ? 'wait: payments are detected once the headers are complete'
         : `wait, or set ${coin}_P2P=auto and restart, so that peers of the network bring the headers`;
       return [bad(check, `it cannot be used yet: ${reason}`, fix)];
@@ -311,12 +311,14 @@ function checkFollower(trouble: Trouble | undefined): Finding[] {
   return [...balances, ...doubts];
 }
 
-/** The peers that bring headers beside other sources, while they are connected. */
+/** The peers whose headers are compared with those of the other sources. */
 async function checkHelp(ctx: Context, coin: Coin): Promise<Finding[]> {
   const report = (await readReports(ctx.db.sql)).find((one) => one.coin === COIN[coin].family);
   if (!report || isStale(report)) return [];
-  const detail = `they bring the headers that the other sources cannot bring soon: ${explainReport(report) ?? 'complete'}`;
-  return [good(`${coin} peers`, `${detail}; ${report.connected} connected, block ${report.height}`)];
+  const waits = explainReport(report);
+  const detail = `${report.connected} connected to compare the node with, block ${report.height}`;
+  const fix = `${HOW_TO_CONNECT}, or set ${coin}_P2P=off`;
+  return [waits === null ? good(`${coin} peers`, detail) : good(`${coin} peers`, `${waits}; ${detail}`, fix)];
 }
 
 /** The connections to peers, as the running service last reported them. */

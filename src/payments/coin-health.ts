@@ -63,7 +63,7 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
       .flatMap((one) => explainTrouble(one).flatMap((t) => (t.grave ? [t.text] : [])));
     if (!tip) {
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
-      const syncing = report ? explainReport(report) : null;
+      const syncing = report && !ctx.chains.get(COIN[coin].chain)!.watch ? explainReport(report) : null;
       // Nobody needs the chain yet.
       const idle = ctx.chains.get(COIN[coin].chain)!.onDemand && !report;
       const reasons = [...(syncing === null ? [] : [syncing]), ...grave];
@@ -124,7 +124,9 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
       const hold = held.find((one) => one.coin === coin)?.hold;
       if (hold !== undefined) return away('token_held', hold);
       if (row?.unread === false) return row.doubt === null ? [] : away('source_behind', row.doubt);
-      const working = row ? whyNotYet(row) : null;
+      // Peers that a node is only compared with keep nobody waiting.
+      const phase = ctx.chains.get(COIN[coin].chain)!.watch ? null : (row?.phase ?? null);
+      const working = row ? whyNotYet({ ...row, phase }) : null;
       if (working !== null) return away('source_behind', working);
       if (!row || row.unread === null) return away('source_starting', 'its source has not been reached yet');
       return away('source_silent', 'its source has not answered for a minute');

@@ -27,11 +27,14 @@ export async function startChainPeer(first: TestChain, { port = 0 } = {}): Promi
   };
   const peer = await startScriptedPeer({ network: peerNetwork(family, first.network), chain: served, port });
   let shown: TestChain | null = null;
+  const heard = new Set<TestChain>();
   const show = (chain: TestChain): void => {
     shown = chain;
     served.headers.splice(0);
     for (const block of chain.blocks.slice(1)) take(block);
     peer.announce({ command: 'inv', items: [{ type: 2, hash: chain.tip().hash }] });
+    if (heard.has(chain)) return;
+    heard.add(chain);
     chain.on(({ block }) => {
       if (!block || shown !== chain) return;
       take(block);

@@ -98,9 +98,10 @@ export async function tellStepped(
     },
     { roles, helpers: await helpers(chain), ...(work && { starts: provenBy(chain) }) },
   );
-  // Peers notice time that passes, too.
-  const look = stepByHand(app, { coin, ...(beside.length > 0 && { lookMs: 11_000 }) });
-  const connections = app.app.ctx.chains.get(COIN[coin].chain)!.sources.flatMap(({ connection }) => connection ?? []);
+  const { sources, watch } = app.app.ctx.chains.get(COIN[coin].chain)!;
+  const connections = [...sources.flatMap(({ connection }) => connection ?? []), ...(watch ? [watch] : [])];
+  // Peers notice time that passes, too: one that is silent for long is left.
+  const look = stepByHand(app, { coin, ...(connections.length > 0 && { lookMs: 11_000 }) });
   const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
   try {
     await giveWallet(app, coin);

@@ -90,13 +90,12 @@ for (const { coin, forgeries } of [
     ));
 }
 
-test('DOGE: a pruned node lacks old proofs: peers bring the headers, the node alone is read, and the peers are left', async () => {
+test('DOGE: a pruned node lacks old proofs: peers bring the headers, the node alone is read, and the peers are kept to compare it with', async () => {
   let peer: ChainPeer | null = null;
   await tellStepped(
     ['own'],
     async (story) => {
-      const { app, chain, servers, look, pay, statuses } = story;
-      const { ctx } = app.app;
+      const { chain, servers, look, pay, statuses } = story;
       await eventually(
         async () => {
           await look();
@@ -105,20 +104,13 @@ test('DOGE: a pruned node lacks old proofs: peers bring the headers, the node al
         ({ state }) => state === 'ok',
       );
       assert.ok(peer!.messages.some(({ command }) => command === 'getheaders'));
-      await eventually(
-        async () => peer!.links.size,
-        (links) => links === 0,
-      );
-      const reports = () => ctx.db.sql`select 1 from peer_status`;
-      await eventually(reports, (rows) => rows.length === 0);
-      const opened = peer!.opened();
       // What is new comes from the node alone.
       await look(2);
       const ids = await pay(chain, 99);
       chain.mine(3);
       await look(2);
       assert.deepEqual(await statuses(ids), ['completed']);
-      assert.equal(peer!.opened(), opened);
+      assert.equal(peer!.opened(), 1);
       assert.ok(!peer!.messages.some(({ command }) => command === 'getdata'), 'no block is asked for');
       assert.deepEqual((await sourceOf(story)).state, 'ok');
       servers[0]!.prune(0);

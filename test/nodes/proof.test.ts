@@ -5,6 +5,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { diagnose } from '../../src/operate/doctor.ts';
+import { readCoinHealth } from '../../src/payments/coin-health.ts';
+import { eventually } from '../kit/app.ts';
+import { type ChainPeer, startChainPeer } from '../kit/chain-peer.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
 import type { TestChain } from '../kit/test-chain.ts';
 
@@ -195,4 +198,74 @@ describe('the work of the chain', { concurrency: 4 }, () => {
       await look(3);
       assert.deepEqual(await statuses(ids), ['completed']);
     }));
+});
+
+test('a node on a branch that the network left completes nothing and is named, and branches without blocks do not concern it', async (t) => {
+  let peer: ChainPeer | null = null;
+  t.after(() => peer?.close());
+  await tellStepped(
+    ['own'],
+    async (story) => {
+      const { app, chain, servers, look, pay, detail, statuses } = story;
+      const { ctx } = app.app;
+      // A stranger announces blocks that nobody serves.
+      const stranger = chain.copy();
+      peer!.show(stranger);
+      stranger.on(({ block }) => block && peer!.alter(block.hash, Buffer.alloc(200)));
+      stranger.mine(5);
+      const asked = () => peer!.messages.some((message) => message.command === 'getdata');
+      await eventually(
+        async () => {
+          await look();
+          return asked();
+        },
+        (is) => is,
+      );
+      const usual = await pay(chain, 99);
+      chain.mine(3);
+      await look(2);
+      assert.deepEqual(await statuses(usual), ['completed']);
+
+      // The node follows one branch, the network the other one.
+      const fork = chain.tip().height;
+      const branch = chain.copy();
+      servers[0]!.show(branch);
+      peer!.show(chain);
+      const [lost] = await pay(branch, 999);
+      const kept = await pay(chain, 99);
+      branch.mine(1);
+      await look(2);
+      assert.deepEqual([(await detail(lost!)).status, (await detail(lost!)).confirmations], ['processing', 1]);
+      chain.mine(8);
+      await eventually(
+        async () => {
+          await look();
+          return (await sourcesOf(story))[0]!;
+        },
+        ({ state }) => state === 'unproven',
+      );
+      branch.mine(3);
+      await look(3);
+      assert.deepEqual((await detail(lost!)).status, 'processing');
+      const named = new RegExp(`is on a branch with less work than the best chain, which it left after block ${fork}`);
+      assert.match(await readyz(story), named);
+      assert.ok((await diagnose(ctx)).findings.some(({ ok, detail: found }) => !ok && named.test(found)));
+      const health = (await readCoinHealth(ctx, { mode: 'live' })).find(({ coin }) => coin === 'BTC')!;
+      assert.equal(health.chain, 'held');
+      // It comes back to the chain of the network.
+      servers[0]!.show(chain);
+      await look(3);
+      assert.deepEqual(await statuses(kept), ['completed']);
+      const { status, confirmations } = await detail(lost!);
+      assert.ok(confirmations === 0 && ['pending', 'processing'].includes(status), `${status}, ${confirmations}`);
+    },
+    {
+      work: {},
+      environment: { BTC_P2P: 'auto' },
+      helpers: async (chain) => {
+        peer = await startChainPeer(chain);
+        return [peer.endpoint];
+      },
+    },
+  );
 });

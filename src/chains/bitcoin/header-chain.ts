@@ -41,9 +41,9 @@ export const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): Block
 });
 /**
  * `unserved`: nobody vouches that the blocks of these headers can be had. Those that do not continue the best chain are then set aside
- * until `admit` says that their blocks were served.
+ * until `admit` says that their blocks were served; with `all`, those that continue it as well.
  */
-export type Giving = { unserved: boolean };
+export type Giving = { unserved: boolean; all?: boolean };
 /** How many headers were new; the hash of the last one, new or not. */
 export type Added = { added: number; last: string };
 
@@ -147,11 +147,12 @@ function mayFollow(branches: Branches, slot: number): boolean {
 }
 
 /** Makes a branch the best one when it has more work, and keeps forks within their limits. Returns the slot, which may change. */
-function settleStep(state: State, { slot, count }: Step, peer: string, { unserved }: Giving): number {
+function settleStep(state: State, { slot, count }: Step, peer: string, { unserved, all = false }: Giving): number {
   const { branches, forkOf, limits } = state;
   // The headers of a step have slots one after the other.
   const first = slot - count + 1;
-  if (unserved && branches.arena.parentOf(first) !== branches.best) for (let one = first; one <= slot; one++) branches.aside.add(one);
+  if (unserved && (all || branches.arena.parentOf(first) !== branches.best))
+    for (let one = first; one <= slot; one++) branches.aside.add(one);
   if (mayFollow(branches, slot)) {
     follow(state, slot);
     forkOf.delete(peer);
@@ -203,10 +204,13 @@ function setAside(state: State, slot: number): void {
 
 /** The block of this header was served: with `through`, those of all below it too. */
 function admit(state: State, slot: number, through: boolean): void {
-  const { branches } = state;
+  const { branches, forkOf } = state;
   for (const one of through ? slotsOff(branches, slot) : [slot]) branches.aside.delete(one);
   const best = selectBest(branches);
-  if (best !== branches.best) follow(state, best);
+  if (best === branches.best) return;
+  follow(state, best);
+  // What peers sent of it was off the best chain until now.
+  forkOf.clear();
 }
 
 /**

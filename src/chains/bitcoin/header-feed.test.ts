@@ -22,7 +22,6 @@ const tip = refAt(FIRST + BLOCKS);
 /** A source whose answers wait for `answer`. `workMs`: how long the work of a header takes to check. */
 async function createFed({ helps, workMs = 0 }: { helps: boolean; workMs?: number }) {
   let nowMs = 0;
-  let asked = 0;
   const waiting: ((take: number | ChainError) => void)[] = [];
   const log = createLog('silent');
   const clock = { now: () => new Date(tip.time), monotonicMs: () => nowMs };
@@ -45,15 +44,11 @@ async function createFed({ helps, workMs = 0 }: { helps: boolean; workMs?: numbe
           });
         }),
     },
-    askHelp: () => {
-      asked++;
-      return helps;
-    },
+    helped: helps,
   });
   return {
     headers,
     feed,
-    asked: () => asked,
     waiting: () => waiting.length,
     pass: (ms: number) => {
       nowMs += ms;
@@ -71,8 +66,8 @@ async function createFed({ helps, workMs = 0 }: { helps: boolean; workMs?: numbe
   };
 }
 
-test('a source that is fast enough gets no help, and says how much time is left', async () => {
-  const { feed, asked, pass, answer, asksFor, headers } = await createFed({ helps: true });
+test('a source says how much time is left', async () => {
+  const { feed, pass, answer, asksFor, headers } = await createFed({ helps: true });
   assert.deepEqual(await feed.bring(tip), { kind: 'syncing', reason: 'syncing headers 0%' });
   await asksFor();
   pass(60_000);
@@ -82,20 +77,17 @@ test('a source that is fast enough gets no help, and says how much time is left'
   await answer(BLOCKS - 100);
   assert.equal(headers.tip().height, FIRST + BLOCKS);
   assert.equal(await feed.bring(tip), null);
-  assert.equal(asked(), 0);
 });
 
-test('a source that would take hours asks for help, and continues above the headers that others brought', async () => {
-  const { feed, asked, pass, answer, asksFor, headers, waiting } = await createFed({ helps: true });
+test('a source that would take hours continues above the headers that others brought', async () => {
+  const { feed, pass, answer, asksFor, headers, waiting } = await createFed({ helps: true });
   await feed.bring(tip);
   await asksFor();
   pass(14_000);
   await feed.bring(tip);
-  assert.equal(asked(), 0, 'its speed is not known yet');
   pass(6_000);
   await answer(1);
   assert.match((await feed.bring(tip))!.reason, /, about 2 hours left$/);
-  assert.equal(asked(), 1);
   await headers.add(sent(blocks.slice(0, 300)), 'a peer');
   await answer(10);
   assert.equal(headers.tip().height, FIRST + 300);
@@ -107,13 +99,13 @@ test('a source that would take hours asks for help, and continues above the head
   assert.equal(await feed.bring(tip), null);
 });
 
-test('a source that lacks old headers asks for help at once; where there is none, the reason is named', async () => {
+test('a source that lacks old headers waits for those of peers; where there are none, the reason is named', async () => {
   for (const helps of [true, false]) {
-    const { feed, asked, pass, answer, waiting } = await createFed({ helps });
+    const { feed, pass, answer, waiting } = await createFed({ helps });
     await feed.bring(tip);
     await answer(new ChainError('pruned', 'the node no longer has block 1001'));
     const { kind, reason } = (await feed.bring(tip))!;
-    assert.deepEqual([kind, asked()], ['syncing', 1]);
+    assert.equal(kind, 'syncing');
     assert.equal(reason, helps ? 'syncing headers 0%' : 'syncing headers 0%; the node no longer has block 1001');
     for (let i = 0; i < 10; i++) await setImmediate();
     assert.equal(waiting(), 0, 'it is not asked for the same again');
@@ -122,28 +114,4 @@ test('a source that lacks old headers asks for help at once; where there is none
     await answer(BLOCKS);
     assert.equal(await feed.bring(tip), null, 'it may have them again later');
   }
-});
-
-test('a source gets no help because the work takes long to check', async () => {
-  const { feed, asked, answer } = await createFed({ helps: true, workMs: 60_000 });
-  await feed.bring(tip);
-  await answer(10);
-  assert.match((await feed.bring(tip))!.reason, /, about 7 hours left$/);
-  assert.equal(asked(), 0);
-  await answer(BLOCKS - 10);
-  assert.equal(await feed.bring(tip), null);
-});
-
-test('a source that fails again and again gets help, and is read again', async () => {
-  const { feed, asked, pass, answer, asksFor } = await createFed({ helps: true });
-  for (const wanted of [0, 0, 1]) {
-    await feed.bring(tip);
-    assert.equal(asked(), wanted);
-    await asksFor();
-    pass(8_000);
-    await answer(new ChainError('outage', 'too many requests'));
-  }
-  await feed.bring(tip);
-  await answer(BLOCKS);
-  assert.equal(await feed.bring(tip), null);
 });

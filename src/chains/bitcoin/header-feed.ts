@@ -20,9 +20,6 @@ const TURN_MS = 20_000;
 /** A source that was refused is read again after this long, or when its tip changes. */
 const AGAIN_MS = 60_000;
 
-/** A source that needs longer than this gets help, once its speed was measured for a while. */
-const REASONABLE_MS = 10 * 60_000;
-const MEASURED_MS = 15_000;
 /** The time that is left is shown after this long. */
 const FIRST_MS = 1_000;
 
@@ -42,8 +39,8 @@ type Feed = {
   turn: Turn;
   /** Whether what it shows has its blocks, because the operator runs it. */
   own?: boolean;
-  /** Called while this source cannot bring the headers in reasonable time. False: nothing else can. */
-  askHelp(): boolean;
+  /** Whether peers bring the headers that this source cannot bring in reasonable time. */
+  helped: boolean;
   clock: Clock;
   log: Log;
 };
@@ -75,13 +72,21 @@ async function findCommon({ source, headers }: Feed, tip: BlockRef): Promise<num
   return checkpointHeight;
 }
 
-/** How fast a source is: what it sent, and how long it was waited for. The time that work takes is not its fault. */
-type Pace = { read: number; waitedMs: number; waitingSinceMs: number | null };
-const waitedMs = ({ waitedMs: before, waitingSinceMs }: Pace, nowMs: number): number =>
-  before + (waitingSinceMs === null ? 0 : nowMs - waitingSinceMs);
+/** The last block that the source has in common with the header chain, for people. Errors: as `findCommon`. */
+async function findFork(feed: Feed, tip: BlockRef): Promise<number> {
+  const { source, headers } = feed;
+  let common = await findCommon(feed, tip);
+  let above = Math.min(tip.height, headers.tip().height);
+  while (above - common > 1) {
+    const middle = (common + above) >> 1;
+    if ((await source.blockAt(middle))?.hash === headers.at(middle)?.hash) common = middle;
+    else above = middle;
+  }
+  return common;
+}
 
 /** Reads everything up to a tip. The next headers are on their way while the work of the last ones is checked. Errors: HeaderError, ChainError. */
-async function readUpTo(feed: Feed, tip: BlockRef, pace: Pace): Promise<void> {
+async function readUpTo(feed: Feed, tip: BlockRef): Promise<void> {
   const { source, headers, name, params, turn, clock } = feed;
   const ask = (above: number): Promise<readonly Buffer[]> => {
     const answer = above < tip.height ? source.readHeaders(above + 1, Math.min(BATCH, tip.height - above)) : Promise.resolve([]);
@@ -92,14 +97,9 @@ async function readUpTo(feed: Feed, tip: BlockRef, pace: Pace): Promise<void> {
   let height = await findCommon(feed, tip);
   let next = ask(height);
   while (height < tip.height) {
-    // A source that fails is waited for until it answers again.
-    pace.waitingSinceMs ??= clock.monotonicMs();
     const found = await next;
-    pace.waitedMs = waitedMs(pace, clock.monotonicMs());
-    pace.waitingSinceMs = null;
     // Its chain became shorter meanwhile.
     if (found.length === 0) return;
-    pace.read += found.length;
     next = ask(height + found.length);
     const { added } = await headers.add(
       found.map((bytes) => cutHeader(params, bytes)),
@@ -129,9 +129,7 @@ export type HeaderFeed = {
 };
 
 export function createHeaderFeed(feed: Feed): HeaderFeed {
-  const { headers, name, turn, clock, log, params, askHelp } = feed;
-  /** What this source brought since it was last complete. */
-  let pace: Pace = { read: 0, waitedMs: 0, waitingSinceMs: null };
+  const { headers, name, turn, clock, log, params } = feed;
   /** Why it cannot bring them, however long it is given. */
   let unable: { reason: string; atMs: number } | null = null;
   let refused: { tip: string; atMs: number; refusal: Refusal } | null = null;
@@ -145,7 +143,7 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
   };
   const read = async (tip: BlockRef): Promise<Refusal | null> => {
     try {
-      await readUpTo(feed, tip, pace);
+      await readUpTo(feed, tip);
     } catch (error) {
       if (!(error instanceof HeaderError)) throw error;
       return refuse(tip, faultOf(error));
@@ -153,14 +151,10 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     // Your own node checked the blocks that peers announced and did not serve.
     if (feed.own && !headers.find(tip.hash)) await headers.admit(tip.hash, { through: true });
     if (headers.find(tip.hash)) return null;
-    return refuse(tip, { kind: 'unproven', reason: `block ${tip.height} that it shows is on a branch with less work than the best chain` });
+    const branch = `block ${tip.height} that it shows is on a branch with less work than the best chain`;
+    return refuse(tip, { kind: 'unproven', reason: `${branch}, which it left after block ${await findFork(feed, tip)}` });
   };
   const missing = (tip: BlockRef): number => tip.height - headers.tip().height;
-  /** Whether this source alone would take too long. */
-  const isSlow = (tip: BlockRef): boolean => {
-    const waited = waitedMs(pace, clock.monotonicMs());
-    return waited >= MEASURED_MS && (missing(tip) * waited) / Math.max(pace.read, 1) > REASONABLE_MS;
-  };
   const secondsLeft = (tip: BlockRef): number | null => {
     const nowMs = clock.monotonicMs();
     turn.began ??= { atMs: nowMs, height: headers.tip().height };
@@ -168,9 +162,8 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     return done > 0 && passedMs > FIRST_MS ? Math.ceil((missing(tip) * passedMs) / done / 1000) : null;
   };
   const syncing = (tip: BlockRef): Refusal => {
-    const helped = (unable !== null || isSlow(tip)) && askHelp();
     const far = explainHeaders(headers.progress().percent, secondsLeft(tip));
-    return { kind: 'syncing', reason: unable && !helped ? `${far}; ${unable.reason}` : far };
+    return { kind: 'syncing', reason: unable && !feed.helped ? `${far}; ${unable.reason}` : far };
   };
   /** Reads in the background when it is its turn. */
   const start = (tip: BlockRef): void => {
@@ -195,7 +188,6 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
     bring: async (tip) => {
       if (headers.find(tip.hash)) {
         refused = null;
-        pace = { read: 0, waitedMs: 0, waitingSinceMs: null };
         unable = null;
         turn.began = null;
         return null;
@@ -203,6 +195,10 @@ export function createHeaderFeed(feed: Feed): HeaderFeed {
       if (tip.height < headers.checkpointHeight)
         return { kind: 'behind', reason: `it has not reached block ${headers.checkpointHeight}, the checkpoint of this release` };
       if (refused?.tip === tip.hash && clock.monotonicMs() - refused.atMs < AGAIN_MS) return refused.refusal;
+      if (feed.own && headers.knows(tip.hash)) {
+        await headers.admit(tip.hash, { through: true });
+        if (headers.find(tip.hash)) return null;
+      }
       if (running) return syncing(tip);
       if (missing(tip) <= FEW) return read(tip);
       if (!unable || clock.monotonicMs() - unable.atMs >= AGAIN_MS) start(tip);

@@ -46,8 +46,8 @@ type Options = {
   name: string;
   service: HeaderService;
   turn: Turn;
-  /** Called while this source cannot bring the headers in reasonable time. False: nothing else can. */
-  askHelp?(): boolean;
+  /** Whether peers bring the headers that this source cannot bring in reasonable time. */
+  helped?: boolean;
   /** Whether the locks that it reports count, because the operator runs it. Nothing proves them. */
   locks: boolean;
   clock: Clock;
@@ -72,7 +72,7 @@ const withoutLocks = (source: Options['source']): Options['source'] => ({
 });
 
 /** The same source, of which only proven blocks count. */
-export function provenSource({ source: given, name, service, turn, askHelp = () => false, locks, clock, log }: Options): ChainSource {
+export function provenSource({ source: given, name, service, turn, helped = false, locks, clock, log }: Options): ChainSource {
   const source = locks ? given : withoutLocks(given);
   const { coin } = source;
   const { params } = service;
@@ -81,7 +81,7 @@ export function provenSource({ source: given, name, service, turn, askHelp = () 
   let shown: BlockRef | null = null;
   const opened = async () => {
     const headers = await service.open();
-    known ??= { headers, feed: createHeaderFeed({ source, name, params, headers, turn, own: locks, askHelp, clock, log }) };
+    known ??= { headers, feed: createHeaderFeed({ source, name, params, headers, turn, own: locks, helped, clock, log }) };
     return known;
   };
   /** Refuses a tip that is not on the best chain. */

@@ -2,6 +2,7 @@
  * Reads blocks from the peers that announced them. A header whose block nobody serves is set aside: the best chain continues without it, and
  * comes back to it once a peer serves its block and all below it. So a branch that is only announced stops nothing.
  */
+import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
 import { parseBlockOf } from '../block-proof.ts';
 import type { KnownHeader } from '../header-chain.ts';
@@ -33,10 +34,15 @@ type Options = {
   leave(peer: Peer, reason: string, options?: { ban?: boolean }): void;
   /** The best chain changed. */
   onChange(): void;
+  clock: Clock;
   log: Log;
   nextPeerMs?: number;
+  /** How long a branch waits before its blocks are asked for, because a node may bring them. */
+  waitsMs?: number;
 };
 type State = Options & {
+  /** The block that the branch of each peer lacks, and since when. */
+  lacking: WeakMap<Peer, { hash: string; sinceMs: number }>;
   nextPeerMs: number;
   /** Blocks that each peer delivered. */
   counts: WeakMap<Peer, number>;
@@ -124,12 +130,22 @@ async function readNext<T>(state: State, block: KnownHeader, check: (bytes: Buff
   return Promise.race([whole, late.promise]);
 }
 
+/** Whether the branch of a peer lacks this block for too short a time to ask for it. */
+function isEarly({ lacking, clock, waitsMs = 0 }: State, peer: Peer, hash: string): boolean {
+  const nowMs = clock.monotonicMs();
+  const known = lacking.get(peer);
+  const sinceMs = known?.hash === hash ? known.sinceMs : nowMs;
+  lacking.set(peer, { hash, sinceMs });
+  return nowMs - sinceMs < waitsMs;
+}
+
 /** Downloads the lowest block that is not known to be served of the branch that a peer shows, then the one above it, as long as it can. */
 async function probe(state: State, peer: Peer): Promise<void> {
   const { sync, view, open, network } = state;
-  for (;;) {
+  for (let isFirst = true; ; isFirst = false) {
     const [block] = view.waiting(sync.shownBy(peer) ?? '');
     if (!block || open.has(block.hash) || state.unread.get(peer) === block.hash) return;
+    if (isFirst && isEarly(state, peer, block.hash)) return;
     const { hash } = block;
     await download(state, block, { check: (bytes) => parseBlockOf(hash, bytes, network.family), isNext: true });
     await admit(state, hash);
@@ -142,6 +158,7 @@ export function createBlockReader(options: Options): BlockReader {
     ...options,
     nextPeerMs: options.nextPeerMs ?? NEXT_PEER_MS,
     counts: new WeakMap(),
+    lacking: new WeakMap(),
     unread: new WeakMap(),
     open: new Set(),
     probed: new Set(),

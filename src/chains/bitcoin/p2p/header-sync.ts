@@ -78,6 +78,8 @@ type Progress = {
 };
 export type HeaderSyncOptions = {
   view: HeaderView;
+  /** Nobody reads the blocks of these peers, so only what is served counts. */
+  watch?: boolean;
   leave(peer: Peer, reason: string, options?: { ban?: boolean }): void;
   /** New headers are on the chain. */
   onGrown(): void;
@@ -95,8 +97,9 @@ function note({ view }: State, progress: Progress, hash: string): void {
 /** Adds headers: how many were new, or why they are not added. A peer that broke the rules is left. */
 async function take(state: State, progress: Progress, headers: readonly WireHeader[]): Promise<number | HeaderFault['kind']> {
   try {
+    const { watch = false, complete } = state;
     // Until a peer has told everything, the chain with the most work is searched, and its blocks are not asked for.
-    const giving = { unserved: state.complete };
+    const giving = { unserved: watch || complete, all: watch };
     const { added, last } = await state.view.add(headers, endpointName(progress.peer.endpoint), giving);
     note(state, progress, last);
     if (added > 0) state.onGrown();

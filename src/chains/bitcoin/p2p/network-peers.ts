@@ -18,11 +18,12 @@ import { peerNetwork } from './peer-networks.ts';
 import { createPeerService, type PeerService } from './peer-service.ts';
 import { explainReport, isStale, type PeerReport, readReports, writeReport } from './peer-status.ts';
 import { createPeerStore } from './peer-store.ts';
-import type { PeersLimits } from './peers.ts';
+import { PEERS_LIMITS, type PeersLimits } from './peers.ts';
 import type { Endpoint, SocksProxy } from './socks5.ts';
 import { blockZero, createPeerSource, feesOf, MOST_BLOCKS, noLookUps } from './source.ts';
 import { createSyncProgress, type SyncState } from './sync-progress.ts';
 
+const WATCH_LIMITS: PeersLimits = { ...PEERS_LIMITS, connections: 4, relaying: 0 };
 /** How often progress is checked, and written down while nothing changes. */
 const CHECK_MS = 500;
 const REPORT_MS = 5_000;
@@ -43,6 +44,8 @@ export type NetworkPeersOptions = {
   /** Peers that the operator named: no others are used. */
   given: readonly Endpoint[];
   proxy: SocksProxy | null;
+  /** They are compared with a node and are not a source: fewer are connected, and none announces transactions. */
+  watch?: boolean;
   db: Db;
   clock: Clock;
   log: Log;
@@ -59,14 +62,15 @@ type Live = { source: ChainSource; service: PeerService; headers: Headers; progr
 const resolveSeed = async (name: string): Promise<readonly string[]> => (await lookup(name, { all: true })).map(({ address }) => address);
 
 function connect(options: NetworkPeersOptions, headers: Headers, { wake, isReady }: { wake(): void; isReady(): boolean }): Live {
-  const { family, network, given, proxy, db, clock, log, resolve = resolveSeed, limits, peerLimits } = options;
+  const { family, network, given, proxy, db, clock, log, resolve = resolveSeed, watch = false, peerLimits } = options;
+  const limits = options.limits ?? (watch ? WATCH_LIMITS : undefined);
   const params = headers.params;
   const place = peerNetwork(family, network);
   const binding = network === 'mainnet';
   const service = createPeerService({
     ...{ network: place, view: viewHeaders(headers), given, proxy, clock, log, resolve, onHint: wake },
     ...{ fallback: fallbackPeers(family, network, place.port), store: createPeerStore(db, { coin: family, network }) },
-    ...{ spacingSeconds: params.spacingSeconds, ...(limits && { limits }), ...(peerLimits && { peerLimits }) },
+    ...{ spacingSeconds: params.spacingSeconds, ...(limits && { limits }), ...(peerLimits && { peerLimits }), ...(watch && { watch }) },
   });
   const look = createSyncProgress({ startSeconds: headers.work.timeAt(headers.checkpointHeight), binding });
   return {

@@ -17,6 +17,8 @@ import type { Endpoint, SocksProxy } from './socks5.ts';
 /** A peer that shows no block of the newest chain for this long is left. */
 const MAX_BEHIND_MS = 20 * 60_000;
 const CHECK_MS = 1_000;
+/** A node mostly has a block within seconds of its announcement. */
+const NODE_MS = 90_000;
 /** A tip older than this many block intervals is stale, but none that chance alone lets be so old a few times a day. */
 const STALE_INTERVALS = 3;
 const LEAST_STALE_SECONDS = 600;
@@ -37,6 +39,8 @@ export type PeerServiceOptions = {
   /** A block, or a transaction that enough peers announced, is new. */
   onHint(): void;
   nextPeerMs?: number;
+  /** The peers are only compared with a node: they bring headers, and blocks of a branch that the node does not have after a while. */
+  watch?: boolean;
   /** How long the first offer of a transaction of ours waits until it is seen at another peer. */
   seenMs?: number;
   /** How often slow peers are looked for. */
@@ -207,14 +211,15 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     onHint();
     state.blocks.tick();
   };
-  const sync = createHeaderSync({ view, leave, onGrown, clock, log });
+  const sync = createHeaderSync({ view, leave, onGrown, clock, log, ...(options.watch && { watch: true }) });
   const state: State = {
     ...options,
     witnesses,
     peers: null as never,
     sync,
     blocks: createBlockReader({
-      ...{ network: options.network, view, peers: () => state.peers, sync, leave, onChange: onHint, log },
+      ...{ network: options.network, view, peers: () => state.peers, sync, leave, onChange: onHint, clock, log },
+      ...(options.watch && { waitsMs: NODE_MS }),
       ...(nextPeerMs !== undefined && { nextPeerMs }),
     }),
     relay: createRelay({ clock, witnesses, witnessOf, onSeen: onHint, leave }),

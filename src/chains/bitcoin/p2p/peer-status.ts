@@ -47,11 +47,6 @@ export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
       started_at = excluded.started_at, reported_at = clock_timestamp()`;
 }
 
-/** Nobody is connected to the peers of a network any more, and nobody needs to be. */
-export async function removeReport(sql: Sql, { coin, network }: Pick<PeerReport, 'coin' | 'network'>): Promise<void> {
-  await sql`delete from peer_status where coin = ${coin} and network = ${network}`;
-}
-
 /** What was last reported about each network, whatever its age. */
 export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
   select coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
