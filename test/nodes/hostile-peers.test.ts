@@ -478,6 +478,43 @@ test('a payment counts as seen when two peers announced it, whichever of them se
   assert.deepEqual([service.relay.fresh(), service.relay.has('ab'.repeat(32))], [[], false]);
 });
 
+test('a payment that one peer announces while another floods is seen as soon as that one is connected again and sends it', async () => {
+  const chain = createServedChain(10);
+  const paid = transaction([{ script: '0014'.padEnd(44, 'c'), units: 1_000n }]);
+  const txid = shownHash(paid);
+  const both = { ...chain, transactions: new Map([[txid, paid]]) };
+  const [flooder, honest] = [await peerAt({ host: '127.1.0.1', chain: both }), await peerAt({ host: '127.2.0.1', chain: both })];
+  const { service, clock } = serve([], { given: [flooder.endpoint, honest.endpoint] });
+  const relays = () =>
+    eventually(
+      async () => service.status(),
+      ({ relaying, syncing }) => relaying === 2 && !syncing,
+    );
+  await service.start();
+  await relays();
+  for (let sent = 0; sent < 200_000; sent += 50_000)
+    flooder.announce({
+      command: 'inv',
+      items: Array.from({ length: 50_000 }, (_, i) => ({ type: 1, hash: (sent + i).toString(16).padStart(64, '0') })),
+    });
+  honest.announce(inv(txid));
+  await eventually(
+    async () => flooder.opened(),
+    (opened) => opened === 2,
+  );
+  await relays();
+  await eventually(
+    async () => honest.messages,
+    (messages) => messages.some(({ command, ...rest }) => command === 'getdata' && JSON.stringify(rest).includes(txid)),
+  );
+  assert.equal(service.relay.has(txid), false);
+  clock.skippedMs += 5_000;
+  await eventually(
+    async () => service.relay.fresh(),
+    (fresh) => fresh.some((one) => one.txid === txid),
+  );
+});
+
 test('when all eight peers are stale, they are exchanged until an honest one is found', async () => {
   const chain = createServedChain(50);
   const stale = { ...chain, headers: chain.headers.slice(0, 40) };

@@ -90,6 +90,7 @@ type State = PeerServiceOptions & {
 function check(state: State): void {
   state.sync.tick();
   state.blocks.tick();
+  state.relay.tick(state.peers.relaying());
   const { peers, sync, view, clock, behindSince, given } = state;
   const nowMs = clock.monotonicMs();
   for (const peer of peers.connected()) {

@@ -86,7 +86,7 @@ export type Peer = {
   readHeaders(locator: readonly string[]): Promise<readonly WireHeader[]>;
   /** The block with these 80 bytes of header, without witness. Errors: PeerError. */
   readBlock(block: { hash: string; header: Buffer }): Promise<Buffer>;
-  /** Asks for transactions that it announced. */
+  /** Asks for transactions that it, or another peer, announced. */
   askTransactions(hashes: readonly string[]): void;
   askAddresses(): void;
   /** Announces a transaction, and sends it once if the peer asks for it. */

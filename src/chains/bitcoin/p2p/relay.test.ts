@@ -111,3 +111,42 @@ test('a poll is complete an hour after peers began to announce without a gap, an
   heardSinceMs = 8_000_000;
   assert.equal((await look(8_000_000)).complete, false);
 });
+
+test('what one peer alone announced is asked for at the others, and one that sends it is the second, whatever a third one announces', () => {
+  const { relay, asked, peer } = relayOf({ second: 2 });
+  const [a, b, liar] = [peer('a'), peer('b'), peer('liar')];
+  for (let i = 1; i <= 10; i++) {
+    relay.onItems(liar, inv(i));
+    send(relay, liar, i);
+  }
+  relay.onItems(a, inv(11, 12));
+  send(relay, a, 11);
+  asked.splice(0);
+  relay.tick([a, b, liar]);
+  assert.equal(asked.flatMap(({ hashes }) => hashes).length, 0, 'others may still announce it');
+  clock.ms += 5_000;
+  relay.tick([a, b, liar]);
+  // Nothing of 12, which the first peer did not send.
+  assert.deepEqual(asked, [
+    { peer: a, hashes: [txid(1), txid(2)] },
+    { peer: b, hashes: [txid(1), txid(2), txid(11)] },
+    { peer: liar, hashes: [txid(11)] },
+  ]);
+  send(relay, a, 11);
+  assert.equal(relay.has(txid(11)), false, 'the same peer again');
+  send(relay, b, 11);
+  assert.equal(relay.has(txid(11)), true);
+  assert.deepEqual(
+    relay.fresh().map((one) => one.txid),
+    [txid(11)],
+  );
+  for (const pauseMs of [10_000, 20_000, 40_000, 80_000, 160_000, 320_000]) {
+    asked.splice(0);
+    const isAsked = () => asked.some(({ hashes }) => hashes.includes(txid(1)));
+    relay.tick([b]);
+    assert.equal(isAsked(), false);
+    clock.ms += pauseMs;
+    for (let i = 0; i < 5; i++) relay.tick([b]);
+    assert.equal(isAsked(), pauseMs < 320_000, `after ${pauseMs} ms`);
+  }
+});

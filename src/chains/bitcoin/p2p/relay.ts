@@ -1,4 +1,7 @@
-/** Unconfirmed transactions as peers announce them. They prove nothing: one counts as seen when two peers have announced it. */
+/**
+ * Unconfirmed transactions as peers announce them. They prove nothing: one counts as seen when two peers have announced it, or when one has
+ * and another, which announced it before it was connected, sends it.
+ */
 import type { Clock } from '../../../core/clock.ts';
 import { ITEM, type Item } from './messages.ts';
 import type { Peer } from './peer.ts';
@@ -14,6 +17,8 @@ export type RelayLimits = {
   announcedPerMinute: number;
   /** Requests of one peer that are open. */
   open: number;
+  /** Of what each peer alone announced, how much the others are asked for at a time. */
+  second: number;
 };
 export const RELAY_LIMITS: RelayLimits = {
   once: 60_000,
@@ -22,14 +27,20 @@ export const RELAY_LIMITS: RelayLimits = {
   waitingBytes: 32_000_000,
   announcedPerMinute: 20_000,
   open: 500,
+  second: 20,
 };
 const MINUTE_MS = 60_000;
+/** When the others are asked for what one peer alone announced: after the first pause, and after each that is twice as long. */
+const SECOND_MS = 5_000;
+const LONGEST_SECOND_MS = 160_000;
 
 export type RelayedTransaction = { txid: string; bytes: Buffer };
 export type Relay = {
   onItems(peer: Peer, items: readonly Item[]): void;
   onTransaction(peer: Peer, transaction: RelayedTransaction): void;
   onClose(peer: Peer): void;
+  /** Called every second: asks peers for what another one alone announced. */
+  tick(relaying: readonly Peer[]): void;
   /** What enough peers announced and `done` was not called for. */
   fresh(): readonly RelayedTransaction[];
   done(transactions: readonly RelayedTransaction[]): void;
@@ -40,6 +51,8 @@ export type Relay = {
   /** Transactions that are remembered. */
   size(): number;
 };
+/** What one peer announced. `askAtMs`: when others are asked for it, after a pause of `pauseMs`. */
+type Once = { witness: string; account: Account; askAtMs: number; pauseMs: number };
 type Account = { once: number; announced: number; open: number; sinceMs: number };
 type State = {
   clock: Clock;
@@ -47,7 +60,7 @@ type State = {
   witnesses: 1 | 2;
   witnessOf(peer: Peer): string;
   /** Announced by one peer: which one, and on whose account. */
-  once: Map<string, { witness: string; account: Account }>;
+  once: Map<string, Once>;
   /** Announced by enough peers. */
   seen: Set<string>;
   /** Received, and not read yet. */
@@ -118,13 +131,30 @@ function announce(state: State, peer: Peer, account: Account, txid: string): boo
     // One peer alone announced too much: what others announce too counts by their announcements.
     if (account.once >= limits.onceOfPeer) return false;
     account.once++;
-    once.set(txid, { witness, account });
+    once.set(txid, { witness, account, askAtMs: state.clock.monotonicMs() + SECOND_MS, pauseMs: SECOND_MS });
     return true;
   }
   forgetOnce(state, txid);
   seen.add(txid);
   // The first peer may have announced it and not sent it.
   return !state.waiting.has(txid);
+}
+
+/** What each peer is asked for now. What one peer announces in masses takes no turn of what another one announced. */
+function secondAsks({ waiting, once, clock, limits, witnessOf }: State, relaying: readonly Peer[]): Map<Peer, string[]> {
+  const nowMs = clock.monotonicMs();
+  const asks = new Map(relaying.map((peer) => [peer, [] as string[]]));
+  const taken = new Map<string, number>();
+  for (const txid of waiting.keys()) {
+    const one = once.get(txid);
+    const turns = taken.get(one?.witness ?? '') ?? 0;
+    if (!one || one.askAtMs > nowMs || turns >= limits.second) continue;
+    taken.set(one.witness, turns + 1);
+    one.pauseMs *= 2;
+    one.askAtMs = one.pauseMs > LONGEST_SECOND_MS ? Number.POSITIVE_INFINITY : nowMs + one.pauseMs;
+    for (const [peer, list] of asks) if (witnessOf(peer) !== one.witness) list.push(txid);
+  }
+  return asks;
 }
 
 /**
@@ -178,6 +208,12 @@ export function createRelay({
     onTransaction: (peer, { txid, bytes }) => {
       const account = accountOf(state, peer);
       account.open = Math.max(0, account.open - 1);
+      const first = state.once.get(txid);
+      if (first && first.witness !== witnessOf(peer)) {
+        forgetOnce(state, txid);
+        state.seen.add(txid);
+        if (state.waiting.has(txid)) onSeen();
+      }
       if (state.waiting.has(txid) || state.read.has(txid) || !(state.once.has(txid) || state.seen.has(txid))) return;
       if (!makeRoom(state, bytes.length)) {
         if (state.seen.has(txid)) state.lost = true;
@@ -189,6 +225,9 @@ export function createRelay({
     },
     onClose: (peer) => {
       state.accounts.delete(peer);
+    },
+    tick: (relaying) => {
+      for (const [peer, txids] of secondAsks(state, relaying)) if (txids.length > 0) peer.askTransactions(txids);
     },
     fresh: () => [...state.waiting].filter(([txid]) => state.seen.has(txid)).map(([txid, bytes]) => ({ txid, bytes })),
     done: (transactions) => {
