@@ -1,6 +1,7 @@
 /** Reading the headers of peers: the next ones are on their way while the last ones are checked, and nothing is read twice for long. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { eventually } from '../../../../test/kit/app.ts';
 import { createRegtestHeaders, createServedChain } from '../../../../test/kit/regtest-chain.ts';
 import { createLog } from '../../../log.ts';
@@ -19,10 +20,12 @@ const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
 function createPeer(port: number, answer: (locator: readonly string[]) => Promise<WireHeader[]> | WireHeader[] = above) {
   const asked: (readonly string[])[] = [];
   let sent = 0;
+  let bytesIn = 0;
   let reason: string | null = null;
   const peer = {
     endpoint: { host: '127.0.0.1', port },
     closed: () => reason,
+    stats: () => ({ bytesIn }),
     readHeaders: async (locator: readonly string[]) => {
       asked.push(locator);
       const found = await answer(locator);
@@ -34,14 +37,17 @@ function createPeer(port: number, answer: (locator: readonly string[]) => Promis
     peer,
     asked,
     sent: () => sent,
+    receive: (bytes: number) => {
+      bytesIn += bytes;
+    },
     leave: (why: string) => {
       reason = why;
     },
   };
 }
-function createSync(view: HeaderView) {
+function createSync(view: HeaderView, time = clock) {
   const left: string[] = [];
-  const sync = createHeaderSync({ view, leave: (_, why) => left.push(why), onGrown: () => {}, clock, log: createLog('silent') });
+  const sync = createHeaderSync({ view, leave: (_, why) => left.push(why), onGrown: () => {}, clock: time, log: createLog('silent') });
   return { sync, left };
 }
 
@@ -99,4 +105,36 @@ test('a peer that sends the same headers again and again is left', async () => {
   );
   assert.deepEqual(left, ['it sends the same headers again and again']);
   assert.ok(liar.asked.length <= 6, `it was asked ${liar.asked.length} times`);
+});
+
+test('peers on slow lines that are still sending are waited for; one that falls silent, or only trickles, is not', async () => {
+  let ms = 0;
+  const { sync, left } = createSync(createRegtestHeaders(), { now: () => new Date(), monotonicMs: () => ms });
+  const never = Promise.withResolvers<WireHeader[]>().promise;
+  const peers = [1, 2, 3, 4].map((port) => createPeer(port, () => never));
+  for (const { peer } of peers) sync.onOpen(peer);
+  const [first, second] = peers as [(typeof peers)[0], (typeof peers)[0]];
+  const asked = () => peers.map((one) => one.asked.length);
+  const pass = (seconds: number, rates: readonly [number, number]) => {
+    for (let i = 0; i < seconds; i++) {
+      ms += 1_000;
+      first.receive(rates[0]);
+      second.receive(rates[1]);
+      sync.tick();
+    }
+  };
+  await eventually(
+    async () => asked(),
+    (counts) => counts[1] === 1,
+  );
+  pass(55, [30_000, 25_000]);
+  await setImmediate();
+  assert.deepEqual(asked(), [1, 1, 0, 0], 'nobody is asked for the same');
+  pass(6, [30_000, 1_000]);
+  await eventually(
+    async () => asked(),
+    (counts) => counts[2] === 1,
+  );
+  assert.deepEqual(asked(), [1, 1, 1, 0]);
+  assert.deepEqual(left, []);
 });

@@ -40,6 +40,8 @@ const MAX_USELESS = 2;
  */
 const FIRST_AT_ONCE = 2;
 const SLOW_MS = 5_000;
+/** It sends, though slowly: others would only send the same a second time. At half of this rate its answer would come too late anyway. */
+const LEAST_BYTES_A_SECOND = 20_000;
 /** Hashes in a request. */
 const MAX_LOCATOR = 101;
 /** Announcements of one peer that wait. More are asked for later, all at once. */
@@ -68,8 +70,9 @@ type Progress = {
   state: 'new' | 'asking' | 'done';
   /** Its last answer had something new. */
   delivers: boolean;
-  /** When it was asked, or sent something new. */
+  /** When it was asked, sent something new, or was last seen sending; and the bytes that it had sent by then. */
   sinceMs: number;
+  bytes: number;
   /** It announced something meanwhile. */
   again: boolean;
   waiting: number;
@@ -132,6 +135,16 @@ function request(state: State, progress: Progress, after: WireHeader | null): Re
   return { headers, knownHeight };
 }
 
+function noteSending({ clock }: State, progress: Progress): void {
+  progress.sinceMs = clock.monotonicMs();
+  progress.bytes = progress.peer.stats().bytesIn;
+}
+/** Whether a peer sends what it was asked for. What it sends is read only once all of it has arrived. */
+function isSending({ clock }: State, { state, peer, bytes, sinceMs }: Progress): boolean {
+  const seconds = (clock.monotonicMs() - sinceMs) / 1000;
+  return state === 'asking' && seconds >= 1 && peer.stats().bytesIn - bytes >= seconds * LEAST_BYTES_A_SECOND;
+}
+
 const othersDeliver = (state: State, progress: Progress): boolean =>
   [...state.peers.values()].some((one) => one !== progress && one.delivers && one.state === 'asking');
 
@@ -152,7 +165,7 @@ async function readAll(state: State, progress: Progress): Promise<Reading> {
       return 'left';
     }
     progress.delivers = typeof added === 'number' && added > 0;
-    if (progress.delivers) progress.sinceMs = state.clock.monotonicMs();
+    if (progress.delivers) noteSending(state, progress);
     if (!isFull || added === 'early') return 'told';
     if (!progress.delivers && !state.complete && othersDeliver(state, progress)) return 'later';
     // Another peer may have sent the same a moment before.
@@ -166,6 +179,7 @@ async function readAll(state: State, progress: Progress): Promise<Reading> {
 function askNext(state: State): void {
   const all = [...state.peers.values()];
   const nowMs = state.clock.monotonicMs();
+  for (const progress of all) if (isSending(state, progress)) noteSending(state, progress);
   const isBusy = (one: Progress): boolean => one.state === 'asking' && nowMs - one.sinceMs < SLOW_MS;
   const atOnce = () => (all.some((one) => isBusy(one) && one.delivers) ? 1 : FIRST_AT_ONCE);
   for (const progress of all) {
@@ -177,7 +191,7 @@ function askNext(state: State): void {
 async function ask(state: State, progress: Progress): Promise<void> {
   const { peer } = progress;
   progress.state = 'asking';
-  progress.sinceMs = state.clock.monotonicMs();
+  noteSending(state, progress);
   progress.again = false;
   try {
     const reading = await readAll(state, progress);
@@ -210,6 +224,7 @@ export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
         state: 'new',
         delivers: false,
         sinceMs: 0,
+        bytes: 0,
         again: false,
         waiting: 0,
         open: Promise.resolve(),
