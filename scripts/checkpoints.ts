@@ -5,7 +5,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CHECKPOINTS, type Checkpoint, startOf } from '../src/chains/bitcoin/checkpoints.ts';
+import { CHECKPOINTS, type Checkpoint, type CheckpointPlace, startOf } from '../src/chains/bitcoin/checkpoints.ts';
 import { createHeaderChain, type HashWork } from '../src/chains/bitcoin/header-chain.ts';
 import type { SentHeader } from '../src/chains/bitcoin/header-rules.ts';
 import { connectPeer } from '../src/chains/bitcoin/p2p/peer.ts';
@@ -49,39 +49,48 @@ export async function advance(
   if (height <= from.height) return from;
   const count = Math.min(CONTEXT[params.retarget.kind], height - from.height);
   const headers = Array.from({ length: count }, (_, i) => chain.at(height - count + 1 + i)!.bytes.toString('hex'));
-  return { height, hash: chain.at(height)!.hash, headers, source: `${day}: read from a peer, and checked from block ${from.height} on` };
+  const { earlier, ...before } = from;
+  const source = `${day}: read from a peer, and checked from block ${from.height} on`;
+  return { height, hash: chain.at(height)!.hash, headers, source, earlier: [before, ...earlier].slice(0, EARLIER) };
 }
+
+/** How many former checkpoints are kept, for installs that were not running since the release that had them. */
+const EARLIER = 4;
 
 /** The text of the file. */
 export function render(checkpoints: Readonly<Record<string, Checkpoint>>): string {
   const text = (value: string) => `'${value.replaceAll("'", '’')}'`;
-  const rows = Object.entries(checkpoints).map(
-    ([coin, { height, hash, headers, source }]) => `  ${coin}: {
-    height: ${height},
+  const place = ({ height, hash, headers, source }: CheckpointPlace) => `    height: ${height},
     hash: ${text(hash)},
     headers: [
 ${headers.map((header) => `      ${text(header)},`).join('\n')}
     ],
-    source: ${text(source)},
+    source: ${text(source)},`;
+  const rows = Object.entries(checkpoints).map(
+    ([coin, { earlier, ...newest }]) => `  ${coin}: {
+${place(newest)}
+    earlier: [${earlier.map((one) => `{\n${place(one)}\n},`).join('\n')}],
   },`,
   );
   return `/** Where the header chains of this release begin, on the main networks. Written by \`scripts/checkpoints.ts\`; renew it with every release. */
 import type { Start } from './header-chain.ts';
 
-export type Checkpoint = {
+export type CheckpointPlace = {
   height: number;
   hash: string;
   /** Consecutive headers in hex, the checkpoint last; those before it are what the rules for the next blocks need. */
   headers: readonly string[];
   source: string;
 };
+/** \`earlier\`: those of former releases, newest first. The chain begins at one of them where the last block that was read is older. */
+export type Checkpoint = CheckpointPlace & { earlier: readonly CheckpointPlace[] };
 
 /** Nothing below a checkpoint is ever replaced, and the work of a chain is counted from it. */
 export const CHECKPOINTS = {
 ${rows.join('\n')}
 } as const satisfies Readonly<Record<string, Checkpoint>>;
 
-export const startOf = ({ height, headers }: Checkpoint): Start => ({ height, headers: headers.map((header) => Buffer.from(header, 'hex')) });
+export const startOf = ({ height, headers }: CheckpointPlace): Start => ({ height, headers: headers.map((header) => Buffer.from(header, 'hex')) });
 `;
 }
 

@@ -52,6 +52,7 @@ function served() {
     hash: hashOf(SLOW, second),
     headers: [first, second].map(({ bytes }) => bytes.toString('hex')),
     source: 'the test',
+    earlier: [],
   };
   /** As a peer answers: what follows the first hash that it knows. */
   const read = async (locator: readonly string[]) => {
@@ -72,6 +73,8 @@ test('a checkpoint is moved to two days below the tip, with the headers that the
   assert.equal(renewed.headers.length, 11);
   const chain = createHeaderChain({ params: SLOW, start: startOf(renewed), hashWork, nowSeconds: () => 4_000_000_000 });
   assert.equal((await chain.add(sent(blocks.slice(-96)))).added, 96);
+  const { earlier: _, ...before } = from;
+  assert.deepEqual(renewed.earlier, [before], 'an install that was stopped since begins there');
   assert.match(renewed.source, /^2026-01-02: .* from block 200001 on$/);
   // Too close to the tip, it stays.
   assert.deepEqual(await advance(SLOW, renewed, { ...options, read: async () => sent(blocks.slice(-96, -90)) }), renewed);

@@ -1,13 +1,15 @@
 /** Where the header chains of this release begin, on the main networks. Written by `scripts/checkpoints.ts`; renew it with every release. */
 import type { Start } from './header-chain.ts';
 
-export type Checkpoint = {
+export type CheckpointPlace = {
   height: number;
   hash: string;
   /** Consecutive headers in hex, the checkpoint last; those before it are what the rules for the next blocks need. */
   headers: readonly string[];
   source: string;
 };
+/** `earlier`: those of former releases, newest first. The chain begins at one of them where the last block that was read is older. */
+export type Checkpoint = CheckpointPlace & { earlier: readonly CheckpointPlace[] };
 
 /** Nothing below a checkpoint is ever replaced, and the work of a chain is counted from it. */
 export const CHECKPOINTS = {
@@ -19,6 +21,7 @@ export const CHECKPOINTS = {
     ],
     source:
       'March 2026: bitcoin-kit-android; its parent is in the checkpoints of Electrum, and its work fits the minimum chain work of Bitcoin Core at 938343',
+    earlier: [],
   },
   LTC: {
     height: 3080448,
@@ -28,6 +31,7 @@ export const CHECKPOINTS = {
       '00000020c0f8b976bc8164f4a9b3f438d8f0c80f29e4d6a5119f0e35f5f59564ab09b13f4d1da5a27878bc290dbfdec2fe712f1b2b1be9ebc96666e59da699c9427ff451698fc86993972b193dd05653',
     ],
     source: 'March 2026: bitcoin-kit-android, with its own work; one source',
+    earlier: [],
   },
   DOGE: {
     height: 5621351,
@@ -46,6 +50,7 @@ export const CHECKPOINTS = {
       '040162003a45df9ec001681a5bcd72fa8cc7eed9b512dd75dc8ee375620fc8f1881814598a653f7a8fadabb05807e7085baad703394aefe80d57b5d5c4c3abf9489ce73b6d66d067568e681900000000',
     ],
     source: 'March 2025: doge-light-client, with its merge-mined work; renew it before a release, because a million headers follow',
+    earlier: [],
   },
   DASH: {
     height: 2447112,
@@ -77,10 +82,11 @@ export const CHECKPOINTS = {
       '000000209d8efd3bbb4816e99f70d0eb02e38cc9db4096d703550c4a190000000000000080b6e38de5a8d50be02034d91f8adeabefe71311f36566623fd9d49fa6cfcd79afa6cb69d70f361927690605',
     ],
     source: 'March 2026: bitcoin-kit-android, with its own work; one source',
+    earlier: [],
   },
 } as const satisfies Readonly<Record<string, Checkpoint>>;
 
-export const startOf = ({ height, headers }: Checkpoint): Start => ({
+export const startOf = ({ height, headers }: CheckpointPlace): Start => ({
   height,
   headers: headers.map((header) => Buffer.from(header, 'hex')),
 });

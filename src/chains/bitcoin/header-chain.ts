@@ -57,6 +57,8 @@ const MOST_WAITING = 288;
 type State = {
   params: ProofParams;
   checkpointHeight: number;
+  /** Hashes of checkpoints above it, by height: every branch has them. */
+  passes: ReadonlyMap<number, Buffer>;
   hashWork: HashWork;
   nowSeconds(): number;
   limits: typeof LIMITS;
@@ -84,6 +86,12 @@ function appendStep(state: State, headers: readonly SentHeader[], parent: number
   return null;
 }
 
+/** Whether a header with this hash has the place of a checkpoint. */
+const leaves = ({ passes }: State, height: number, id: Buffer): boolean => passes.get(height)?.equals(id) === false;
+/** The highest checkpoint on the best chain: nothing below it can be replaced. */
+const lastPassed = ({ passes, branches, checkpointHeight }: State): number =>
+  [...passes.keys()].reduce((highest, height) => (height <= tipHeight(branches) ? Math.max(highest, height) : highest), checkpointHeight);
+
 type Step = { slot: number; count: number; error: HeaderError | null };
 
 /** Adds the headers of one step above a parent. What comes before a fault is kept. `links`: the hash that each must have. */
@@ -104,9 +112,10 @@ async function addStep(state: State, headers: readonly SentHeader[], links: read
       const height = arena.heightOf(slot) + 1;
       const hash = hashes[count]!;
       const id = params.id === params.work ? hash : idOf(params, headers[count]!.bytes);
-      const refuse = (fault: 'work' | 'link', why: string): Step => ({ slot, count, error: new HeaderError(fault, why) });
+      const refuse = (fault: 'work' | 'link' | 'checkpoint', why: string): Step => ({ slot, count, error: new HeaderError(fault, why) });
       if (!meetsTarget(hash, claims[count]!.target)) return refuse('work', `block ${height} does not have the work that its bits claim`);
       if (!id.equals(links[count]!)) return refuse('link', `the header after block ${height} names another parent`);
+      if (leaves(state, height, id)) return refuse('checkpoint', `block ${height} is not the checkpoint of this release`);
       arena.admit(first + count, id);
       slot = first + count;
     }
@@ -165,7 +174,7 @@ function settleStep(state: State, { slot, count }: Step, peer: string, { unserve
 }
 
 async function addHeaders(state: State, headers: readonly SentHeader[], peer: string, giving: Giving): Promise<Added> {
-  const { params, branches, checkpointHeight, forkOf, limits } = state;
+  const { params, branches, forkOf, limits } = state;
   const last = headers.at(-1);
   if (!last) return { added: 0, last: showHash(branches.arena.idOf(branches.best)) };
   if (headers.some(({ bytes }) => bytes.length !== HEADER_BYTES)) throw new HeaderError('malformed', 'a header does not have 80 bytes');
@@ -178,7 +187,7 @@ async function addHeaders(state: State, headers: readonly SentHeader[], peer: st
       throw from === firstNew
         ? new HeaderError('unknown_parent', 'the parent of a header is not known')
         : new HeaderError('flood', 'a branch has less work than the other forks');
-    if (branches.arena.heightOf(slot) < checkpointHeight) throw new HeaderError('checkpoint', 'a branch begins below the checkpoint');
+    if (branches.arena.heightOf(slot) < lastPassed(state)) throw new HeaderError('checkpoint', 'a branch begins below the checkpoint');
     if (from === firstNew && !headers[from]!.bytes.subarray(4, 36).equals(branches.arena.idOf(slot)))
       throw new HeaderError('link', 'a header names another parent than the one before it');
     if (slot !== branches.best && (forkOf.get(peer) ?? 0) >= limits.forkOfPeer)
@@ -229,6 +238,8 @@ function restoreHeaders(state: State, stored: Buffer): void {
     const id = checksHashes || !linked ? idOf(params, header) : linked;
     if (header.length < HEADER_BYTES || header.compare(arena.idOf(parent), 0, 32, 4, 36) !== 0 || linked?.equals(id) === false)
       throw new RangeError(`the stored headers do not continue block ${arena.heightOf(parent)}`);
+    if (leaves(state, arena.heightOf(parent) + 1, id))
+      throw new RangeError(`the stored header after block ${arena.heightOf(parent)} is not the checkpoint of this release`);
     const slot = arena.append(header, parent, arena.heightOf(parent) + 1);
     arena.admit(slot, id);
     followBranch(branches, slot);
@@ -236,7 +247,7 @@ function restoreHeaders(state: State, stored: Buffer): void {
 }
 
 /** The headers that a chain starts with: no work counts up to the checkpoint. */
-function createState(params: ProofParams, start: Start, rest: Pick<State, 'hashWork' | 'nowSeconds' | 'limits'>): State {
+function createState(params: ProofParams, start: Start, rest: Pick<State, 'passes' | 'hashWork' | 'nowSeconds' | 'limits'>): State {
   const branches = createBranches({
     lowest: start.height - start.headers.length + 1,
     lowestParent: start.headers[0]!.subarray(4, 36),
@@ -275,20 +286,19 @@ export type HeaderChain = ReturnType<typeof createHeaderChain>;
 /** The same without what only its store uses. */
 export type HeaderReader = Omit<HeaderChain, 'restore' | 'takeChangedFrom'>;
 
-export function createHeaderChain({
-  params,
-  start,
-  hashWork,
-  nowSeconds,
-  limits = LIMITS,
-}: {
+export type ChainOptions = {
   params: ProofParams;
   start: Start;
+  /** Checkpoints above it, which the chain must contain. */
+  later?: readonly Start[];
   hashWork: HashWork;
   nowSeconds(): number;
   limits?: typeof LIMITS;
-}) {
-  const state = createState(params, start, { hashWork, nowSeconds, limits });
+};
+
+export function createHeaderChain({ params, start, later = [], hashWork, nowSeconds, limits = LIMITS }: ChainOptions) {
+  const passes = new Map(later.map(({ height, headers }) => [height, idOf(params, headers.at(-1)!)]));
+  const state = createState(params, start, { passes, hashWork, nowSeconds, limits });
   const { branches } = state;
   const slotOf = (hash: string): number => (/^[0-9a-f]{64}$/.test(hash) ? branches.arena.find(hashBytes(hash)) : -1);
   const onBest = (height: number): number => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeaders, sent } from '../../../test/kit/miner.ts';
+import { chainCode } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
 import { HeaderError } from './header.ts';
 import type { HashWork } from './header-chain.ts';
@@ -48,6 +49,38 @@ test('it opens once, stores what every giver adds, and has it again after a rest
   assert.equal(second.tip().height, 1_300);
   assert.deepEqual(second.find(headers.tip().hash), headers.tip());
   assert.deepEqual(second.at(1_200), headers.at(1_200));
+});
+
+test('a newer release has the headers since the block that was read last, below its own checkpoint, and no branch beside that', async () => {
+  const start = firstHeader({ height: 20_000 });
+  const blocks = mineHeaders(PARAMS, start, 300);
+  const other = mineHeaders(PARAMS, blocks[120]!, 120, () => ({ marker: 1 }));
+  const startAt = ({ height, bytes }: Mined) => ({ height, headers: [bytes] });
+  const options = { params: PARAMS, db: database.db, hashWork, clock: clockAt(timeOf(blocks.at(-1)!)), log };
+  const read = (height: number) =>
+    database.db.sql`
+      insert into tips (coin, height, hash, scanned_through) values (${chainCode('BTC')}, ${height}, ${'00'.repeat(32)}, now())
+      on conflict (coin) do update set height = excluded.height`;
+  const before = createHeaderService({ ...options, start: startAt(start) });
+  await (await before.open()).add(sent(blocks.slice(0, 100)), 'a peer');
+  await before.close();
+  await read(20_090);
+  const newest = { ...options, start: startAt(blocks[199]!), earlier: [startAt(blocks[1]!), startAt(start)] };
+  const service = createHeaderService(newest);
+  const headers = await service.open();
+  assert.deepEqual([headers.checkpointHeight, headers.tip().height], [20_002, 20_100]);
+  assert.deepEqual(headers.at(20_091)!.bytes, blocks[90]!.bytes, 'the next block to read');
+  const isLeft = (error: unknown) => error instanceof HeaderError && error.fault === 'checkpoint';
+  await assert.rejects(headers.add(sent([...blocks.slice(100, 121), ...other]), 'a liar'), isLeft);
+  assert.equal(headers.tip().height, 20_199);
+  await headers.add(sent(blocks.slice(100)), 'a peer');
+  assert.deepEqual([headers.tip().height, headers.at(20_150)!.bytes], [20_300, blocks[149]!.bytes]);
+  await assert.rejects(headers.add(sent(mineHeaders(PARAMS, blocks[190]!, 2, () => ({ marker: 2 }))), 'a liar'), isLeft);
+  await service.close();
+  await read(20_250);
+  const restarted = await createHeaderService(newest).open();
+  assert.deepEqual([restarted.checkpointHeight, restarted.tip().height], [20_200, 20_300]);
+  await database.db.sql`delete from tips`;
 });
 
 test('what comes before a faulty header is kept, stored and reported as a change', async () => {

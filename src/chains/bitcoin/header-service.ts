@@ -3,23 +3,26 @@
  * it. It opens on first use, so processes that follow no chain never load it; they read what followers recorded.
  */
 import type { Clock } from '../../core/clock.ts';
-import type { BitcoinFamily, Network } from '../../core/coin.ts';
+import { type BitcoinFamily, chainCode, type Network } from '../../core/coin.ts';
 import type { Db } from '../../db/db.ts';
 import type { Log } from '../../log.ts';
 import { confirmationsAt, findWorkHolds, provenHeights, type WorkHold, workPerConfirmation } from './chain-work.ts';
-import { CHECKPOINTS, startOf } from './checkpoints.ts';
+import { CHECKPOINTS, type Checkpoint, startOf } from './checkpoints.ts';
 import { createHeaderChain, type HashWork, type HeaderChain, type HeaderReader, type Start } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
-/** The rules of a network, and where its chain of headers begins. */
-export type ProofStart = { params: ProofParams; start: Start };
+/** The rules of a network, and where its chain of headers begins. `earlier`: where it began in former releases, newest first. */
+export type ProofStart = { params: ProofParams; start: Start; earlier?: readonly Start[] };
 /** Which networks have a proof. Tests begin other chains. */
 export type ProofStarts = (family: BitcoinFamily, network: Network) => ProofStart | null;
 
 /** The main networks, from the checkpoints of this release. */
-export const MAIN_STARTS: ProofStarts = (family, network) =>
-  network === 'mainnet' ? { params: PROOF_PARAMS[family].main, start: startOf(CHECKPOINTS[family]) } : null;
+export const MAIN_STARTS: ProofStarts = (family, network) => {
+  if (network !== 'mainnet') return null;
+  const checkpoint: Checkpoint = CHECKPOINTS[family];
+  return { params: PROOF_PARAMS[family].main, start: startOf(checkpoint), earlier: checkpoint.earlier.map(startOf) };
+};
 
 export type HeaderProgress = {
   height: number;
@@ -93,8 +96,25 @@ function createSaver({ save }: Stored, log: Log, coin: string): { later(): void;
   };
 }
 
-async function openStored({ params, start, db, hashWork, clock }: Options): Promise<Stored> {
-  const options = { params, start, hashWork, nowSeconds: () => Math.floor(clock.now().getTime() / 1000) };
+/**
+ * At the newest checkpoint; where the last block that was read is below it, at the newest one below that block. So a newer release that is
+ * installed after a pause, or with a restored backup, has the headers of the blocks in between.
+ */
+async function beginningOf({ params, start, earlier = [], db }: Options): Promise<{ start: Start; later: readonly Start[] }> {
+  const [last] = db === null ? [] : await db.sql<{ height: bigint }[]>`select height from tips where coin = ${chainCode(params.coin)}`;
+  const starts = [start, ...earlier];
+  const used = last
+    ? Math.max(
+        0,
+        starts.findIndex(({ height }) => height <= Number(last.height)),
+      )
+    : 0;
+  return { start: starts[used]!, later: starts.slice(0, used) };
+}
+
+async function openStored(given: Options): Promise<Stored> {
+  const { params, db, hashWork, clock } = given;
+  const options = { params, ...(await beginningOf(given)), hashWork, nowSeconds: () => Math.floor(clock.now().getTime() / 1000) };
   return db === null ? { chain: createHeaderChain(options), save: async () => {} } : openHeaderChain({ db, ...options });
 }
 
