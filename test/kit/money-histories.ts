@@ -486,11 +486,13 @@ async function correctOne(
   if (row?.txid === txid) await ground.send(raw);
   else outside.byHand.delete(id);
 }
-/** As if what members entered had been looked for so often that it may be corrected. */
+/** As if what members entered had been looked for so often that it may be corrected, and were due again: also what waited in a block. */
 async function lookOften({ database }: MoneyWorld): Promise<void> {
   const { sql } = database.db;
   for (const table of ['refunds', 'payouts'])
-    await sql`update ${sql(table)} set missed = missed + 3, looked_at = looked_at - interval '61 seconds' where state = 'sent' and missed > 0`;
+    await sql`
+      update ${sql(table)} set missed = case when missed > 0 then missed + 3 else missed end, looked_at = looked_at - interval '61 seconds'
+      where state = 'sent'`;
 }
 /** A request that was refused because a killed process had stored the one before it leaves that one's transaction. */
 const isMistyped = ({ mistyped }: Outside, id: string, txid: string | null): boolean =>

@@ -11,6 +11,8 @@ import { type RealNode, startBitcoind } from './nodes.ts';
 
 const PAID_AT_ONCE = 8;
 const FUNDED_AT_ONCE = 50;
+/** Coins of the wallet that pays by hand. Each payment keeps one, also if it is never sent. */
+const HAND_COINS = 300;
 const ON = { coin: 'BTC', network: 'regtest' } as const;
 const ELSEWHERE_SCRIPT = `0014${'22'.repeat(20)}`;
 const ELSEWHERE = Buffer.from(ELSEWHERE_SCRIPT, 'hex');
@@ -57,7 +59,9 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     reorganize: chain.reorganize,
     prepare: async ({ payers }) => {
       const given = Array.from({ length: payers }, (_, i) => [addressOfPayer(i), formatUnits('BTC', PAYER_UNITS)] as const);
-      for (let i = 0; i < payers; i += FUNDED_AT_ONCE) await node.payMany(given.slice(i, i + FUNDED_AT_ONCE));
+      const own = await Promise.all(Array.from({ length: HAND_COINS }, async () => [await node.newAddress(), '0.2'] as const));
+      const all = [...given, ...own];
+      for (let i = 0; i < all.length; i += FUNDED_AT_ONCE) await node.payMany(all.slice(i, i + FUNDED_AT_ONCE));
     },
     payAs: async (customer, { address, units }) => {
       const { mined } = await read();
