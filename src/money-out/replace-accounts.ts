@@ -32,6 +32,9 @@ function needsOf(request: AccountRequest, { max, publishing }: Price): bigint | 
   return request.kind === 'native' && request.line.purpose !== 'sweep' ? fee + request.line.units : null;
 }
 
+/** Whether its account lost what it sends, which is not made good: the gas address pays for gas only. */
+const isEmptied = (request: AccountRequest, held: bigint): boolean => request.kind === 'native' && held < request.line.units;
+
 /** What an address has that a request sends from, or pays for its gas. */
 const accountIn = (request: AccountRequest): string => (request.kind === 'fund' ? request.to : request.from);
 
@@ -53,9 +56,7 @@ function raiseOne(request: AccountRequest, number: number, { requests, more, hel
   if (request.kind !== 'fund' || lastFundOf(requests, request.to) !== number) return request;
   const paid = requests.find((one) => needsOf(one, price) !== null && isSame(one.from, request.to));
   if (!paid) return request;
-  // What an account lost to another transaction is not made good: the gas address pays for gas only.
-  const isEmptied = paid.kind === 'native' && held < paid.line.units;
-  return { ...request, units: larger(request.units + paid.gas * more, isEmptied ? 0n : needsOf(paid, price)! - held) };
+  return { ...request, units: larger(request.units + paid.gas * more, isEmptied(paid, held) ? 0n : needsOf(paid, price)! - held) };
 }
 
 /** Payments for the gas of transfers whose address was already paid, for an earlier price. Null: no gas address is known. */
@@ -67,16 +68,17 @@ async function missingFunds(
     const fund = lastFundOf(requests, one.from);
     const needed = needsOf(one, price);
     const open = needed !== null && !mined.has(number) && (fund === -1 || mined.has(fund));
-    return open ? [{ from: one.from, nonce: one.nonce, needed }] : [];
+    return open ? [{ request: one, from: one.from, nonce: one.nonce, needed }] : [];
   });
   const accounts = stuck.map(({ from }) => from);
   const balances = await readBalances(chain, accounts);
   // An account whose nonce is used needs nothing more: a block may contain its transaction that was not looked at yet. Read after the
   // balances, so that such a block cannot arrive between the two.
   const nonces = await readNonces(chain, accounts);
-  const lacking = stuck.flatMap(({ from, nonce, needed }, i) =>
-    nonces[i]! <= nonce && balances[i]! < needed ? [{ to: from, units: needed - balances[i]! }] : [],
-  );
+  const lacking = stuck.flatMap(({ request, from, nonce, needed }, i) => {
+    const held = balances[i]!;
+    return nonces[i]! <= nonce && held < needed && !isEmptied(request, held) ? [{ to: from, units: needed - held }] : [];
+  });
   if (lacking.length === 0) return [];
   const funds = requests.filter((one): one is FundRequest => one.kind === 'fund');
   const [payer] = funds;

@@ -532,6 +532,30 @@ test('ETH: a higher fee for a refund whose deposit address was emptied meanwhile
   assert.equal(await balanceOf(customer), 0n);
 });
 
+test('ETH: a higher fee for a refund whose deposit is gone for a while sends no money in its place', async () => {
+  const customer = customerAt(8);
+  const { id, sweep, given, requests, signed, units } = await wholeRefund(customer);
+  const [, refund] = await requests();
+  assert.ok(refund?.kind === 'native');
+  await node.mine(1);
+  await node.rpc('anvil_dropTransaction', (await given(0, 1))!.txid);
+  // Blocks without the deposit replaced those with it.
+  const full = await balanceOf(refund.from);
+  const setBalance = (wei: bigint) => node.rpc('anvil_setBalance', refund.from, `0x${wei.toString(16)}`);
+  await setBalance(full - units);
+  await replaceSweep(app.app.ctx, { ...sweep, speed: 'fast', actor });
+  assert.deepEqual(
+    (await requests()).map(({ kind }) => kind),
+    ['fund', 'native'],
+  );
+  await upload(await signed());
+  await setBalance(full + 10n ** 17n);
+  await app.app.ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${sweep.id}`;
+  await finish(sweep.id);
+  await refundReaches(id, 'confirmed');
+  assert.equal(await balanceOf(customer), units);
+});
+
 test('ETH: a refund whose block is replaced is sent again, and paid once', async () => {
   const payment = await completed('ETH', payEther);
   const customer = customerAt(3);
