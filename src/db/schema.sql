@@ -1562,3 +1562,22 @@ create table old_holdings (
   looked_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (coin, key)
 );
+
+create table moved_deposits (
+  chain text not null,
+  input text collate "C" not null,
+  merchant_id text collate "C" not null,
+  coin text not null,
+  payment_id text collate "C" not null,
+  ref text not null,
+  units numeric(38,0) not null,
+  looked_at timestamp with time zone,
+  missing_height bigint,
+  missing_hash text,
+  moved_at timestamp with time zone,
+  PRIMARY KEY (chain, input),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id)
+);
+CREATE INDEX moved_deposits_by_merchant ON moved_deposits USING btree (merchant_id) WHERE (moved_at IS NOT NULL);
+CREATE INDEX moved_deposits_by_transfer ON moved_deposits USING btree (payment_id, coin, ref) WHERE (moved_at IS NOT NULL);
+CREATE INDEX moved_deposits_watched ON moved_deposits USING btree (coin, looked_at NULLS FIRST);

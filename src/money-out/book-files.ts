@@ -112,7 +112,8 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   marked_refunded: ({ paymentId }) => `Refund of ${paymentId}`,
   payout: ({ ref }) => `Payout ${ref}`,
   swept: ({ ref, purpose }) => (purpose === 'refund' || purpose === 'payout' ? `Change of ${purpose} file ${ref}` : `Sweep ${ref}`),
-  moved_elsewhere: ({ ref }) => `Moved by another transaction than ${ref}`,
+  moved_elsewhere: ({ paymentId, ref }) =>
+    paymentId === null ? `Moved by another transaction than ${ref}` : `Deposit of ${paymentId}, moved by another wallet`,
   network_fee: ({ ref, purpose }) => `Network fee of ${purpose ?? 'sweep'} ${ref}`,
 };
 /** Starts what is written about money that is not real. */

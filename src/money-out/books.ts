@@ -12,8 +12,8 @@ import { depositEntries } from './book-deposits.ts';
 
 /**
  * `held_for_review`: money that no completed payment counts. `gas_address`: what pays for the gas of token sweeps; Florin does not see what
- * is sent to it, so its balance is below zero by all gas that it paid. `moved_elsewhere`: inputs of signing files that another transaction
- * spent; Florin does not know where that money went.
+ * is sent to it, so its balance is below zero by all gas that it paid. `moved_elsewhere`: deposits that a transaction
+ * spent that Florin did not make; it does not know where that money went.
  */
 export const ACCOUNTS = [
   'deposit_addresses',
@@ -261,6 +261,11 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       sum(round(s.displayed * m.units / s.units)) as displayed
     from moves m join settled s on s.payment_id = m.payment_id and s.coin = m.coin and s.ref = m.ref and s.mined
     where m.lost group by 1, 2
+  ), stray as (
+    select d.coin, d.payment_id, d.ref, max(d.moved_at) as at, sum(d.units) as units, sum(round(s.cents * d.units / s.units)) as cents,
+      sum(round(s.displayed * d.units / s.units)) as displayed
+    from moved_deposits d join settled s on s.payment_id = d.payment_id and s.coin = d.coin and s.ref = d.ref and s.mined
+    where d.merchant_id = ${merchantId} and ${mode} = 'live' and d.moved_at is not null group by 1, 2, 3
   ), moved as (
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
   ), paid as (
@@ -366,6 +371,9 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     select e.ended_at, 'moved_elsewhere', l.coin, 'moved_elsewhere', 'deposit_addresses', l.units, l.cents, null, e.id, null, false, e.purpose,
       l.displayed
     from lost l join ended e on e.id = l.id
+    union all
+    select at, 'moved_elsewhere', coin, 'moved_elsewhere', 'deposit_addresses', units, cents, payment_id, ref, null, false, null, displayed
+    from stray
     union all
     select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false,
       purpose, round(displayed * fee / units)

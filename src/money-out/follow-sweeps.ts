@@ -10,6 +10,7 @@ import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
 import { FOLLOW_MS, MONEY_OUT } from './executions.ts';
 import { readEndHeight } from './holdings.ts';
+import { followMoved } from './moved.ts';
 import { paidFor, unmovedBy } from './receipts-check.ts';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './sweep-blocks.ts';
 
@@ -51,6 +52,7 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
     againMs: FOLLOW_MS,
     round: async () => {
       seen = await followSweeps(ctx, chain, seen);
+      await followMoved(ctx, chain);
       return false;
     },
     failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not follow sweeps; retrying'),

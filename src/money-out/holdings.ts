@@ -165,7 +165,7 @@ async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string
 /** `dust`: transfers below the least that an output may hold. Anybody can send thousands of them, so they are only counted. */
 export type Holdings = { holdings: Holding[]; dust: Remainder; now: Date; tipHeight: number | null };
 /**
- * Transfers on the addresses of a wallet that no open file spends, oldest first, and when they were read. `skip`: so many older ones were
+ * Transfers on the addresses of a wallet that no open file spends and no other wallet moved, oldest first, and when they were read. `skip`: so many older ones were
  * read before.
  */
 export async function readHoldings(
@@ -179,7 +179,9 @@ export async function readHoldings(
     join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null
       and not exists (select 1 from sweep_inputs i
-        where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)`;
+        where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
+      and not exists (select 1 from moved_deposits m
+        where m.payment_id = t.payment_id and m.coin = t.coin and m.ref = t.ref and m.moved_at is not null)`;
   // What a customer sent as dust counts when it is refunded.
   const isDust = sql`t.units < ${isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n} and not ${hasOpenRefund(sql)}`;
   const [isReservedFor, [tip], rows, [dust]] = await Promise.all([

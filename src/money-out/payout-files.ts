@@ -20,6 +20,7 @@ import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish, selectHoldings } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, mostBlocksOf } from './make-utxo.ts';
+import { watchMissing } from './moved.ts';
 import { makeAccountPayouts } from './payout-accounts.ts';
 import { type PayoutParts, partsFromJson, partsToJson } from './payout-parts.ts';
 import { buildRequests, lotsOf, MOST_TRIES, planSpendable } from './refund-files.ts';
@@ -201,7 +202,8 @@ async function planOutputs(ctx: Context, asked: readonly Tied[], { id, ...making
   const planned = await planSpendable<readonly Tied[], Plan>(chain, { lots: lotsOf(holdings), script }, (lots) =>
     plan(asked, lots, options),
   );
-  const { chosen, full, previous } = planned;
+  const { chosen, full, missing, previous } = planned;
+  await watchMissing(ctx, { merchantId, holdings: missing });
   const left = [...planned.left, ...[...full].flatMap(([group, reason]) => group.map(({ id }) => ({ id, reason: REASONS[reason] })))];
   if (chosen.size === 0) return { made: { requests: [], inputs: [], stay: new Map() }, placed: [], left, gasPrice: null };
   const groups = [...chosen].map(([payouts, { lots }]) => ({ lots, lines: payouts.map(lineOf) }));

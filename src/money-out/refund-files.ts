@@ -20,6 +20,7 @@ import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type Made, mostBlocksOf, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
+import { readRobbed, watchMissing } from './moved.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
 import { anchorOf, blocksOf, type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 import { readUnpayable } from './refunds.ts';
@@ -117,24 +118,33 @@ export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
 
 /**
  * Why the deposits of others do not pay for a refund now. Its own ones can supply what is missing later, or somebody moved one with a
- * transaction that Florin does not know, perhaps to return it. `all` are the lots of the ledger, `lots` those that the chain still has.
+ * transaction that Florin does not know, perhaps to return it. `all` are the lots of the ledger, `lots` those that the chain still has,
+ * `robbed` the payments of which one is known to be spent elsewhere.
  */
 function whyOwnOnly(
   { paymentId, units }: Asked,
-  { all, lots }: { all: readonly Lot[]; lots: readonly Lot[] },
+  { all, lots, robbed }: { all: readonly Lot[]; lots: readonly Lot[]; robbed: ReadonlySet<string> },
 ): 'waits' | 'elsewhere' | null {
   const of = all.filter(({ holding }) => holding.paymentId === paymentId);
   const usable = unitsOf(of.filter((lot) => lots.includes(lot) && isOwn(lot.holding)));
   if (usable >= units) return null;
-  if (of.some((lot) => !lots.includes(lot))) return 'elsewhere';
+  if (robbed.has(paymentId) || of.some((lot) => !lots.includes(lot))) return 'elsewhere';
   // A stranger can send small amounts to any deposit address, and they wait as long as the stranger likes.
   return usable < unitsOf(of) && unitsOf(of) >= units ? 'waits' : null;
 }
 const unitsOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
 
-type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number; all: readonly Lot[] };
+type Options = {
+  coin: Coin;
+  network: Chain['network'];
+  script: BitcoinScript;
+  rateE8: bigint;
+  mostBlocks: number;
+  all: readonly Lot[];
+  robbed: ReadonlySet<string>;
+};
 type Plan = { chosen: Map<Tied, Chosen>; left: Left[] };
-function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks, all }: Options): Plan {
+function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks, all, robbed }: Options): Plan {
   const used = new Set<Lot>();
   const [chosen, left] = [new Map<Tied, Chosen>(), [] as Left[]];
   // The money of a payment whose refund is in this file pays for no other refund before it, and neither does what another one has to spend.
@@ -154,7 +164,7 @@ function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, scr
       left.push({ id: refund.id, reason: !gone ? REASONS.waits : gone.anchor === refund.anchor ? REASONS.moved : REASONS.gone });
       continue;
     }
-    const ownOnly = whyOwnOnly(refund, { all, lots });
+    const ownOnly = whyOwnOnly(refund, { all, lots, robbed });
     if (ownOnly !== null) {
       left.push({ id: refund.id, reason: REASONS[ownOnly] });
       continue;
@@ -181,15 +191,17 @@ function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, scr
 /** How often outputs are chosen again, without those that turned out to be spent or unreadable. */
 const MOST_PLANS = 50;
 /**
- * Plans with outputs that the chain still has and that a PSBT can spend. `previous`: the transactions that made them; `full`: what does not
+ * Plans with outputs that the chain still has and that a PSBT can spend. `missing`: what it does not have; `previous`: the transactions that
+ * made them; `full`: what does not
  * fit into the file, and whether it would fit into one of its own (`later`) or never (`many`). Errors: sweep_busy, ChainError.
  */
 export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen> }>(
   chain: Chain,
   { lots: all, script }: { lots: readonly Lot[]; script: BitcoinScript },
   plan: (lots: readonly Lot[]) => P & { chosen: ReadonlyMap<K, Chosen> },
-): Promise<Omit<P, 'chosen'> & { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'>; previous: Previous }> {
+): Promise<Omit<P, 'chosen'> & { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'>; missing: Set<Holding>; previous: Previous }> {
   let lots = all;
+  const missing = new Set<Holding>();
   for (let tries = 0; tries < MOST_PLANS; tries++) {
     const made = plan(lots);
     const parts = [...made.chosen.values()].flatMap(partsOf);
@@ -198,7 +210,8 @@ export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen
       parts.map(({ txid, n }) => `${txid}:${n}`),
     );
     const { previous, unreadable } = await previousOf(chain, script, spent.size > 0 ? [] : parts);
-    if (spent.size === 0 && unreadable.size === 0) return { ...made, ...fitIn(made.chosen, previous), previous };
+    if (spent.size === 0 && unreadable.size === 0) return { ...made, ...fitIn(made.chosen, previous), missing, previous };
+    for (const { txid, n, holding } of parts) if (spent.has(`${txid}:${n}`)) missing.add(holding);
     lots = lots.filter(({ parts }) => !parts.some(({ txid, n }) => spent.has(`${txid}:${n}`) || unreadable.has(txid)));
   }
   throw new Problem('sweep_busy', {});
@@ -284,14 +297,16 @@ const EMPTY: Made<Request> = { requests: [], inputs: [], stay: new Map() };
 /** Refunds of a Bitcoin-like coin. */
 async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, wallet, destination, id }: Making): Promise<Planned> {
   const chain = chainFor(ctx, coin);
-  const [{ holdings }, rateE8] = await Promise.all([
+  const [{ holdings }, rateE8, robbed] = await Promise.all([
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
     rateFor(chain, { ...DEFAULT_WISH, speed }),
+    readRobbed(ctx, { coin, paymentIds: asked.map(({ paymentId }) => paymentId) }),
   ]);
   const script = wallet.script as BitcoinScript;
   const all = lotsOf(holdings);
-  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script), all };
+  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script), all, robbed };
   const planned = await planSpendable<Tied, Plan>(chain, { lots: all, script }, (lots) => plan(asked, lots, options));
+  await watchMissing(ctx, { merchantId, holdings: planned.missing });
   const left = [...planned.left, ...[...planned.full].map(([{ id }, reason]) => ({ id, reason: REASONS[reason] }))];
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left, gasPrice: null };
   const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });

@@ -30,6 +30,7 @@ import {
 } from './holdings.ts';
 import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice } from './make-accounts.ts';
 import { type Made, makePsbts } from './make-utxo.ts';
+import { watchCanceled, watchMissing } from './moved.ts';
 import { readUnpayable } from './refunds.ts';
 import { replacePsbts, STAY_TEXT } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
@@ -183,6 +184,7 @@ async function findRequests(
     const chosen = selectHoldings(holdings, { wish: work.wish, now, wholeAddress: kindOf(coin) === 'ethereum' });
     const ready = chosen.filter(({ stays }) => stays === null);
     const made = await asking(coin, makeRequests(ctx, chain, { ...work, holdings: ready, coin, now }));
+    await watchMissing(ctx, { merchantId, holdings: ready.filter((holding) => made.stay.get(holding) === 'spent') });
     for (const holding of chosen) kept.push({ units: holding.units, stays: holding.stays ?? made.stay.get(holding) ?? null });
     if (made.requests.length > 0 || holdings.length < MOST_TRANSFERS || read === MOST_READS) return { ...made, kept, dust };
   }
@@ -631,5 +633,6 @@ export const cancelSweep = (ctx: Context, { merchantId, id, actor }: Owner & { i
     if (state !== 'made') throw new Problem('sweep_state', { id, state });
     await tx`update sweeps set state = 'canceled', ended_at = clock_timestamp() where id = ${id}`;
     await tx`update sweep_inputs set released_at = clock_timestamp() where sweep_id = ${id}`;
+    await watchCanceled(tx, { sweepId: id });
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.canceled', object: id });
   });

@@ -11,6 +11,9 @@ import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
+import { followMoved } from '../../src/money-out/moved.ts';
+import { makeRefundFile } from '../../src/money-out/refund-files.ts';
+import { approveRefund } from '../../src/money-out/refunds.ts';
 import { acceptSigned, cancelSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/money-out/sweeps.ts';
 import { checkBooks, EVER } from '../kit/books.ts';
 import { mayFail, minedOutpoints, nodeOf, randomOf, spendingOf } from '../kit/schedules.ts';
@@ -54,6 +57,91 @@ test(`${SCHEDULES} random schedules of sweeps: nothing is in two files, and noth
 test('a sweep ends with the blocks that are still there, also when a round does not look at all of its transactions', async () => {
   await tellStepped(['own'], endAfterReorganization, { environment: { PRICES: 'static:BTC=1000.00' } });
 });
+
+test('deposits that another wallet moved leave the deposit addresses in the books, and others do not pay for their refunds', async () => {
+  await tellStepped(['own'], moveElsewhere, { environment: { PRICES: 'static:BTC=1000.00' } });
+});
+
+async function moveElsewhere({ app, chain, servers, look, pay }: SteppedShop): Promise<void> {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  const source = ctx.chains.get('bitcoin')!;
+  const node = nodeOf(chain);
+  servers[0]!.judge((hex) => node.take(node.read(hex)));
+  await setDestination(ctx, { merchantId, coin: 'BTC', address: DESTINATION, ends: DESTINATION.slice(-6), actor: null });
+  const [walletId, make] = [
+    async () => (await readWallets(ctx, { merchantId }))[0]!.id,
+    () => makeSweep(ctx, { merchantId, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor }),
+  ];
+  const receive = async (...dollars: number[]) => {
+    const ids = await pay(chain, ...dollars);
+    chain.mine(DEEP);
+    await look(2);
+    return ids;
+  };
+  const spend = async (paymentId: string) => {
+    const [{ ref, units } = { ref: '', units: 0n }] = await sql<{ ref: string; units: bigint }[]>`
+      select ref, units from transfers where payment_id = ${paymentId}`;
+    const input = { txid: ref.slice(0, 64), vout: Number(ref.slice(65)), address: '', units };
+    assert.equal(node.take(spendingOf(input, [{ units: units - 90_000n, script: ELSEWHERE, address: 'elsewhere' }])), null);
+    return units;
+  };
+  let seen: string | null = null;
+  const settle = async () => {
+    for (let round = 0; round < 3; round++) {
+      await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+      await sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
+      seen = await followSweeps(ctx, source, seen);
+      await followMoved(ctx, source);
+      if (round < 2) chain.mine(DEEP);
+      await look(2);
+    }
+  };
+  const booked = async () => {
+    await checkBooks(ctx, { merchantId, mode: 'live' }, { walletOf: () => id });
+    const lines = await trialBalance(ctx, { merchantId, mode: 'live', until: EVER });
+    return lines.find(({ account }) => account === 'moved_elsewhere')?.units ?? 0n;
+  };
+  const listed = async () =>
+    (await readHoldings(ctx, { merchantId, walletId: id, coin: 'BTC' })).holdings.map(({ paymentId }) => paymentId).sort();
+  const refuse = async (paymentId: string, why: RegExp) => {
+    const { json } = await app.live.post('/v1/refunds', { payment_id: paymentId, address: DESTINATION });
+    await approveRefund(ctx, { merchantId, mode: 'live', id: json.id, actor });
+    await assert.rejects(makeRefundFile(ctx, { merchantId, coin: 'BTC', speed: 'normal', actor }), why);
+  };
+  const [sent, kept, other] = (await receive(25, 40, 30)) as [string, string, string];
+  const id = await walletId();
+  // Somebody sends a file with another wallet, and somebody else cancels it.
+  const { sweep } = await make();
+  await cancelSweep(ctx, { merchantId, id: sweep.id, actor });
+  let moved = await spend(sent);
+  await settle();
+  assert.deepEqual([await booked(), await listed()], [moved, [kept, other].sort()]);
+  await refuse(sent, /a transaction that Florin does not know spent a deposit of its payment/);
+
+  // A deposit that was in no file is missed when one is made.
+  const [unasked] = (await receive(20)) as [string];
+  moved += await spend(unasked);
+  chain.mine();
+  await look(2);
+  const next = await make();
+  assert.deepEqual(
+    next.remains.map(({ reason, count }) => [reason, count]),
+    [['spent', 1]],
+  );
+  await settle();
+  assert.deepEqual([await booked(), await listed()], [moved, []]);
+
+  // Another wallet spends a deposit of a file that was signed.
+  moved += await spend(kept);
+  chain.mine();
+  const content = signingFileText(await readSigningFileOf(ctx, { merchantId, id: next.sweep.id }));
+  await acceptSigned(ctx, { merchantId, content: signFile({ content, secret: SECRET, destination: DESTINATION }).text, actor });
+  await settle();
+  assert.deepEqual([await booked(), await listed()], [moved, [other]]);
+  await refuse(kept, /a transaction that Florin does not know spent a deposit of its payment/);
+}
 
 async function endAfterReorganization({ app, chain, servers, look, pay }: SteppedShop): Promise<void> {
   const { ctx } = app.app;
@@ -171,6 +259,7 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
       server!.behave('well');
     },
     () => look(),
+    () => followMoved(ctx, source),
   ];
   const outpoints = deposits.map(({ ref }) => ref);
   const check = async () => {
@@ -198,6 +287,8 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
     await look(2);
     await follow();
     await follow();
+    await sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
+    await followMoved(ctx, source);
   }
   await check();
   const open = (await sweeps()).filter(({ state }) => ['made', 'signed', 'sent'].includes(state));
@@ -214,17 +305,18 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
       .flatMap(({ txs }) => txs.filter(({ outputs }) => outputs[0]?.script === ELSEWHERE))
       .flatMap(({ inputs }) => inputs.map(({ txid, vout }) => `${txid}:${vout}`)),
   );
-  // What ended files hold, and another wallet spent.
-  const reserved = await sql<{ ref: string; units: bigint }[]>`
-    select i.ref, i.units from sweep_inputs i join sweeps s on s.id = i.sweep_id where i.released_at is null and s.merchant_id = ${merchantId}`;
-  const elsewhere = reserved.reduce((sum, { ref, units }) => (strange.has(ref) ? sum + units : sum), 0n);
+  // What files spend, also those that were canceled, and another wallet spent.
+  const asked = await sql<{ ref: string; units: bigint }[]>`
+    select distinct i.ref, i.units from sweep_inputs i join sweeps s on s.id = i.sweep_id where s.merchant_id = ${merchantId}
+    union select ref, units from moved_deposits where merchant_id = ${merchantId}`;
+  const elsewhere = asked.reduce((sum, { ref, units }) => (strange.has(ref) ? sum + units : sum), 0n);
   assert.equal(books.find(({ account }) => account === 'moved_elsewhere')?.units ?? 0n, elsewhere, 'what another wallet spent');
   // A file spends exactly what is left, and nothing that is spent.
   const last = await make();
-  const asked = await sql<{ input: string }[]>`select input from sweep_inputs where sweep_id = ${last?.sweep.id ?? ''} order by input`;
+  const spending = await sql<{ input: string }[]>`select input from sweep_inputs where sweep_id = ${last?.sweep.id ?? ''} order by input`;
   const unspent = [...left].filter((one) => !spent.has(one)).toSorted();
   assert.deepEqual(
-    asked.map(({ input }) => input),
+    spending.map(({ input }) => input),
     unspent,
   );
   if (!last) return;

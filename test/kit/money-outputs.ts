@@ -59,9 +59,10 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     reorganize: chain.reorganize,
     prepare: async ({ payers }) => {
       const given = Array.from({ length: payers }, (_, i) => [addressOfPayer(i), formatUnits('BTC', PAYER_UNITS)] as const);
-      const own = await Promise.all(Array.from({ length: HAND_COINS }, async () => [await node.newAddress(), '0.2'] as const));
-      const all = [...given, ...own];
+      const all: (readonly [string, string])[] = [...given];
+      for (let i = 0; i < HAND_COINS; i++) all.push([await node.newAddress(), '0.2']);
       for (let i = 0; i < all.length; i += FUNDED_AT_ONCE) await node.payMany(all.slice(i, i + FUNDED_AT_ONCE));
+      await chain.mine(1);
     },
     payAs: async (customer, { address, units }) => {
       const { mined } = await read();
