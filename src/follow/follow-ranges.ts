@@ -310,6 +310,8 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   const ends = new Map(reads.map((read) => [read, reachOf(read, to.height)]));
   const searched = await answersOf([...ends].map(([read, end]) => [read.one, searchAll(read, end, keys)] as const));
   for (const { found } of searched) for (const [height, hash] of found) named.set(height, (named.get(height) ?? new Set()).add(hash));
+  // A balance shows that something was left out, perhaps in a block that was read.
+  const missed = searched.flatMap(({ missed: heights }) => heights);
   const verifier = verifierOf(voting);
   // What one source alone showed is read again as soon as somebody vouches for it.
   const alone = verifier !== null && follower.mayBeAlone ? await readUnverified(watching) : [];
@@ -317,7 +319,7 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   const { mined, present } = await placeLost(watching, voting);
   const again = [...alone, ...mined].filter(({ height }) => height <= to.height);
   for (const { height, hash } of again) named.set(height, (named.get(height) ?? new Set()).add(hash));
-  const hits = await readHits(watching, voting, { named, known, again: new Set(again.map(({ height }) => height)) });
+  const hits = await readHits(watching, voting, { named, known, again: new Set([...again.map(({ height }) => height), ...missed]) });
   await follower.watchContracts(tokensPaid(hits.flatMap(({ sightings }) => sightings)));
   const real = new Set(hits.map(({ ref }) => ref.hash));
   const vanished = alone.filter(({ height, hash }) => height <= to.height && !real.has(hash)).map(({ hash }) => hash);
@@ -342,11 +344,11 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   remember(known, hits);
 }
 
-/** The blocks through `end`, and a part of those that are searched once more. */
-async function searchAll(read: Reads, end: number, keys: readonly string[]): ReturnType<typeof tryBack> {
+/** The blocks through `end`, and a part of those that are searched once more: what is found in these may have been `missed`. */
+async function searchAll(read: Reads, end: number, keys: readonly string[]) {
   const found = await searchThrough(read, end, keys);
   const again = await tryBack(read);
-  return { ...again, found: new Map([...again.found, ...found]) };
+  return { ...again, found: new Map([...again.found, ...found]), missed: [...again.found.keys()] };
 }
 
 function remember(known: Set<string>, hits: readonly Hit[]): void {

@@ -98,3 +98,27 @@ test('money that comes to an old address, weeks after its payment ended, is foun
     await old.stop();
   }
 });
+
+test('a transfer that is missing although its block was read is found by the balance, and its block is read again', async () => {
+  const own = await openRangeShop(['claimed', 'claimed']);
+  const { sql } = own.app.app.ctx.db;
+  try {
+    for (const { faults } of own.providers) faults.holds = (units) => units;
+    const { id, address } = await own.create();
+    await own.poll(2);
+    own.world.mine(pay(address));
+    own.world.mineEmpty(2);
+    await own.poll(2);
+    const transfers = async () => (await own.detail(id)).transfers.length;
+    assert.equal(await transfers(), 1);
+    await sql`delete from transfers where payment_id = ${id}`;
+    assert.equal(await transfers(), 0);
+    for (let i = 0; i < 5 && (await transfers()) === 0; i++) {
+      own.world.mineEmpty(1);
+      await own.poll(1, 60);
+    }
+    assert.equal(await transfers(), 1);
+  } finally {
+    await own.stop();
+  }
+});
