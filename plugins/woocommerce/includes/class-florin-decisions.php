@@ -167,6 +167,18 @@ final class Florin_Decisions {
 	}
 
 	/**
+	 * Whether a payment that ended has money about which the merchant has not decided yet: it came late, after a cancellation or in another coin.
+	 *
+	 * @param array $payment A payment as the API returns it.
+	 * @return bool
+	 */
+	public static function waits_for_merchant( array $payment ) {
+		$amounts = array_intersect_key( $payment, array_flip( array( 'amount_held', 'amount_held_usd', 'amount_announced' ) ) );
+		return in_array( $payment['status'], array( 'expired', 'failed', 'cancelled' ), true )
+			&& array() !== array_filter( $amounts, array( 'Florin_Amounts', 'is_some' ) );
+	}
+
+	/**
 	 * Whether nothing is expected of a payment any more.
 	 *
 	 * @param array $payment A payment as the API returns it.

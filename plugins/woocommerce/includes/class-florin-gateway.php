@@ -123,12 +123,23 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 	}
 
 	/**
+	 * The currency that a customer is about to pay in: that of the order on its own page, which may be another than the shop's now.
+	 *
+	 * @return string
+	 */
+	private static function currency() {
+		$id    = absint( get_query_var( 'order-pay' ) );
+		$order = 0 === $id ? false : wc_get_order( $id );
+		return $order instanceof WC_Order ? $order->get_currency() : get_woocommerce_currency();
+	}
+
+	/**
 	 * Whether customers see the payment method.
 	 *
 	 * @return bool
 	 */
 	public function is_available() {
-		return parent::is_available() && Florin_Connection::is_set_up() && self::has_rate();
+		return parent::is_available() && Florin_Connection::is_set_up() && null !== Florin_Amounts::digits( self::currency() );
 	}
 
 	/**
@@ -199,7 +210,7 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 		} elseif ( $order->has_status( 'on-hold' ) && '' !== (string) $order->get_meta( Florin_Orders::ASKED ) ) {
 			/* translators: 1: total that was paid, 2: total of the order */
 			$text = sprintf( __( 'You paid %1$s, and the total of this order is %2$s now. We are looking at it, and you do not have to do anything.', 'florin-payments' ), $order->get_meta( Florin_Orders::ASKED ), Florin_Amounts::in( (string) $order->get_total(), $order->get_currency() ) . ' ' . $order->get_currency() );
-		} elseif ( $order->has_status( 'on-hold' ) ) {
+		} elseif ( $order->has_status( 'on-hold' ) || array() !== array_filter( $payments, array( 'Florin_Decisions', 'waits_for_merchant' ) ) ) {
 			$text = __( 'We received your payment and are looking at it. You do not have to pay again.', 'florin-payments' );
 		} elseif ( $order->has_status( 'pending' ) && array() !== $payments ) {
 			$text = Florin_Decisions::has_money( $payments[0] )

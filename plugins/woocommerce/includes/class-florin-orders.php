@@ -20,6 +20,7 @@ final class Florin_Orders {
 	const ENDED    = '_florin_ended_ids';
 	const AWAITED  = '_florin_awaited';
 	const LEFT     = '_florin_left_ids';
+	const TESTS    = '_florin_test_ids';
 	const ASKED    = '_florin_asked';
 	const ATTEMPT  = '_florin_attempt';
 	const PAGE     = '_florin_payment_url';
@@ -51,9 +52,16 @@ final class Florin_Orders {
 				$payments = self::follow( $order );
 				$facts    = self::facts( $order );
 				$former   = '';
+				// Nobody pays again while the merchant has to decide about money that came.
+				$held = array() !== array_filter(
+					$payments,
+					static function ( $payment ) {
+						return ! Florin_Connection::is_of_original( $payment ) && Florin_Decisions::waits_for_merchant( $payment );
+					}
+				);
 				foreach ( $payments as $payment ) {
 					$open  = 'pending' === $payment['status'] && $payment['id'] === $facts['current'];
-					$waits = $open && ! Florin_Connection::is_of_original( $payment ) && Florin_Decisions::asks_for( $payment, $facts );
+					$waits = $open && ! $held && ! Florin_Connection::is_of_original( $payment ) && Florin_Decisions::asks_for( $payment, $facts );
 					if ( $open && Florin_Connection::owns( $payment ) ) {
 						$former = $payment['id'];
 					}
@@ -61,7 +69,7 @@ final class Florin_Orders {
 						return $payment['payment_url'];
 					}
 				}
-				if ( $facts['paid'] || 'on-hold' === $facts['status'] ) {
+				if ( $facts['paid'] || $held || 'on-hold' === $facts['status'] ) {
 					return $return_url;
 				}
 				$amount = Florin_Amounts::in( $facts['total'], $facts['currency'] );
@@ -163,6 +171,9 @@ final class Florin_Orders {
 		$order->update_meta_data( self::MODE, $payment['mode'] );
 		$order->update_meta_data( self::STARTED, (string) time() );
 		$order->save();
+		if ( 'test' === $payment['mode'] ) {
+			self::add_id( $order, self::TESTS, $payment['id'] );
+		}
 		self::check_later( $order );
 	}
 
@@ -183,6 +194,9 @@ final class Florin_Orders {
 			self::adopt( $order, $payment );
 		} else {
 			self::add_id( $order, self::ALL, $payment['id'] );
+			if ( 'test' === $payment['mode'] ) {
+				self::add_id( $order, self::TESTS, $payment['id'] );
+			}
 		}
 	}
 
@@ -194,6 +208,26 @@ final class Florin_Orders {
 	 */
 	public static function payment_ids( $order ) {
 		return self::ids( $order, self::ALL );
+	}
+
+	/**
+	 * The payments of an order of which something is expected.
+	 *
+	 * @param WC_Order $order The order.
+	 * @return string[]
+	 */
+	private static function expected_ids( $order ) {
+		return array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), self::simulated_ids( $order ) );
+	}
+
+	/**
+	 * The simulated payments of an order, once the shop takes real money: no money can come of them, and the live key cannot read them.
+	 *
+	 * @param WC_Order $order The order.
+	 * @return string[]
+	 */
+	private static function simulated_ids( $order ) {
+		return Florin_Connection::is_test() ? array() : self::ids( $order, self::TESTS );
 	}
 
 	/**
@@ -328,8 +362,8 @@ final class Florin_Orders {
 			self::attempt( $order, $attempt );
 		}
 		$current  = (string) $order->get_meta( self::CURRENT );
-		$ids      = array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), array( $current ) );
-		$ids      = array_merge( '' === $current ? array() : array( $current ), $ids );
+		$ids      = array_diff( self::expected_ids( $order ), array( $current ) );
+		$ids      = array_merge( in_array( $current, self::simulated_ids( $order ), true ) || '' === $current ? array() : array( $current ), $ids );
 		$payments = array();
 		while ( array() !== $ids ) {
 			$id = array_shift( $ids );
@@ -725,7 +759,7 @@ final class Florin_Orders {
 						return false;
 					}
 					$known  = self::follow( $order );
-					$unread = array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ), array_column( $known, 'id' ) );
+					$unread = array_diff( self::expected_ids( $order ), array_column( $known, 'id' ) );
 					$free   = array() === $unread && in_array( $order->get_status(), array( 'pending', 'checkout-draft' ), true );
 					foreach ( $known as $payment ) {
 						if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
@@ -758,7 +792,7 @@ final class Florin_Orders {
 			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => self::GATEWAY ) );
 		}
 		$order = wc_get_order( $order_id );
-		if ( self::has_payments( $order ) && ( is_array( $order->get_meta( self::ATTEMPT ) ) || array() !== array_diff( self::payment_ids( $order ), self::ids( $order, self::ENDED ) ) ) ) {
+		if ( self::has_payments( $order ) && ( is_array( $order->get_meta( self::ATTEMPT ) ) || array() !== self::expected_ids( $order ) ) ) {
 			self::check_later( $order );
 		}
 	}

@@ -151,6 +151,11 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			$GLOBALS['notices'] = array();
 			reply( $gateway->process_payment( $id ) + array( 'notices' => $GLOBALS['notices'] ) );
 			break;
+		case 'offered':
+			// On the page where an order is paid.
+			$GLOBALS['query'] = array( 'order-pay' => (string) $id );
+			reply( array( 'available' => $gateway->is_available() ) );
+			break;
 		case 'thanks':
 			$gateway->show_state( $id );
 			exit;

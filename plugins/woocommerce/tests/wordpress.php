@@ -506,6 +506,12 @@ final class WC_Order {
  * As in WooCommerce, an order is answered from the memory of the request: from the cache of orders (orders in tables of their own), or from the
  * posts that were read (orders in posts). Whoever needs what is stored has to clear both.
  */
+function absint( $value ) {
+	return abs( (int) $value );
+}
+function get_query_var( $name ) {
+	return isset( $GLOBALS['query'][ $name ] ) ? $GLOBALS['query'][ $name ] : '';
+}
 function wc_get_order( $id ) {
 	foreach ( array( 'orders', 'posts' ) as $group ) {
 		if ( isset( $GLOBALS['memory'][ $group ][ $id ] ) ) {
