@@ -115,7 +115,7 @@ export function needDatabase({ databaseUrl, dataFolder }: Config): void {
   );
 }
 
-/** Writes everything into one file; see db/backup. It does not migrate, so you can back up before an upgrade. */
+/** Writes everything into one file; see `operate/backup.ts`. It does not migrate, so you can back up before an upgrade. */
 export async function backup(config: Config, { file, log }: { file: string; log: Log }): Promise<BackupResult> {
   const { db, dataFolder, close } = await openStore(config, log);
   try {

@@ -13,7 +13,7 @@ import type { Prices } from './prices/prices.ts';
 
 export type Context = {
   db: Db;
-  /** Live chains by coin; empty when none is configured. */
+  /** Live chains by their ID; empty when none is configured. */
   chains: ReadonlyMap<ChainId, Chain>;
   prices: Prices;
   fiat: FiatRates;

@@ -31,7 +31,10 @@ export type Sighting = {
 export type OpenAddress = { key: string; endsAt: Date; countsUntil: Date };
 /** Those that end first. `othersEnd`: the first deadline of those that are not listed, because they are too many; null when all are listed. */
 export type OpenAddresses = { listed: readonly OpenAddress[]; othersEnd: Date | null };
-/** In memory: which keys are watched (a yes may be wrong, so the recorder checks it; a no is always right), and which outpoints our unconfirmed transfers spend. */
+/**
+ * In memory: which keys are watched, as a Bloom filter (a positive may be wrong, so the recorder checks it in the table; a negative never
+ * is), and which outpoints our unconfirmed transfers spend.
+ */
 export type Matcher = {
   has(key: string): boolean;
   /** Whether any outpoint is watched, because most blocks need no check. */
@@ -104,9 +107,16 @@ export type NodeInspection = {
 };
 
 /**
- * `outage`: cannot be reached or still starting (retry). `unsupported`: no configured source can answer. `behind`, `unproven`: what it
- * shows is not on the chain with the most work. `refused`: it did not accept a transaction. `unseen`: it was sent a transaction, and nothing
- * shows that it was accepted.
+ * Why a source did not answer:
+ * - `outage`: it cannot be reached, is still starting, or its answer cannot be true. Retry, or ask another one.
+ * - `unsupported`: no configured source can answer such a question.
+ * - `not_found`: it is synchronized and has no such transaction or block.
+ * - `pruned`: it has deleted the block.
+ * - `wrong_network`: it serves another chain or network than the settings say.
+ * - `behind`: it has not read the blocks yet that the chain with the most work has.
+ * - `unproven`: what it shows is not on the chain with the most work.
+ * - `refused`: it did not accept a transaction.
+ * - `unseen`: it was sent a transaction, and nothing shows that it was accepted.
  */
 export class ChainError extends Error {
   readonly kind: 'outage' | 'unsupported' | 'not_found' | 'pruned' | 'wrong_network' | 'behind' | 'unproven' | 'refused' | 'unseen';

@@ -626,8 +626,6 @@ export const coinsBeside = (coin: Coin): Coin[] => ALL_COINS.filter((one) => COI
 /** The native coin of the chain of a coin if it is only recognized; null where it is offered. */
 export const strayNativeOf = (coin: Coin): Coin | null =>
   RECOGNIZED_COINS.find(({ chain, contract }) => chain === COIN[coin].chain && contract === null)?.coin ?? null;
-/** What transactions on the chain of a coin are paid with. */
-export const gasCoinOf = (coin: Coin): Coin => strayNativeOf(coin) ?? nativeOf(coin);
 /** Whether payments can be requested in a coin; else it is only recognized when it arrives. */
 export const isOfferable = (coin: Coin): boolean => coinCodes.includes(coin);
 /** Whether a coin can have a price, its own or that of another asset. */

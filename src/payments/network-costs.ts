@@ -1,6 +1,6 @@
 /** What paying on a network costs, for the payer who chooses one: its fee and the time until the payment is confirmed. */
 import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, chainCode, chainOf, gasCoinOf, pricedAs } from '../core/coin.ts';
+import { COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, pricedAs } from '../core/coin.ts';
 import { requirementOf } from '../core/confirmation.ts';
 import { worthUsdE8 } from '../core/money.ts';
 import type { PaymentFacts } from '../core/payment.ts';
@@ -33,7 +33,7 @@ export async function readLiveFees(ctx: Context): Promise<LiveFees> {
   return new Map(
     COINS.flatMap((coin): [Coin, number][] => {
       const row = rows.find(({ code }) => code === chainCode(coin));
-      const asset = pricedAs(gasCoinOf(coin));
+      const asset = pricedAs(feeCoinOf(coin));
       const price = row && ctx.prices.look(asset);
       return row && price ? [[coin, feeCents(coin, row, price.priceE8)]] : [];
     }),
@@ -48,7 +48,7 @@ const readRows = async (ctx: Context): Promise<Row[]> =>
 /** Rounded up to whole cents. */
 function feeCents(coin: Coin, { gasPrice, dataFee }: Row, priceE8: bigint): number {
   const wei = BigInt(gasPrice) * BigInt(COIN[coin].typicalSize) + BigInt(dataFee);
-  return Number((worthUsdE8(gasCoinOf(coin), wei, priceE8) + CENT_E8 - 1n) / CENT_E8);
+  return Number((worthUsdE8(feeCoinOf(coin), wei, priceE8) + CENT_E8 - 1n) / CENT_E8);
 }
 
 /** The fee now, else the usual one, in US cents; null for chains that are not an alternative to another. */
