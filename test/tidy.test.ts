@@ -328,7 +328,11 @@ test('the diagram in ARCHITECTURE.md draws exactly the transitions of a payment'
 
 test('ARCHITECTURE.md is read in one go, names files that exist, and every file of src says what it is for', () => {
   const text = read('ARCHITECTURE.md');
-  assert.ok(Buffer.byteLength(text) <= 12_500, `${Buffer.byteLength(text)} bytes: what changes with the code belongs to its comments`);
+  for (const paper of ['ARCHITECTURE.md', 'CHANGELOG.md'])
+    assert.ok(
+      Buffer.byteLength(read(paper)) <= 12_000,
+      `${paper} is longer than 12 kB: what changes with the code belongs to its comments`,
+    );
   const named = [...text.matchAll(/`((?:[\w-]+\/)+[\w-]+\.ts)`/g)].map(([, path]) => path!);
   assert.ok(named.length > 10);
   for (const path of named)
@@ -337,6 +341,21 @@ test('ARCHITECTURE.md is read in one go, names files that exist, and every file 
       path,
     );
   for (const path of sources) assert.match(firstSentence(read(path)), /\w{3}/, `${path} begins with a comment`);
+});
+
+/** The names that a file exports, each once, as overloads repeat theirs. */
+export const exportedNames = (text: string): string[] => [
+  ...new Set([...text.matchAll(/^export (?:async )?(?:const|function|class|type) (\w+)/gm)].map(([, name]) => name!)),
+];
+
+test('a name is exported by one file', () => {
+  const files = new Map<string, string[]>();
+  for (const path of sources) for (const name of exportedNames(read(path))) files.set(name, [...(files.get(name) ?? []), path]);
+  assert.deepEqual(
+    [...files].filter(([, paths]) => paths.length > 1),
+    [],
+  );
+  assert.deepEqual(exportedNames('export type A = 1;\nexport function b(): 1;\nexport function b(): 1 {}\nconst c = 1;\n'), ['A', 'b']);
 });
 
 test('an invariant is found above its test, or above the whole file', () => {
