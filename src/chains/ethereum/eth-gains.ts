@@ -6,12 +6,12 @@
  */
 import { invariant } from '../../core/invariant.ts';
 import type { Log } from '../../log.ts';
-import type { Matcher } from '../chain.ts';
+import { ChainError, type Matcher } from '../chain.ts';
 import { type AuditFacts, createBalanceAudit } from './eth-balance-audit.ts';
 import { type BalanceReader, type Balances, balancesAt, createBalanceReader } from './eth-balances.ts';
 import type { EthBlock, ProvenBlock } from './eth-block.ts';
 import { proveGains } from './eth-proven-gains.ts';
-import type { EthRpc } from './eth-rpc.ts';
+import { answerOrNull, type EthRpc } from './eth-rpc.ts';
 import { createTraceReader, type TraceReader } from './eth-traces.ts';
 import {
   type BalanceChange,
@@ -205,11 +205,15 @@ async function gainsUnseen(
   block: EthBlock,
   matcher: Matcher,
   direct: readonly Move[],
-  { balances, traces, isOwn }: Reads,
+  { balances, traces, isOwn, rpc }: Reads,
 ): Promise<{ found: Gain[]; isBlind: boolean }> {
   const whole = await traces.whole(block);
   const mayHide = !whole || whole.some(({ to }) => matcher.has(to));
-  if (mayHide) balances.missing(block);
+  if (mayHide) {
+    const [reply] = (await answerOrNull(rpc.batch([['eth_getBlockByHash', block.ref.hash, false]]))) ?? [];
+    if (reply?.result === null) throw new ChainError('outage', `the source no longer has block ${block.ref.hash}`);
+    balances.missing(block);
+  }
   // The traces of others prove nothing.
   return { found: gains(direct), isBlind: mayHide || !isOwn };
 }

@@ -357,6 +357,20 @@ describe('a block is read with the first method for value moves that the node of
     ]);
   });
 
+  test('a block that a reorganization removes while it is read is an outage, not a node without balances', async () => {
+    const answers = block([{ n: 1, value: 5n }]);
+    let isRemoved = false;
+    const node = await nodeOf({
+      ...answers,
+      eth_getBlockByHash: (wanted: string, whole: boolean) => (isRemoved ? null : answers.eth_getBlockByHash!(wanted, whole)),
+      eth_getBlockReceipts: (wanted: string) => {
+        isRemoved = true;
+        return answers.eth_getBlockReceipts!(wanted);
+      },
+    });
+    await assert.rejects(scan(node), { kind: 'outage', message: /no longer has block/ });
+  });
+
   test('logs that omit a payment are not treated as complete', async () => {
     const node = await nodeOf({
       ...block(
