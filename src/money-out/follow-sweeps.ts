@@ -5,6 +5,7 @@ import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '../core/signing-file.ts';
 import type { Sql, Tx } from '../db/db.ts';
+import { startLoop } from '../db/loop.ts';
 import { dueIf, startQueue } from '../db/work.ts';
 import { usedAmong } from './authorizations.ts';
 import { followConflict, type Refused } from './conflicts.ts';
@@ -14,6 +15,8 @@ import { followMoved } from './moved.ts';
 import { paidFor, unmovedBy } from './receipts-check.ts';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './sweep-blocks.ts';
 
+/** How often deposits that other wallets may have moved are looked at. */
+const MOVED_MS = 60_000;
 /** Transactions of one round. */
 const BATCH = 200;
 /** A transaction that waits is sent again after this long, because nodes forget them. */
@@ -46,17 +49,28 @@ type Round = {
 export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void> } {
   let seen: string | null = null;
   const coins = coinsBeside(chain.coin);
-  return startQueue(ctx, {
+  const failed = (error: unknown, failures: number) =>
+    ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not follow sweeps; retrying');
+  // Other wallets move deposits at any time.
+  const moved = startLoop({
+    pollMs: MOVED_MS,
+    round: async () => {
+      await followMoved(ctx, chain);
+      return false;
+    },
+    failed,
+  });
+  const sweeps = startQueue(ctx, {
     name: MONEY_OUT,
     due: (sql) => dueIf(sql, sql`exists (select 1 from sweeps where state in ('signed', 'sent') and coin = any(${coins}::text[]))`),
     againMs: FOLLOW_MS,
     round: async () => {
       seen = await followSweeps(ctx, chain, seen);
-      await followMoved(ctx, chain);
       return false;
     },
-    failed: (error, failures) => ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not follow sweeps; retrying'),
+    failed,
   });
+  return { stop: async () => void (await Promise.all([sweeps.stop(), moved.stop()])) };
 }
 
 /**
