@@ -7,7 +7,7 @@ import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { getPaymentForCustomer } from '../../src/payments/queries.ts';
 import { returnUrl } from '../../src/web/checkout/page.ts';
-import { type Client, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;
 let shop: Client;
@@ -858,11 +858,14 @@ test('an empty cursor is the first page', async () => {
     '/v1/requests',
     `/v1/payments/${payment}/transfers`,
   ]) {
-    const [first, empty] = [await shop.get(path), await shop.get(`${path}?starting_after=`)];
+    const named = (page: Reply): string => page.json.data.map((row: { id?: string; ref?: string }) => row.id ?? row.ref).join(' ');
+    // Earlier tests still make events. The log of requests has one row more after each of these.
+    const [first, empty] = await eventually(
+      async () => [await shop.get(path), await shop.get(`${path}?starting_after=`), await shop.get(path)] as const,
+      ([before, , after]) => path === '/v1/requests' || named(before) === named(after),
+    );
     assert.equal(empty.status, 200, `${path}: ${empty.text}`);
-    // The same rows, although what they say may have changed meanwhile. The log of requests has one row more by then.
-    const named = (page: Reply): string[] => page.json.data.map((row: { id?: string; ref?: string }) => row.id ?? row.ref);
-    if (path !== '/v1/requests') assert.deepEqual(named(empty), named(first), path);
+    if (path !== '/v1/requests') assert.equal(named(empty), named(first), path);
   }
 });
 
