@@ -1,7 +1,7 @@
 /** Makes the generated files: `npm run generate` writes them, `--check` compares. Every one says so in its first lines. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { CONFIG, namesOf } from '../src/config.ts';
+import { CONFIG, variableNames } from '../src/config.ts';
 import { PAYMENT_EVENTS, REVERSED_EVENT, TEST_EVENT, UPDATED_EVENT } from '../src/core/event.ts';
 import { PROBLEMS, type ProblemCode } from '../src/core/problem.ts';
 import { PROBLEM_HELP } from '../src/core/problem-help.ts';
@@ -82,7 +82,7 @@ ${CONFIG.map((key) =>
   [
     `# ${key.description}${key.default !== '' && !isValue(key.default) ? ` Default: ${key.default.replace(/^= /, '')}.` : ''}`,
     ...(key.danger ? [`# Warning: ${key.danger}`] : []),
-    ...namesOf(key).map((name) => `#${name}=${isValue(key.default) ? key.default : ''}`),
+    ...variableNames(key).map((name) => `#${name}=${isValue(key.default) ? key.default : ''}`),
   ].join('\n'),
 ).join('\n\n')}
 `,

@@ -14,7 +14,7 @@ import {
 } from './chains/bitcoin/header-service.ts';
 import { createNetworkPeers, regtestProof } from './chains/bitcoin/p2p/network-peers.ts';
 import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
-import { type Endpoint, readProxy } from './chains/bitcoin/p2p/socks5.ts';
+import { type PeerAddress, readProxy } from './chains/bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './chains/bitcoin/params.ts';
 import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
 import { createWorkThreads, type WorkThreads } from './chains/bitcoin/work-threads.ts';
@@ -80,8 +80,8 @@ function pooledRandom(): (bytes: number) => Uint8Array {
   };
 }
 
-export const ROLES = ['api', 'watcher', 'worker'] as const;
-export type Role = (typeof ROLES)[number];
+export const PROCESS_ROLES = ['api', 'watcher', 'worker'] as const;
+export type Role = (typeof PROCESS_ROLES)[number];
 
 export type Core = { ctx: Context; log: Log; close(): Promise<void> };
 
@@ -192,7 +192,7 @@ type Opening = {
   headers: HeaderService | null;
   starts: ProofStarts;
   /** The peers whose headers are compared; none: they are found. */
-  helpers: readonly Endpoint[];
+  helpers: readonly PeerAddress[];
   /** The Electrum servers where none are set; null: on mainnet the public ones. */
   unchosenServers: readonly string[] | null;
   work: WorkThreads;
@@ -287,9 +287,9 @@ function openElectrum(
  * What tests replace: where the header chains begin, which peers bring headers beside other sources, the Electrum servers where none are
  * set, and the beacon chain. No setting changes it.
  */
-export type Replaced = {
+export type AppReplacements = {
   starts?: ProofStarts;
-  helpers?: readonly Endpoint[];
+  helpers?: readonly PeerAddress[];
   unchosenServers?: readonly string[] | null;
   beacon?: BeaconNetwork;
 };
@@ -310,7 +310,7 @@ function openLight(
 export async function openCore(
   config: Config,
   log: Log = createLog(config.logLevel),
-  { starts = MAIN_STARTS, helpers = [], unchosenServers = null, beacon }: Replaced = {},
+  { starts = MAIN_STARTS, helpers = [], unchosenServers = null, beacon }: AppReplacements = {},
 ): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
   const close = async () => {
@@ -392,7 +392,7 @@ export type App = Core & { url: string | null; stop(): Promise<void> };
 /** Starts the roles: first the servers, then the loops. `stop` ends them in the opposite order without losing anything. */
 export async function startApp(
   config: Config,
-  { roles = ROLES, log, ...replaced }: { roles?: readonly Role[]; log?: Log } & Replaced = {},
+  { roles = PROCESS_ROLES, log, ...replaced }: { roles?: readonly Role[]; log?: Log } & AppReplacements = {},
 ): Promise<App> {
   const core = await openCore(config, log, replaced);
   const { ctx } = core;

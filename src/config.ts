@@ -232,7 +232,7 @@ export const CONFIG: readonly ConfigKey[] = [
 ];
 
 /** The variables that an entry of the reference stands for: one, or one per chain. */
-export const namesOf = ({ name, kind, native, ranges }: ConfigKey): string[] =>
+export const variableNames = ({ name, kind, native, ranges }: ConfigKey): string[] =>
   name.includes('<COIN>')
     ? leadingCoins()
         .filter((coin) => (kind === undefined || kindOf(coin) === kind) && !(native && isToken(coin)) && !(ranges && !chainOf(coin).ranges))

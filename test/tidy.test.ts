@@ -5,7 +5,7 @@ import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
 import { firstSentence, invariantsOf } from '../scripts/papers.ts';
-import { CONFIG, namesOf, readConfig } from '../src/config.ts';
+import { CONFIG, readConfig, variableNames } from '../src/config.ts';
 import { NEXT } from '../src/core/status.ts';
 import { filesReached, importsOf, loadedBy } from './kit/imports.ts';
 
@@ -367,7 +367,7 @@ test('an invariant is found above its test, or above the whole file', () => {
   ]);
 });
 
-const SETTINGS: ReadonlySet<string> = new Set(CONFIG.flatMap(namesOf));
+const SETTINGS: ReadonlySet<string> = new Set(CONFIG.flatMap(variableNames));
 
 // Invariant: Every setting is documented.
 test('every setting is in the example and in the reference, and no other one is read', () => {
@@ -377,7 +377,7 @@ test('every setting is in the example and in the reference, and no other one is 
   readConfig(new Proxy({}, { get: (_, name) => void asked.add(String(name)) }));
   for (const key of CONFIG) {
     assert.ok(reference.includes(`| \`${key.name}\` |`), `${key.name} is missing in docs/reference/config.md`);
-    for (const name of namesOf(key)) {
+    for (const name of variableNames(key)) {
       assert.match(example, new RegExp(`^#${name}=`, 'm'), `${name} is missing in .env.example`);
       assert.ok(asked.has(name) || key.description.includes('Reserved:'), `${name} is documented but nothing reads it`);
     }

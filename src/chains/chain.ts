@@ -201,7 +201,7 @@ export type Outlet = {
   mostBlocks?: number;
 };
 /** JSON-RPC calls to a chain of accounts, in order; errors of single calls are values. */
-export type Ask = (
+export type AskEthereum = (
   calls: readonly (readonly [method: string, ...params: unknown[]])[],
 ) => Promise<{ result: unknown; error: { code: number; message: string } | null }[]>;
 
@@ -232,7 +232,7 @@ export type RangeBlock = {
   sightings(matcher: Pick<Matcher, 'has'>): readonly Sighting[];
 };
 /** Where a transaction is, as a source says: in a block, waiting for one, or null: the source does not know it. */
-export type Place = { height: number; hash: string } | 'waiting' | null;
+export type TransactionPlace = { height: number; hash: string } | 'waiting' | null;
 export type Tagged = { safe: BlockRef | null; finalized: BlockRef | null };
 /** Balances that are read in one request. */
 export const HOLDINGS_AT_ONCE = 250;
@@ -258,7 +258,7 @@ export type RangeReader = {
   /** The identity of a block, for comparison with another source. */
   identity(hash: string): Promise<string>;
   /** Where a transaction is now. */
-  placeOf(txid: string): Promise<Place>;
+  placeOf(txid: string): Promise<TransactionPlace>;
   tags(): Promise<Tagged>;
   /** What accounts hold of the tokens that count on this chain, at the newest block, in the order of the holders. */
   holdings: { coins: readonly Coin[]; read(holders: readonly { coin: Coin; account: string }[]): Promise<readonly bigint[]> };
@@ -329,7 +329,7 @@ export interface ChainSource {
   /** For Bitcoin-like chains: what the source can do for spending. */
   outlet?: Partial<Outlet>;
   /** For chains of accounts. */
-  ask?: Ask;
+  ask?: AskEthereum;
   /** Calls back when something may be new, until the returned function is called. Hints may be lost, so listeners also poll. */
   onHint?(wake: () => void): () => void;
   /** For sources that ask one of several servers, and name those that they do not ask. */
@@ -409,7 +409,7 @@ export interface Chain extends ChainSource {
   readonly lookUps: Pick<ChainSource, 'transaction' | 'addressSummary' | 'fees'>;
   readUnspent: NonNullable<ChainSource['readUnspent']>;
   outlet: Outlet;
-  ask: Ask;
+  ask: AskEthereum;
   onHint: NonNullable<ChainSource['onHint']>;
   requireProof: NonNullable<ChainSource['requireProof']>;
   /** Whether payments can be detected: false when the sources only answer lookups. */

@@ -21,9 +21,9 @@ export async function requestFrom(
 export const isAway = (error: ChainError): boolean =>
   error.cause instanceof OutgoingError && ['connect', 'dns', 'tls'].includes(error.cause.class);
 
-export type Fields = Record<string, unknown>;
+export type ReplyFields = Record<string, unknown>;
 /** The fields of an object; empty for anything else. */
-export const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {});
+export const fields = (value: unknown): ReplyFields => (typeof value === 'object' && value !== null ? (value as ReplyFields) : {});
 
 /** The start of a reply with a string result, and its maximum length; members may be in any order. */
 const RESULT = '"result":"';

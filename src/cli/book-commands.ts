@@ -9,10 +9,10 @@ import { formatUnits, formatUsd } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { getMerchant } from '../merchants/merchants.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../money-out/book-files.ts';
-import { periodOf } from '../money-out/book-periods.ts';
+import { bookPeriod } from '../money-out/book-periods.ts';
 import { ACCOUNT_NAMES, type Display, MOVEMENTS, readStatement, SCOPES, withTrialBalance } from '../money-out/books.ts';
 import { checkDatev, DATEV_CHARTS, type DatevWish, datevAccountsOf, exportDatev } from '../money-out/datev.ts';
-import { type Commands, type Flags, MERCHANT, need, type Option, oneOf } from './command.ts';
+import { type Commands, type Flags, MERCHANT, need, type Option, oneOfOption } from './command.ts';
 
 const FORMATS = ['statement', 'koinly', 'cointracking', 'xero', 'datev'] as const;
 const PERIOD: Readonly<Record<string, Option>> = {
@@ -24,19 +24,19 @@ const PERIOD: Readonly<Record<string, Option>> = {
 };
 const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
   merchantId: need(flags, 'merchant'),
-  mode: flags.mode === undefined ? 'live' : oneOf(flags.mode, MODES, 'mode'),
+  mode: flags.mode === undefined ? 'live' : oneOfOption(flags.mode, MODES, 'mode'),
 });
 
 async function wishOf(ctx: Context, flags: Flags): Promise<FileWish> {
   const owner = ownerOf(flags);
   const { settings } = await getMerchant(ctx, owner);
   const days = { from: need(flags, 'from'), until: need(flags, 'to'), timeZone: flags['time-zone'] ?? settings.timeZone };
-  return { ...owner, period: await periodOf(ctx, days), display: await displayOf(ctx, owner, flags) };
+  return { ...owner, period: await bookPeriod(ctx, days), display: await displayOf(ctx, owner, flags) };
 }
 
 /** The currency of a file, with the current rate. Errors: price_unavailable. */
 async function displayOf(ctx: Context, { mode }: { mode: Mode }, flags: Flags): Promise<Display> {
-  const currency = flags.currency === undefined ? 'USD' : oneOf(flags.currency, FIATS, 'currency');
+  const currency = flags.currency === undefined ? 'USD' : oneOfOption(flags.currency, FIATS, 'currency');
   if (currency === 'USD') return null;
   // Commands run without a feed of exchange rates, so they ask the sources once.
   await ctx.fiat.check();
@@ -46,7 +46,7 @@ async function displayOf(ctx: Context, { mode }: { mode: Mode }, flags: Flags): 
 }
 
 const datevOf = (flags: Flags): DatevWish => ({
-  chart: flags.chart === undefined ? 'SKR03' : oneOf(flags.chart, DATEV_CHARTS, 'chart'),
+  chart: flags.chart === undefined ? 'SKR03' : oneOfOption(flags.chart, DATEV_CHARTS, 'chart'),
   consultant: Number(need(flags, 'consultant')),
   client: Number(need(flags, 'client')),
   fiscalYear: flags['fiscal-year'] ?? `${need(flags, 'from').slice(0, 4)}-01-01`,
@@ -54,8 +54,8 @@ const datevOf = (flags: Flags): DatevWish => ({
 });
 
 function fileOf(ctx: Context, flags: Flags, wish: FileWish): AsyncIterable<string | Uint8Array> {
-  const scoped = { ...wish, scope: flags.wallets === undefined ? ('all' as const) : oneOf(flags.wallets, SCOPES, 'wallets') };
-  switch (oneOf(need(flags, 'format'), FORMATS, 'format')) {
+  const scoped = { ...wish, scope: flags.wallets === undefined ? ('all' as const) : oneOfOption(flags.wallets, SCOPES, 'wallets') };
+  switch (oneOfOption(need(flags, 'format'), FORMATS, 'format')) {
     case 'statement':
       return exportStatement(ctx, wish);
     case 'koinly':

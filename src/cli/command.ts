@@ -62,14 +62,14 @@ export const need = (flags: Flags, name: string): string => {
   if (value === undefined || value === '') throw new UsageError(`Missing option --${name}`);
   return value;
 };
-export const oneOf = <T extends string>(value: string, known: readonly T[], name: string): T => {
+export const oneOfOption = <T extends string>(value: string, known: readonly T[], name: string): T => {
   const found = known.find((k) => k === value);
   if (!found) throw new UsageError(`--${name} must be one of ${known.join(', ')}`);
   return found;
 };
 const coinAmong = <T extends Coin>(flags: Flags, known: readonly T[]): T => {
   const given = need(flags, 'coin').toLowerCase();
-  return oneOf(known.find((coin) => coin.toLowerCase() === given) ?? given, known, 'coin');
+  return oneOfOption(known.find((coin) => coin.toLowerCase() === given) ?? given, known, 'coin');
 };
 /** Any coin, such as `btc` or `USDC@ethereum`, in upper or lower case. */
 export const coinOf = (flags: Flags): Coin => coinAmong(flags, COINS);
@@ -84,14 +84,14 @@ export const chainCoinOf = (flags: Flags): Coin => {
   if (coin === undefined) throw new UsageError(`--coin must be one of ${leadingCoins().map(chainCode).join(', ')}`);
   return coin;
 };
-export const ownerOf = (flags: Flags): { merchantId: string; mode: Mode } => ({
+export const ownerOfFlags = (flags: Flags): { merchantId: string; mode: Mode } => ({
   merchantId: need(flags, 'merchant'),
-  mode: oneOf(need(flags, 'mode'), MODES, 'mode'),
+  mode: oneOfOption(need(flags, 'mode'), MODES, 'mode'),
 });
 /** The same with LIVE_MODE. */
-export const liveOwnerOf = (flags: Flags): { merchantId: string; mode: Mode } => ownerOf({ ...flags, mode: flags.mode ?? 'live' });
+export const liveOwnerOf = (flags: Flags): { merchantId: string; mode: Mode } => ownerOfFlags({ ...flags, mode: flags.mode ?? 'live' });
 /** Who acts in the audit log. */
-export const OPERATOR = { userId: '', name: 'operator command', ip: '' } as const;
+export const OPERATOR_ACTOR = { userId: '', name: 'operator command', ip: '' } as const;
 export const limitOf = (flags: Flags): number => {
   const limit = flags.limit ?? '25';
   if (!/^([1-9]\d?|100)$/.test(limit)) throw new UsageError('--limit must be a number from 1 to 100');

@@ -1,5 +1,5 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
-import { acceptSecretKey, backup, ROLES, restore } from '../app.ts';
+import { acceptSecretKey, backup, PROCESS_ROLES, restore } from '../app.ts';
 import { forgetCertificate } from '../chains/bitcoin/electrum/electrum-certificates.ts';
 import { Problem } from '../core/problem.ts';
 import { readChainStatus, releaseChain } from '../follow/chain-acts.ts';
@@ -14,7 +14,7 @@ const FILE = { value: 'FILE', about: 'Backup file', required: true } as const;
 export const SERVE_COMMAND: Commands = {
   serve: {
     about: 'Start the service (npm start)',
-    options: { role: { value: 'ROLES', about: `Roles to run, comma-separated: ${ROLES.join(', ')} (default: all)` } },
+    options: { role: { value: 'ROLES', about: `Roles to run, comma-separated: ${PROCESS_ROLES.join(', ')} (default: all)` } },
     serve,
   },
 };

@@ -35,8 +35,8 @@ import {
   nativeCoinOf,
   need,
   type Option,
-  oneOf,
-  ownerOf,
+  oneOfOption,
+  ownerOfFlags,
   UsageError,
 } from './command.ts';
 
@@ -71,7 +71,7 @@ export const MERCHANT_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const made = await createMerchant(ctx, {
         name: need(flags, 'name'),
-        ...(flags.plan === undefined ? {} : { plan: oneOf(flags.plan, PLANS, 'plan') }),
+        ...(flags.plan === undefined ? {} : { plan: oneOfOption(flags.plan, PLANS, 'plan') }),
       });
       return {
         merchant_id: made.merchantId,
@@ -107,7 +107,7 @@ export const MERCHANT_COMMANDS: Commands = {
     about: 'Change the plan of a merchant',
     options: { merchant: MERCHANT, plan: { ...PLAN, required: true } },
     run: async (ctx, flags) => {
-      const plan = oneOf(need(flags, 'plan'), PLANS, 'plan');
+      const plan = oneOfOption(need(flags, 'plan'), PLANS, 'plan');
       await setPlan(ctx, { merchantId: need(flags, 'merchant'), plan });
       return { merchant_id: flags.merchant, plan };
     },
@@ -124,9 +124,9 @@ export const MERCHANT_COMMANDS: Commands = {
     },
     columns: ['id', 'type', 'name', 'hint', 'permissions', 'read_only', 'created_at', 'last_used_at'],
     run: async (ctx, flags) => {
-      const owner = ownerOf(flags);
+      const owner = ownerOfFlags(flags);
       await getMerchant(ctx, owner);
-      const kind = flags.type === undefined ? null : oneOf(flags.type, KINDS, 'type');
+      const kind = flags.type === undefined ? null : oneOfOption(flags.type, KINDS, 'type');
       const wanted = { kind, active: flags.ended === undefined, limit: limitOf(flags), startingAfter: flags.after ?? null };
       const page = await listApiKeys(ctx, { ...owner, ...wanted });
       return {
@@ -153,9 +153,9 @@ export const MERCHANT_COMMANDS: Commands = {
     },
     notes: 'The key is shown once. The guide "API keys" says what each permission includes.',
     run: async (ctx, flags) => {
-      const kind = oneOf(need(flags, 'type'), KINDS, 'type');
+      const kind = oneOfOption(need(flags, 'type'), KINDS, 'type');
       const made = await createApiKey(ctx, {
-        ...ownerOf(flags),
+        ...ownerOfFlags(flags),
         kind,
         origins: commaList(flags.origins),
         ...(flags.name !== undefined && { name: printableLine(flags.name, 'name') }),
@@ -200,7 +200,7 @@ export const MERCHANT_COMMANDS: Commands = {
     },
     notes: 'Compare the addresses it prints with those in your wallet before you take payments.',
     run: async (ctx, flags) => {
-      if (oneOf(flags.mode ?? 'live', MODES, 'mode') === 'test')
+      if (oneOfOption(flags.mode ?? 'live', MODES, 'mode') === 'test')
         throw new UsageError('Test mode needs no wallet: test pages never show an address that takes real money');
       const coin = nativeCoinOf(flags);
       const firstIndex = flags['first-index'] ?? '0';
@@ -208,7 +208,7 @@ export const MERCHANT_COMMANDS: Commands = {
       const merchantId = need(flags, 'merchant');
       const set = await setWallet(ctx, {
         ...{ merchantId, coin, accountKey: need(flags, 'key'), firstIndex: BigInt(firstIndex) },
-        ...(flags.script === undefined ? {} : { script: oneOf(flags.script, SCRIPTS, 'script') }),
+        ...(flags.script === undefined ? {} : { script: oneOfOption(flags.script, SCRIPTS, 'script') }),
       });
       const { settings } = await getMerchant(ctx, { merchantId });
       return {
@@ -310,20 +310,20 @@ export const MERCHANT_COMMANDS: Commands = {
 
 function permissionsOf(text: string, kind: (typeof KINDS)[number]): KeyPermission[] {
   if (kind === 'public') throw new UsageError('--permissions is for secret keys: public keys only create payments');
-  for (const name of commaList(text)) oneOf(name, KEY_PERMISSION_NAMES, 'permissions');
+  for (const name of commaList(text)) oneOfOption(name, KEY_PERMISSION_NAMES, 'permissions');
   return inOrder(commaList(text));
 }
 
 async function setCheckout(ctx: Parameters<typeof setBranding>[0], flags: Flags): Promise<object> {
   const merchantId = need(flags, 'merchant');
   const given = (name: string): string | null => (flags[name] === 'none' ? null : (flags[name] as string));
-  const isYes = (name: string): boolean => oneOf(flags[name]!, ['yes', 'no'], name) === 'yes';
+  const isYes = (name: string): boolean => oneOfOption(flags[name]!, ['yes', 'no'], name) === 'yes';
   const logo = flags.logo === undefined ? undefined : flags.logo === 'none' ? null : await readFile(flags.logo);
   await setBranding(ctx, {
     merchantId,
     branding: {
       ...(flags.accent !== undefined && { accent: given('accent') }),
-      ...(flags.theme !== undefined && { theme: oneOf(flags.theme, THEMES, 'theme') }),
+      ...(flags.theme !== undefined && { theme: oneOfOption(flags.theme, THEMES, 'theme') }),
       ...(flags.locale !== undefined && { locale: given('locale') }),
       ...(flags.support !== undefined && { supportContact: given('support') }),
       ...(flags.origins !== undefined && { origins: flags.origins === 'none' ? [] : commaList(flags.origins) }),

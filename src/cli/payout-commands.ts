@@ -19,9 +19,9 @@ import {
   liveOwnerOf,
   MERCHANT,
   need,
-  OPERATOR,
+  OPERATOR_ACTOR,
   type Option,
-  oneOf,
+  oneOfOption,
   UsageError,
 } from './command.ts';
 import { FILE_OPTIONS, speedOf, writeSweep } from './sweep-commands.ts';
@@ -48,7 +48,7 @@ export const PAYOUT_COMMANDS: Commands = {
     },
     columns: ['id', 'payout_reference', 'status', 'amount', 'currency', 'network', 'address'],
     run: async (ctx, flags) => {
-      const state = flags.state === undefined ? null : oneOf(flags.state, REFUND_STATES, 'state');
+      const state = flags.state === undefined ? null : oneOfOption(flags.state, REFUND_STATES, 'state');
       const filter = { state, batchId: flags.batch ?? null, reference: flags.reference ?? null };
       const page = { limit: limitOf(flags), startingAfter: flags.after ?? null };
       const { payouts, hasMore } = await listPayouts(ctx, { ...liveOwnerOf(flags), ...page, ...filter });
@@ -63,7 +63,7 @@ export const PAYOUT_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [owner, file] = [liveOwnerOf(flags), need(flags, 'file')];
       const content = (await readFile(file)).toString('utf8');
-      const { id, isKnown } = await importPayouts(ctx, { ...owner, content, name: basename(file), actor: OPERATOR });
+      const { id, isKnown } = await importPayouts(ctx, { ...owner, content, name: basename(file), actor: OPERATOR_ACTOR });
       return { ...batchBody(await getBatch(ctx, { ...owner, id })), known: isKnown };
     },
   },
@@ -71,7 +71,7 @@ export const PAYOUT_COMMANDS: Commands = {
     about: 'Approve a payout, or all payouts of a batch',
     options: { merchant: MERCHANT, mode: LIVE_MODE, payout: PAYOUT, batch: BATCH },
     notes: 'Approve only what you are going to send. In test mode, payouts are sent and confirmed immediately.',
-    run: async (ctx, flags) => approvePayouts(ctx, { ...liveOwnerOf(flags), which: whichOf(flags), actor: OPERATOR }),
+    run: async (ctx, flags) => approvePayouts(ctx, { ...liveOwnerOf(flags), which: whichOf(flags), actor: OPERATOR_ACTOR }),
   },
   'payout make': {
     about: 'Make a signing file of approved payouts, up to 100, oldest first',
@@ -84,7 +84,7 @@ export const PAYOUT_COMMANDS: Commands = {
       'Confirmed money on deposit addresses pays. For tokens, and where too little is left for the fee, the gas address of the wallet pays it, as for sweeps. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Payouts that are not in it are listed with the reason.',
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
-      const { sweep, payouts, left } = await makePayoutFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR });
+      const { sweep, payouts, left } = await makePayoutFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR_ACTOR });
       await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, payouts, left };
     },
@@ -100,7 +100,7 @@ export const PAYOUT_COMMANDS: Commands = {
     notes: 'The same transaction again changes nothing, and another one is refused, so that a payout is not sent twice.',
     run: async (ctx, flags) => {
       const txid = need(flags, 'txid');
-      return payoutDetail(await markPayoutSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'payout'), txid, actor: OPERATOR }));
+      return payoutDetail(await markPayoutSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'payout'), txid, actor: OPERATOR_ACTOR }));
     },
   },
   'payout cancel': {
@@ -108,11 +108,11 @@ export const PAYOUT_COMMANDS: Commands = {
     options: { merchant: MERCHANT, mode: LIVE_MODE, payout: PAYOUT, batch: BATCH },
     run: async (ctx, flags) => {
       const which = whichOf(flags);
-      if ('batchId' in which) return { canceled: await cancelBatch(ctx, { ...liveOwnerOf(flags), ...which, actor: OPERATOR }) };
+      if ('batchId' in which) return { canceled: await cancelBatch(ctx, { ...liveOwnerOf(flags), ...which, actor: OPERATOR_ACTOR }) };
       await cancelPayout(ctx, {
         ...liveOwnerOf(flags),
         ...which,
-        actor: OPERATOR,
+        actor: OPERATOR_ACTOR,
         idempotency: null,
         render: () => ({ status: 200, body: '' }),
       });

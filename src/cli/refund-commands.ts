@@ -14,9 +14,9 @@ import {
   liveOwnerOf,
   MERCHANT,
   need,
-  OPERATOR,
+  OPERATOR_ACTOR,
   type Option,
-  oneOf,
+  oneOfOption,
 } from './command.ts';
 import { FILE_OPTIONS, speedOf, writeSweep } from './sweep-commands.ts';
 
@@ -35,7 +35,7 @@ export const REFUND_COMMANDS: Commands = {
     },
     columns: ['id', 'status', 'amount', 'currency', 'network', 'address', 'payment_id'],
     run: async (ctx, flags) => {
-      const state = flags.state === undefined ? null : oneOf(flags.state, REFUND_STATES, 'state');
+      const state = flags.state === undefined ? null : oneOfOption(flags.state, REFUND_STATES, 'state');
       const page = { limit: limitOf(flags), startingAfter: flags.after ?? null, paymentId: flags.payment ?? null, state };
       const { refunds, hasMore } = await listRefunds(ctx, { ...liveOwnerOf(flags), ...page });
       return { refunds: refunds.map((refund) => refundDetail(ctx, refund)), has_more: hasMore };
@@ -46,7 +46,7 @@ export const REFUND_COMMANDS: Commands = {
     options: { merchant: MERCHANT, mode: LIVE_MODE, refund: REFUND },
     notes: 'Approve only what you are going to send. In test mode, the refund is sent and confirmed immediately.',
     run: async (ctx, flags) =>
-      refundDetail(ctx, await approveRefund(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), actor: OPERATOR })),
+      refundDetail(ctx, await approveRefund(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), actor: OPERATOR_ACTOR })),
   },
   'refund make': {
     about: 'Make a signing file of approved refunds, up to 20, oldest first',
@@ -59,7 +59,7 @@ export const REFUND_COMMANDS: Commands = {
       'Confirmed money on deposit addresses pays. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
-      const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR });
+      const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR_ACTOR });
       await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, refunds, left };
     },
@@ -75,7 +75,10 @@ export const REFUND_COMMANDS: Commands = {
     notes: 'The same transaction again changes nothing, and another one is refused, so that a refund is not sent twice.',
     run: async (ctx, flags) => {
       const txid = need(flags, 'txid');
-      return refundDetail(ctx, await markRefundSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), txid, actor: OPERATOR }));
+      return refundDetail(
+        ctx,
+        await markRefundSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), txid, actor: OPERATOR_ACTOR }),
+      );
     },
   },
   'refund link': {
@@ -84,7 +87,7 @@ export const REFUND_COMMANDS: Commands = {
     notes: 'The link before stops working. The new one is valid for 30 days, and is mailed if the customer left an email address.',
     run: async (ctx, flags) => {
       const of = { ...liveOwnerOf(flags), id: need(flags, 'refund') };
-      await renewClaimLink(ctx, { ...of, actor: OPERATOR, idempotency: null, render: () => ({ status: 200, body: '' }) });
+      await renewClaimLink(ctx, { ...of, actor: OPERATOR_ACTOR, idempotency: null, render: () => ({ status: 200, body: '' }) });
       return refundDetail(ctx, await getRefund(ctx, of));
     },
   },
@@ -96,7 +99,7 @@ export const REFUND_COMMANDS: Commands = {
       await cancelRefund(ctx, {
         ...liveOwnerOf(flags),
         id,
-        actor: OPERATOR,
+        actor: OPERATOR_ACTOR,
         idempotency: null,
         render: () => ({ status: 200, body: '' }),
       });

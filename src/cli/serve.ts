@@ -1,11 +1,11 @@
 /** `serve`: runs the service until a signal, and greets the operator of an empty install. */
-import { ROLES, type Role, startApp } from '../app.ts';
+import { PROCESS_ROLES, type Role, startApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Context } from '../context.ts';
 import { createFirstMerchant, SETUP_DAYS } from '../merchants/merchants.ts';
 import { BuildToolsMissing } from '../web/build-tools.ts';
 import { buildApp } from '../web/dashboard/build.ts';
-import { commaList, type Flags, oneOf } from './command.ts';
+import { commaList, type Flags, oneOfOption } from './command.ts';
 
 /** The embedded database drops root anyway. If the service did too, it could not open the files that root created before. */
 const AS_ROOT = `WARNING: Florin is running as root and does not need to. Anyone who breaks into it would control this machine.
@@ -14,7 +14,8 @@ See "As a system service" in docs/guides/self-hosting.md, which also covers port
 
 /** Starts the roles and keeps them running until a signal. */
 export async function serve(config: Config, flags: Flags): Promise<void> {
-  const roles: Role[] = flags.role === undefined ? [...ROLES] : commaList(flags.role).map((role) => oneOf(role, ROLES, 'role'));
+  const roles: Role[] =
+    flags.role === undefined ? [...PROCESS_ROLES] : commaList(flags.role).map((role) => oneOfOption(role, PROCESS_ROLES, 'role'));
   const app = await startApp(config, { roles });
   let stopping = false;
   const stop = (signal: string) => {

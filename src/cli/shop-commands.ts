@@ -5,7 +5,7 @@ import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../shops/commer
 import { GREENFIELD_PATH } from '../shops/greenfield/invoice-body.ts';
 import { PLATFORM_PERMISSIONS, PLATFORMS } from '../shops/permissions.ts';
 import { connectShop, disconnectShop, listShops, rollShopKey } from '../shops/shop-keys.ts';
-import { type Commands, MERCHANT, MODE, need, oneOf, ownerOf, UsageError } from './command.ts';
+import { type Commands, MERCHANT, MODE, need, oneOfOption, ownerOfFlags, UsageError } from './command.ts';
 
 const OWNER = { merchant: MERCHANT, mode: MODE };
 const SHOP = { value: 'ID', about: 'Shop, such as shp_... ("shop list" shows them)', required: true } as const;
@@ -31,18 +31,18 @@ export const SHOP_COMMANDS: Commands = {
     },
     notes: 'The key is shown once. Enter the key, the store ID and the URL in the settings of the plugin.',
     run: async (ctx, flags) => {
-      const platform = oneOf(need(flags, 'platform'), CONNECTABLE, 'platform');
+      const platform = oneOfOption(need(flags, 'platform'), CONNECTABLE, 'platform');
       const webhookUrl = flags['webhook-url'] ?? null;
       const replaces = flags.replaces ?? null;
       if (platform === COMMERCE_PLATFORM) {
-        const made = await connectCommerce(ctx, { ...ownerOf(flags), name: flags.name ?? 'Coinbase Commerce', replaces, webhookUrl });
+        const made = await connectCommerce(ctx, { ...ownerOfFlags(flags), name: flags.name ?? 'Coinbase Commerce', replaces, webhookUrl });
         const webhook = made.webhookSecret === null ? {} : { webhook_secret: made.webhookSecret };
         return { api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(ctx), ...webhook };
       }
       if (webhookUrl !== null)
         throw new UsageError(`--webhook-url is for ${COMMERCE_PLATFORM}. Other plugins create their webhook themselves.`);
       const name = flags.name ?? TITLES[platform];
-      const shop = { ...ownerOf(flags), platform, name, replaces, permissions: PLATFORM_PERMISSIONS[platform] };
+      const shop = { ...ownerOfFlags(flags), platform, name, replaces, permissions: PLATFORM_PERMISSIONS[platform] };
       const { apiKey, storeId } = await ctx.db.begin((tx) => connectShop(ctx, tx, shop));
       return { api_key: apiKey, store_id: storeId, url: ctx.settings.publicUrl + GREENFIELD_PATH };
     },
@@ -52,7 +52,7 @@ export const SHOP_COMMANDS: Commands = {
     options: OWNER,
     columns: ['id', 'name', 'platform', 'key', 'created_at', 'last_used_at'],
     run: async (ctx, flags) => ({
-      shops: (await listShops(ctx, ownerOf(flags))).map(({ id, name, platform, dialect, hint, origin, createdAt, lastUsedAt }) => ({
+      shops: (await listShops(ctx, ownerOfFlags(flags))).map(({ id, name, platform, dialect, hint, origin, createdAt, lastUsedAt }) => ({
         ...{
           id,
           name,
@@ -73,8 +73,8 @@ export const SHOP_COMMANDS: Commands = {
       ends: { value: ENDS.join('|'), about: 'When the old key ends (default day)' },
     },
     run: async (ctx, flags) => {
-      const ends = oneOf(flags.ends ?? 'day', ENDS, 'ends');
-      const shop = { ...ownerOf(flags), shopId: need(flags, 'shop'), ends, createdBy: 'The operator', actorId: null };
+      const ends = oneOfOption(flags.ends ?? 'day', ENDS, 'ends');
+      const shop = { ...ownerOfFlags(flags), shopId: need(flags, 'shop'), ends, createdBy: 'The operator', actorId: null };
       const { apiKey, storeId } = await ctx.db.begin((tx) => rollShopKey(ctx, tx, shop));
       return { api_key: apiKey, store_id: storeId };
     },
@@ -84,7 +84,7 @@ export const SHOP_COMMANDS: Commands = {
     options: { ...OWNER, shop: SHOP },
     run: async (ctx, flags) => {
       const shopId = need(flags, 'shop');
-      await ctx.db.begin((tx) => disconnectShop(tx, { ...ownerOf(flags), shopId }));
+      await ctx.db.begin((tx) => disconnectShop(tx, { ...ownerOfFlags(flags), shopId }));
       return { shop_id: shopId, disconnected: true };
     },
   },

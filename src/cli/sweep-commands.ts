@@ -28,9 +28,9 @@ import {
   limitOf,
   MERCHANT,
   need,
-  OPERATOR,
+  OPERATOR_ACTOR,
   type Option,
-  oneOf,
+  oneOfOption,
   UsageError,
 } from './command.ts';
 
@@ -49,7 +49,7 @@ export const FILE_OPTIONS = {
   psbt: { about: 'Write a PSBT for another wallet instead of the file for the signer' },
 } as const satisfies Record<string, Option>;
 export const speedOf = ({ speed }: Flags): SweepWish['speed'] =>
-  speed === undefined ? DEFAULT_WISH.speed : oneOf(speed, SWEEP_SPEEDS, 'speed');
+  speed === undefined ? DEFAULT_WISH.speed : oneOfOption(speed, SWEEP_SPEEDS, 'speed');
 
 function wishOf(flags: Flags, coin: Coin): SweepWish {
   const minUnits = readAmountText(flags['min-amount'] ?? '0', COIN[coin].decimals);
@@ -115,7 +115,7 @@ export const SWEEP_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
       const wanted = { coin, walletId: flags.wallet ?? null, wish: wishOf(flags, coin) };
-      const { sweep, remains } = await makeSweep(ctx, { merchantId, ...wanted, actor: OPERATOR });
+      const { sweep, remains } = await makeSweep(ctx, { merchantId, ...wanted, actor: OPERATOR_ACTOR });
       await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
       return { ...sweepBody(sweep), file: flags.out, remains: remainsBody(coin, remains) };
     },
@@ -146,8 +146,8 @@ export const SWEEP_COMMANDS: Commands = {
     notes: 'It spends the same money, so only one of the two transactions can be mined. Sign and send it like the first one.',
     run: async (ctx, flags) => {
       const [merchantId, id] = [need(flags, 'merchant'), need(flags, 'sweep')];
-      const speed = flags.speed === undefined ? 'fast' : oneOf(flags.speed, SWEEP_SPEEDS, 'speed');
-      const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: OPERATOR });
+      const speed = flags.speed === undefined ? 'fast' : oneOfOption(flags.speed, SWEEP_SPEEDS, 'speed');
+      const sweep = await replaceSweep(ctx, { merchantId, id, speed, actor: OPERATOR_ACTOR });
       await writeSweep(await readFileToSign(ctx, { merchantId, id }), flags);
       return { ...sweepBody(sweep), file: flags.out };
     },
@@ -161,7 +161,7 @@ export const SWEEP_COMMANDS: Commands = {
       if (bytes.length > MAX_SIGNED_BYTES) throw new UsageError(`The file has more than ${MAX_SIGNED_BYTES} bytes`);
       // Wallets save PSBTs as bytes or as text.
       const content = bytes.subarray(0, 5).toString('latin1') === 'psbt\xff' ? bytes.toString('base64') : bytes.toString('utf8');
-      const { sweep, isKnown } = await acceptSigned(ctx, { merchantId: need(flags, 'merchant'), content, actor: OPERATOR });
+      const { sweep, isKnown } = await acceptSigned(ctx, { merchantId: need(flags, 'merchant'), content, actor: OPERATOR_ACTOR });
       return { ...sweepBody(sweep), known: isKnown };
     },
   },
@@ -193,7 +193,7 @@ export const SWEEP_COMMANDS: Commands = {
     options: { merchant: MERCHANT, sweep: SWEEP },
     run: async (ctx, flags) => {
       const id = need(flags, 'sweep');
-      await cancelSweep(ctx, { merchantId: need(flags, 'merchant'), id, actor: OPERATOR });
+      await cancelSweep(ctx, { merchantId: need(flags, 'merchant'), id, actor: OPERATOR_ACTOR });
       return { id, state: 'canceled' };
     },
   },

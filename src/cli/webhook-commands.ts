@@ -24,8 +24,8 @@ import {
   MODE,
   need,
   type Option,
-  oneOf,
-  ownerOf,
+  oneOfOption,
+  ownerOfFlags,
   UsageError,
 } from './command.ts';
 
@@ -48,7 +48,7 @@ const list: Command = {
   columns: ['id', 'event_type', 'payment_id', 'endpoint_id', 'state', 'attempt_count', 'created_at'],
   run: async (ctx, flags) => {
     const page = await listDeliveries(ctx, {
-      ...ownerOf(flags),
+      ...ownerOfFlags(flags),
       sight: FULL_SIGHT,
       limit: limitOf(flags),
       startingAfter: flags.after ?? null,
@@ -56,7 +56,7 @@ const list: Command = {
       eventId: null,
       paymentId: flags.payment ?? null,
       eventType: flags.event ?? null,
-      state: flags.state === undefined ? null : oneOf(flags.state, DELIVERY_STATES, 'state'),
+      state: flags.state === undefined ? null : oneOfOption(flags.state, DELIVERY_STATES, 'state'),
     });
     return { deliveries: page.items.map(itemBody), has_more: page.hasMore, searched_all: page.searchedAll };
   },
@@ -67,7 +67,7 @@ export const WEBHOOK_COMMANDS: Commands = {
     about: 'List the webhook endpoints of a merchant',
     options: OWNER,
     columns: ['id', 'url', 'enabled', 'events', 'created_at'],
-    run: async (ctx, flags) => ({ endpoints: (await listEndpoints(ctx, ownerOf(flags))).map((one) => endpointBody(one, FULL_SIGHT)) }),
+    run: async (ctx, flags) => ({ endpoints: (await listEndpoints(ctx, ownerOfFlags(flags))).map((one) => endpointBody(one, FULL_SIGHT)) }),
   },
   'endpoint create': {
     about: 'Create a webhook endpoint and print its signing secret',
@@ -75,13 +75,13 @@ export const WEBHOOK_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const url = need(flags, 'url');
       const made = await createEndpoint(ctx, {
-        ...ownerOf(flags),
+        ...ownerOfFlags(flags),
         url,
         events: flags.events === undefined ? ['*'] : commaList(flags.events),
         description: null,
         by: BY_OPERATOR,
       });
-      const reached = await tryEndpoint(ctx, { ...ownerOf(flags), url });
+      const reached = await tryEndpoint(ctx, { ...ownerOfFlags(flags), url });
       return { endpoint_id: made.endpointId, secret: made.secret, connection: connectionBody(reached), same_url: made.sameUrl };
     },
   },
@@ -99,12 +99,12 @@ export const WEBHOOK_COMMANDS: Commands = {
       endpointBody(
         await ctx.db.begin(
           await planUpdate(ctx, {
-            ...ownerOf(flags),
+            ...ownerOfFlags(flags),
             endpointId: need(flags, 'endpoint'),
             url: flags.url,
             events: flags.events === undefined ? undefined : commaList(flags.events),
             description: flags.description === '' ? null : flags.description,
-            enabled: flags.enabled === undefined ? undefined : oneOf(flags.enabled, ['true', 'false'], 'enabled') === 'true',
+            enabled: flags.enabled === undefined ? undefined : oneOfOption(flags.enabled, ['true', 'false'], 'enabled') === 'true',
             by: BY_OPERATOR,
           }),
         ),
@@ -115,7 +115,7 @@ export const WEBHOOK_COMMANDS: Commands = {
     about: 'Delete a webhook endpoint',
     options: { ...OWNER, endpoint: ENDPOINT },
     run: async (ctx, flags) => {
-      await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint') }));
+      await ctx.db.begin((tx) => deleteEndpoint(ctx, tx, { ...ownerOfFlags(flags), endpointId: need(flags, 'endpoint') }));
       return { endpoint_id: flags.endpoint, deleted: true };
     },
   },
@@ -127,7 +127,7 @@ export const WEBHOOK_COMMANDS: Commands = {
         throw new UsageError('--overlap must be a whole number of seconds');
       const overlapSeconds = flags.overlap === undefined ? undefined : Number(flags.overlap);
       return secretBody(
-        await ctx.db.begin((tx) => rotateSecret(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), overlapSeconds })),
+        await ctx.db.begin((tx) => rotateSecret(ctx, tx, { ...ownerOfFlags(flags), endpointId: need(flags, 'endpoint'), overlapSeconds })),
       );
     },
   },
@@ -135,7 +135,7 @@ export const WEBHOOK_COMMANDS: Commands = {
     about: 'Send a test event to a webhook endpoint',
     options: { ...OWNER, endpoint: ENDPOINT },
     run: async (ctx, flags) => {
-      const number = await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint') }));
+      const number = await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...ownerOfFlags(flags), endpointId: need(flags, 'endpoint') }));
       return { delivery_id: idOfNumber('del', ctx.installKey, number) };
     },
   },
@@ -145,28 +145,30 @@ export const WEBHOOK_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const since = readTime(need(flags, 'since'), 'since', { days: false });
       return recoveryBody(
-        await ctx.db.begin((tx) => startRecovery(ctx, tx, { ...ownerOf(flags), endpointId: need(flags, 'endpoint'), since })),
+        await ctx.db.begin((tx) => startRecovery(ctx, tx, { ...ownerOfFlags(flags), endpointId: need(flags, 'endpoint'), since })),
       );
     },
   },
   'endpoint recovery': {
     about: 'Show the progress of such a recovery',
     options: { ...OWNER, recovery: { value: 'ID', about: 'Recovery, as "endpoint recover" printed it', required: true } },
-    run: async (ctx, flags) => recoveryBody(await getRecovery(ctx, { ...ownerOf(flags), recoveryId: need(flags, 'recovery') })),
+    run: async (ctx, flags) => recoveryBody(await getRecovery(ctx, { ...ownerOfFlags(flags), recoveryId: need(flags, 'recovery') })),
   },
   'delivery list': list,
   'delivery show': {
     about: 'Show a webhook delivery with every attempt',
     options: { ...OWNER, delivery: DELIVERY },
     run: async (ctx, flags) =>
-      deliveryBody(await getDelivery(ctx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery'), sight: FULL_SIGHT }), FULL_SIGHT),
+      deliveryBody(await getDelivery(ctx, { ...ownerOfFlags(flags), deliveryId: need(flags, 'delivery'), sight: FULL_SIGHT }), FULL_SIGHT),
   },
   'delivery resend': {
     about: 'Send a webhook delivery again',
     options: { ...OWNER, delivery: DELIVERY },
     run: async (ctx, flags) =>
       deliveryBody(
-        await ctx.db.begin((tx) => resendDelivery(ctx, tx, { ...ownerOf(flags), deliveryId: need(flags, 'delivery'), sight: FULL_SIGHT })),
+        await ctx.db.begin((tx) =>
+          resendDelivery(ctx, tx, { ...ownerOfFlags(flags), deliveryId: need(flags, 'delivery'), sight: FULL_SIGHT }),
+        ),
         FULL_SIGHT,
       ),
   },

@@ -68,7 +68,7 @@ function verifierOf(counted: readonly Judged[]): Verifier | null {
 }
 
 /** The amounts of the payment in the coin that is shown. */
-export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
+export function shownAmounts(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
   const { counted, held, covered, seenE8, seenCents, receivedE8 } = counting;
   const { fixed } = payment;
   const coin = shownCoin(payment, counting);
@@ -106,7 +106,7 @@ export function shown(payment: PaymentFacts, counting: Count, { tips, expiresAt 
 }
 
 /** What is missing from a payment that counts as paid, apart from rounding. */
-export function missing(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shortUnits' | 'shortUsdE8'> {
+export function shortAmounts(payment: PaymentFacts, counting: Count): Pick<Settlement, 'shortUnits' | 'shortUsdE8'> {
   const coin = shownCoin(payment, counting);
   const shortUsdE8 = centsToE8(payment.targetUsdCents) - counting.seenE8;
   if (!counting.covered || coin === null || shortUsdE8 <= counting.roundingE8) return { shortUnits: 0n, shortUsdE8: 0n };

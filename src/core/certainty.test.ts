@@ -2,14 +2,14 @@
 // Invariant: Nothing expires while a node is cut off; transfers mined in time count.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Doubt, doubtOf, firstSightInBlock, type Look } from './certainty.ts';
+import { type ChainLook, type Doubt, doubtOf, firstSightInBlock } from './certainty.ts';
 import type { Coin } from './coin.ts';
 
 const MINUTE = 60_000;
 const NOW = Date.parse('2026-06-01T12:00:00Z');
 const at = (minutes: number) => new Date(NOW + minutes * MINUTE);
 
-const LOOKS: readonly [what: string, look: Partial<Look>, code: Doubt['code'] | null][] = [
+const LOOKS: readonly [what: string, look: Partial<ChainLook>, code: Doubt['code'] | null][] = [
   ['a node with peers and a fresh tip', {}, null],
   ['a node that syncs', { syncing: true }, 'syncing'],
   ['a node that syncs, on a test network', { syncing: true, binding: false }, 'syncing'],
@@ -25,7 +25,7 @@ const LOOKS: readonly [what: string, look: Partial<Look>, code: Doubt['code'] | 
 ];
 for (const [what, look, code] of LOOKS) {
   test(`${what}: ${code ?? 'certain'}`, () => {
-    const base: Look = {
+    const base: ChainLook = {
       coin: 'BTC',
       binding: true,
       syncing: false,

@@ -13,7 +13,7 @@ export const SETTLE_MS = MINUTE_MS;
 /** The tip counts as stalled after this many usual intervals, as in the guard. */
 const OLD_TIP_BLOCKS = 6;
 
-export type Look = {
+export type ChainLook = {
   coin: Coin;
   /** Test networks: nodes have no peers and mine on demand. */
   binding: boolean;
@@ -29,7 +29,7 @@ export type Look = {
 };
 
 /** Why something may have happened that this source does not show; null when the poll is certain. */
-export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, now, behindOthers }: Look): Doubt | null {
+export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, now, behindOthers }: ChainLook): Doubt | null {
   if (syncing) return { code: 'syncing', reason: 'the source is still syncing' };
   if (behindOthers) return { code: 'lagging', reason: 'another source has blocks that this one lacks' };
   if (!binding) return null;

@@ -642,7 +642,7 @@ export const coinText = (coin: Coin): string =>
   coin === COIN[coin].asset ? COIN[coin].asset : `${COIN[coin].asset} on ${chainOf(coin).name}`;
 
 /** As the API names a coin: the code of its asset, and the ID of its chain. */
-export const namesOf = <T extends Coin | null>(
+export const apiNamesOf = <T extends Coin | null>(
   coin: T,
 ): T extends Coin ? { currency: Asset; network: Chain } : { currency: null; network: null } =>
   (coin === null ? { currency: null, network: null } : { currency: COIN[coin].asset, network: COIN[coin].chain }) as never;

@@ -21,7 +21,7 @@ function tierIn(tiers: readonly ConfirmationTier[], usdCents: bigint): Confirmat
   return tier;
 }
 /** The tier of an amount. */
-export const tierOf = (facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier =>
+export const confirmationTier = (facts: PaymentFacts, coin: Coin, usdCents: bigint): ConfirmationTier =>
   tierIn(facts.rules.confirmations[coin], usdCents);
 
 /** What else an attacker who replaces the block could take back together with the transfer, as far as one payer may have sent it. */
@@ -47,7 +47,7 @@ export function requirementOf(
   coin: Coin,
   { kinds, ...amounts }: Stakes & { kinds: ReadonlySet<TransferKind> | TransferKind },
 ): ConfirmationTier {
-  const tier = tierOf(facts, coin, gravity(facts, amounts));
+  const tier = confirmationTier(facts, coin, gravity(facts, amounts));
   const has = (kind: TransferKind): boolean => (typeof kinds === 'string' ? kinds === kind : kinds.has(kind));
   let { confirmations } = tier;
   if (tier.rule === 'confirmations' && has('pegout')) confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);

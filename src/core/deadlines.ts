@@ -56,7 +56,7 @@ export function extensionFrom(payment: PaymentFacts, at: Date, expiresAt: Date):
 }
 
 /** What decides when a payment is settled again. */
-export type Waiting = {
+export type DeadlineFacts = {
   status: PaymentStatus;
   ended: boolean;
   unwound: boolean;
@@ -67,7 +67,7 @@ export type Waiting = {
   now: Date;
 };
 
-export function nextDue({ status, ended, unwound, expiresAt, coinsIssued, standing, now }: Waiting): Date | null {
+export function nextDue({ status, ended, unwound, expiresAt, coinsIssued, standing, now }: DeadlineFacts): Date | null {
   let next: Date | null = null;
   let isOverdue = false;
   const wake = (at: Date): void => {

@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COINS, type Coin, chainOf } from './coin.ts';
-import { calmAt, type GuardCode, isBinding, judgeChain, judgeQuorum, type Observed, type Vote, type Voter } from './guard.ts';
+import { calmAt, type GuardCode, isBinding, judgeChain, judgeQuorum, type ObservedChain, type SourceVote, type Voter } from './guard.ts';
 
 const NOW = new Date('2026-05-01T12:00:00Z');
 /** Newest first, each `seconds` apart, the newest `age` seconds old. */
 const times = (seconds: number, age = 0, count = 13): Date[] =>
   Array.from({ length: count }, (_, i) => new Date(NOW.getTime() - (age + i * seconds) * 1000));
-const vote = (coin: Coin, more: Partial<Vote> = {}): Vote => ({
+const vote = (coin: Coin, more: Partial<SourceVote> = {}): SourceVote => ({
   version: chainOf(coin).safeVersion ?? 0,
   agrees: true,
   ...more,
 });
-const codes = (coin: Coin, more: Partial<Observed> = {}): GuardCode[] =>
+const codes = (coin: Coin, more: Partial<ObservedChain> = {}): GuardCode[] =>
   judgeChain({
     coin,
     votes: [vote(coin)],

@@ -3,16 +3,16 @@ import { type Coin, chainOf, finalityOf, type Network } from './coin.ts';
 import type { Trust } from './trust.ts';
 
 /** What one voting source shows. */
-export type Vote = {
+export type SourceVote = {
   /** The version that the operator's own node reports; 0 when it reports none, and for nodes of others, which could report any. */
   version: number;
   /** Whether its chain matches the followed one, except for the last few blocks. */
   agrees: boolean;
 };
 
-export type Observed = {
+export type ObservedChain = {
   coin: Coin;
-  votes: readonly Vote[];
+  votes: readonly SourceVote[];
   /** Height read so far, and the times of its last blocks, newest first. */
   height: number;
   blockTimes: readonly Date[];
@@ -135,7 +135,7 @@ export function judgeFinality(coin: Coin, { finalAt, now }: { finalAt: Date; now
 const minutes = (ms: number): string => `${Math.round(ms / 60_000)} min`;
 
 /** Why completion must wait on this chain, most serious reason first; empty when it is healthy. */
-export function judgeChain({ coin, votes, height, blockTimes, now, reorg, work }: Observed): readonly GuardReason[] {
+export function judgeChain({ coin, votes, height, blockTimes, now, reorg, work }: ObservedChain): readonly GuardReason[] {
   const { blockSeconds, safeVersion, agreeWithin } = chainOf(coin);
   const reasons: GuardReason[] = [];
   const add = (code: GuardCode, text: string) => reasons.push({ code, text });

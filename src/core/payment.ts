@@ -198,7 +198,7 @@ export type UncountedState = (typeof UNCOUNTED_STATES)[number];
 /** Such money in one coin. `usdE8` is null while a part of it has no price yet. `waits`: once it arrives, it is held. */
 export type Uncounted = { coin: Coin; state: UncountedState; units: bigint; usdE8: bigint | null; waits?: true };
 
-export type Step = {
+export type SettlementStep = {
   status: PaymentStatus;
   /** Status of the payment before the step. */
   from: PaymentStatus;
@@ -206,7 +206,7 @@ export type Step = {
 
 export type Settlement = {
   /** Edges to walk in order; empty when the status stays. A payment first found confirmed passes through processing. */
-  steps: readonly Step[];
+  steps: readonly SettlementStep[];
   status: PaymentStatus;
   exceptions: readonly Exception[];
   exception: Exception | null;

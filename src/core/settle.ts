@@ -2,7 +2,7 @@
  * Derives the state of a payment from stored facts. Pure: it reads no clock and no randomness, and writes nothing. The follower, the
  * sweep, the merchant and the test simulator record facts and call it; nothing else sets a status.
  */
-import { missing, shown, shownCoin, uncountedOf } from './amounts.ts';
+import { shortAmounts, shownAmounts, shownCoin, uncountedOf } from './amounts.ts';
 import { type Count, count, judge } from './coverage.ts';
 import { extensionFrom, hasEnded, nextDue, partialSince, windowEndOf } from './deadlines.ts';
 import { type Decided, foldDecisions } from './decisions.ts';
@@ -54,9 +54,9 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     exception: exceptions[0] ?? null,
     expiresAt,
     extension: null,
-    ...shown(payment, counting, { tips, expiresAt }),
+    ...shownAmounts(payment, counting, { tips, expiresAt }),
     uncounted: uncountedOf(counting, decided),
-    ...missing(payment, counting),
+    ...shortAmounts(payment, counting),
     dustUnits: dustOf(transfers, tips, shownCoin(payment, counting)),
     completedAt: payment.completedAt ?? (goal === 'completed' ? now : null),
     holdReason: goal === 'processing' ? counting.holdReason : null,

@@ -3,7 +3,7 @@
  * reads the first and writes the second, so both share this description. Amounts are decimal text in base units.
  */
 import { COIN, type Coin, isKnownCoin, NETWORKS, type Network } from './coin.ts';
-import { asList, asObject, asText, asWhole, type Json, oneOf } from './stored-json.ts';
+import { asList, asObject, asText, asWhole, oneOf, type StoredJson } from './stored-json.ts';
 
 export const SIGNING_FORMAT = 'florin-signing-file';
 export const SIGNED_FORMAT = 'florin-signed-file';
@@ -84,16 +84,16 @@ const fail = (message: string): never => {
   throw new FileError(message);
 };
 
-const text = (json: Json, name: string, pattern: RegExp): string => {
+const text = (json: StoredJson, name: string, pattern: RegExp): string => {
   const found = asText(json[name]);
   return found !== null && pattern.test(found) ? found : fail(`its field "${name}" is missing or wrong`);
 };
-const units = (json: Json, name: string): bigint => BigInt(text(json, name, /^(0|[1-9]\d{0,77})$/));
-const whole = (json: Json, name: string): number => {
+const units = (json: StoredJson, name: string): bigint => BigInt(text(json, name, /^(0|[1-9]\d{0,77})$/));
+const whole = (json: StoredJson, name: string): number => {
   const found = asWhole(json[name]);
   return found !== null && found >= 0 ? found : fail(`its field "${name}" is missing or wrong`);
 };
-const among = <T extends string>(json: Json, name: string, known: readonly T[]): T =>
+const among = <T extends string>(json: StoredJson, name: string, known: readonly T[]): T =>
   oneOf(known, json[name]) ?? fail(`its field "${name}" is missing or wrong`);
 
 const ADDRESS = /^[0-9A-Za-z:]{20,120}$/;
@@ -118,7 +118,7 @@ const pathOf = (value: unknown): AccountPath => {
   return (chain === 0 || chain === 1) && index < 0x80000000 ? { chain, index } : fail('a derivation path is wrong');
 };
 
-function accountRequestOf(json: Json): AccountRequest {
+function accountRequestOf(json: StoredJson): AccountRequest {
   const sender = { from: text(json, 'from', ACCOUNT), path: pathOf(json.path), nonce: whole(json, 'nonce'), gas: units(json, 'gas') };
   switch (among(json, 'kind', ['native', 'fund', 'token', 'batch'] as const)) {
     case 'native':
@@ -158,7 +158,7 @@ function requestOf(value: unknown): Request {
   };
 }
 
-function readJson(content: string, format: string, limit: number): Json {
+function readJson(content: string, format: string, limit: number): StoredJson {
   if (content.length > limit) fail(`it has more than ${limit} bytes`);
   let value: unknown;
   try {

@@ -1,6 +1,6 @@
 /** The status of a payment: which one may follow which, and which ones only the merchant changes. */
 import { invariant } from './invariant.ts';
-import type { PaymentStatus, Step } from './payment.ts';
+import type { PaymentStatus, SettlementStep } from './payment.ts';
 
 /** The allowed transitions. The database also rejects all others. */
 export const NEXT: Readonly<Record<PaymentStatus, readonly PaymentStatus[]>> = {
@@ -13,12 +13,12 @@ export const NEXT: Readonly<Record<PaymentStatus, readonly PaymentStatus[]>> = {
 };
 
 /** A step from one status to another. Stops transitions that are not in the table. */
-export function move(from: PaymentStatus, to: PaymentStatus): Step {
+export function move(from: PaymentStatus, to: PaymentStatus): SettlementStep {
   invariant(NEXT[from].includes(to), `a payment does not go from ${from} to ${to}`);
   return { from, status: to };
 }
 
-export function stepsTo(from: PaymentStatus, goal: PaymentStatus): readonly Step[] {
+export function stepsTo(from: PaymentStatus, goal: PaymentStatus): readonly SettlementStep[] {
   if (goal === from) return [];
   return goal === 'completed' && from !== 'processing' ? [move(from, 'processing'), move('processing', 'completed')] : [move(from, goal)];
 }

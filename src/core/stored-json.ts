@@ -2,10 +2,10 @@
  * Reads JSON that another version may have stored. A field that is missing or has another type becomes null or empty, so that a reader
  * can put a default in its place.
  */
-export type Json = Readonly<Record<string, unknown>>;
+export type StoredJson = Readonly<Record<string, unknown>>;
 
-export const asObject = (value: unknown): Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
+export const asObject = (value: unknown): StoredJson =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as StoredJson) : {};
 export const asList = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 export const asText = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 export const asBoolean = (value: unknown): boolean | null => (typeof value === 'boolean' ? value : null);

@@ -10,7 +10,7 @@ export type Tx = postgres.TransactionSql<Types>;
 /** A fragment of a statement, not run on its own. */
 export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
-export type Session = { sql: Sql; close(): Promise<void> };
+export type DbSession = { sql: Sql; close(): Promise<void> };
 export type Db = {
   sql: Sql;
   /** Runs in one READ COMMITTED transaction; retried up to 3 times after a conflict (40001, 40P01). */
@@ -19,7 +19,7 @@ export type Db = {
    * One connection outside the pool, for session state such as locks and settings. When it is lost (a server that crashes and
    * recovers drops all sessions), `lost` is called, and `regain` runs on the next one until it succeeds.
    */
-  session(options?: { regain?: (sql: Sql) => Promise<unknown>; lost?: () => void }): Session;
+  session(options?: { regain?: (sql: Sql) => Promise<unknown>; lost?: () => void }): DbSession;
   /** A connection that pipelines its statements: each is its own transaction, in order. */
   lane: Sql;
   /**
@@ -92,13 +92,13 @@ const MISSED_PULSES = 9;
 const PULSE_MS = 500;
 
 /** The location of a database: a URL, or the parts of an embedded server. */
-export type Connection = { url: string } | { host: string; port: number; database: string; user: string };
+export type DbConnection = { url: string } | { host: string; port: number; database: string; user: string };
 
 /**
  * Opens a connection pool and rejects a database that could lose acknowledged payments: fsync, full_page_writes or synchronous_commit
  * off, a version before 15, a standby, or a pooler that assigns each transaction to another session.
  */
-export async function openDb(options: Connection & { max?: number; log: Log }): Promise<Db> {
+export async function openDb(options: DbConnection & { max?: number; log: Log }): Promise<Db> {
   const { log } = options;
   const state = { away: false, silenceMs: 0, full: false };
   const hangUps: (() => void)[] = [];
@@ -175,7 +175,7 @@ export async function openDb(options: Connection & { max?: number; log: Log }): 
   };
 }
 
-function createSession(connect: (more: object) => Sql, { regain, lost }: NonNullable<Parameters<Db['session']>[0]> = {}): Session {
+function createSession(connect: (more: object) => Sql, { regain, lost }: NonNullable<Parameters<Db['session']>[0]> = {}): DbSession {
   const closing = new AbortController();
   let regaining = false;
   const onclose = async () => {
@@ -207,7 +207,7 @@ function createSession(connect: (more: object) => Sql, { regain, lost }: NonNull
  * Asks the server something easy once a second, and twice after a missing answer. Ticks without an answer are counted, not seconds: while this process is busy or asleep, it asks
  * nothing, and a reply that waits in the socket is read before the next question.
  */
-function startPulse({ sql, close }: Session, { away, back }: { away(): void; back(): void }): { stop(): Promise<void> } {
+function startPulse({ sql, close }: DbSession, { away, back }: { away(): void; back(): void }): { stop(): Promise<void> } {
   let missed = 0;
   let asking = false;
   const ask = async () => {
@@ -255,7 +255,7 @@ async function hasRoom(sql: Sql): Promise<boolean> {
  * Several hosts in a URL are tried in turn, and standbys are left out. A socket folder may be given like in libpq:
  * `postgres://user@localhost/database?host=/run/postgresql`.
  */
-function connectTo(options: Connection, more: object): Sql {
+function connectTo(options: DbConnection, more: object): Sql {
   const given = 'url' in options ? options.url : '';
   const hosts = /\/\/(?:[^@/?]*@)?([^/?]*)/.exec(given)?.[1]?.split(',').length ?? 1;
   const settings = {

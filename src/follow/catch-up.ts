@@ -13,7 +13,7 @@ export type CatchUp = {
   /** The block that is being read, so that a failure can name it. */
   at: BlockName | null;
 };
-export type Way = {
+export type CatchUpWay = {
   cursor: Cursor;
   tip: BlockRef;
   signal?: AbortSignal | undefined;
@@ -25,7 +25,7 @@ export type Way = {
  * Applies the blocks above the cursor, up to `tip` or as far as each builds on the one before. Returns the new cursor; null when not
  * even the first block builds on the cursor, because the source is switching chains.
  */
-export async function catchUp(state: CatchUp, { cursor: from, tip, signal, apply }: Way): Promise<Cursor | null> {
+export async function catchUp(state: CatchUp, { cursor: from, tip, signal, apply }: CatchUpWay): Promise<Cursor | null> {
   const { source } = state;
   let cursor = from;
   state.at = { height: cursor.height + 1, hash: null };

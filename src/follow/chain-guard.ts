@@ -20,7 +20,7 @@ const REWRITE_MS = 30_000;
  * reported about itself, after `since` by the database's clock; null when it has no vote. `progress`: what must be read before any block,
  * such as headers; null when nothing.
  */
-export type Judged = { behind: boolean; health: ChainHealth | null; since: Date; progress?: string | null };
+export type GuardRound = { behind: boolean; health: ChainHealth | null; since: Date; progress?: string | null };
 
 type Guard = {
   readonly ctx: Context;
@@ -46,7 +46,7 @@ export function createGuard(
   ctx: Context,
   chain: Chain,
   { binding = isBinding(chain.network) }: { binding?: boolean } = {},
-): { check(): Promise<Judged>; agree(): Promise<void> } {
+): { check(): Promise<GuardRound>; agree(): Promise<void> } {
   const guard: Guard = {
     ctx,
     chain,
@@ -63,7 +63,7 @@ export function createGuard(
   return { check: () => check(guard), agree: () => agree(guard) };
 }
 
-async function check(guard: Guard): Promise<Judged> {
+async function check(guard: Guard): Promise<GuardRound> {
   const { ctx, chain, binding } = guard;
   const [now] = await ctx.db.sql<{ since: Date }[]>`select clock_timestamp() as since`;
   await chain.requireProof();

@@ -25,7 +25,7 @@ export async function checkNetwork(ctx: Context, source: ChainSource): Promise<v
 }
 
 /** The cursor; on the first call of an install, the tip of the source. */
-export async function readCursor(ctx: Context, source: ChainSource): Promise<Cursor> {
+export async function readChainCursor(ctx: Context, source: ChainSource): Promise<Cursor> {
   const { coin } = source;
   const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${chainCode(coin)}`;
   if (row) return { height: Number(row.height), hash: row.hash };
@@ -45,7 +45,7 @@ export async function readCursor(ctx: Context, source: ChainSource): Promise<Cur
 /** What a follower reads: all sources of a chain, or in tests one of them. */
 export type Followed = ChainSource & Partial<Pick<Chain, 'provenWork'>>;
 /** The blocks that are proven on the chain that ends with this one; null where no proof binds. */
-export const provenHeights = (source: Followed, { binding, hash }: { binding: boolean; hash: string }): readonly number[] | null =>
+export const provenHeightsOf = (source: Followed, { binding, hash }: { binding: boolean; hash: string }): readonly number[] | null =>
   (binding && source.provenWork?.(hash)?.heights) || null;
 
 /**

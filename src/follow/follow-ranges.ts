@@ -23,10 +23,10 @@ import { type Accounts, createAccounts } from './range-accounts.ts';
 import { createRangeGuard } from './range-guard.ts';
 import { placeLost } from './range-lost.ts';
 import { createOlderLook, type OlderLook } from './range-older.ts';
-import { createReads, lookedBack, OVERLAP, type Reads, reachOf, readFrom, searchThrough, tryBack, wasRead } from './range-reads.ts';
+import { createReads, OVERLAP, type Reads, reachOf, readFrom, recordLookedBack, searchThrough, tryBack, wasRead } from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
-import { createSentinel, type Holder, type Looked, type Sentinel } from './range-sentinel.ts';
-import { createLook, type Look, readableSources } from './range-sources.ts';
+import { createSentinel, type Holder, type Sentinel, type SentinelLook } from './range-sentinel.ts';
+import { createLook, type RangeLook, readableSources } from './range-sources.ts';
 import {
   agreedAt,
   agreedTarget,
@@ -62,7 +62,7 @@ type Follower = {
   readonly binding: boolean;
   readonly sources: readonly Readable[];
   readonly reads: ReadonlyMap<Readable, Reads>;
-  readonly look: Look;
+  readonly look: RangeLook;
   readonly guard: ReturnType<typeof createRangeGuard>;
   readonly watchContracts: WatchContracts;
   readonly watchFees: ReturnType<typeof createFeeWatch>;
@@ -334,7 +334,7 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
   for (const [i, [read, end]] of [...ends].entries()) {
     wasRead(read, end);
     const { left, failure } = searched[i]!;
-    lookedBack(read, left);
+    recordLookedBack(read, left);
     if (failure)
       ctx.log.warn(
         { err: failure, coin: watching.coin, source: read.one.name },
@@ -387,8 +387,8 @@ async function lookForMissing(
   const voters = voting.map(({ one }) => reads.get(one)!);
   if (voters.some(({ back }) => back !== null)) return true;
   // It is a second look: a source that cannot show balances still shows what was paid.
-  const orNothing = (look: Promise<Looked>) =>
-    look.catch((error: unknown): Looked | null => {
+  const orNothing = (look: Promise<SentinelLook>) =>
+    look.catch((error: unknown): SentinelLook | null => {
       if (!(error instanceof ChainError)) throw error;
       ctx.log.debug({ err: error, coin: chain.coin }, 'Could not compare balances with what was recorded');
       return null;
@@ -405,7 +405,7 @@ async function lookForMissing(
   const from = Math.max(0, cursor.height - Math.max(...missing.map(({ blocks }) => blocks)));
   for (const read of voters) {
     read.gaveUp = null;
-    lookedBack(read, { from, to: cursor.height, accounts });
+    recordLookedBack(read, { from, to: cursor.height, accounts });
   }
   return true;
 }

@@ -11,7 +11,7 @@ import { ChainError, type ChainSource } from '../chains/chain.ts';
 import { joinSources } from '../chains/sources.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
-import { readReadiness } from '../http/health.ts';
+import { readServiceReadiness } from '../http/health.ts';
 import { readMetrics } from '../http/metrics.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { readUnreachable } from '../payments/coin-health.ts';
@@ -78,17 +78,17 @@ const scanned = async (sql: Awaited<ReturnType<typeof install>>['sql']) =>
 test('a follower that fails three times at one block is reported with the reason, once by email, until it continues', async (t) => {
   const { ctx, sql, chain, follower, failAt } = await install(t);
   await follower.step();
-  assert.deepEqual((await readReadiness(ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, []);
   const { hash } = chain.mine();
   failAt((call) => {
     if (call === 'fetchBlock') throw new Error('total size of jsonb array elements exceeds the maximum');
   });
   for (let i = 0; i < 2; i++) await assert.rejects(follower.step());
-  assert.deepEqual((await readReadiness(ctx)).reasons, ['BTC: total size of jsonb array elements exceeds the maximum']);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, ['BTC: total size of jsonb array elements exceeds the maximum']);
   assert.equal((await sql`select 1 from notices`).length, 0);
   for (let i = 0; i < 3; i++) await assert.rejects(follower.step());
   const text = /^BTC: block 161.* could not be read 5 times: total size of jsonb/;
-  assert.match((await readReadiness(ctx)).reasons.join(), text);
+  assert.match((await readServiceReadiness(ctx)).reasons.join(), text);
   assert.match(await readMetrics(ctx), /florin_chain_block_failures\{coin="BTC"\} 5/);
   const [status] = await readChainStatus(ctx, { coin: null });
   assert.deepEqual([status!.failing_block?.height, status!.behind, status!.cursor?.height], [161, 1, 160]);
@@ -97,7 +97,7 @@ test('a follower that fails three times at one block is reported with the reason
   assert.match(mails[0]!.subject, /^Block 161 of BTC cannot be read/);
   failAt(() => {});
   await follower.step();
-  assert.deepEqual((await readReadiness(ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, []);
   assert.match(await readMetrics(ctx), /florin_chain_block_failures\{coin="BTC"\} 0/);
   assert.equal((await sql<{ hash: string }[]>`select hash from tips`)[0]!.hash, hash);
 });
@@ -108,16 +108,18 @@ test('a node that does not answer, has never answered, or has pruned the next bl
     throw new ChainError('outage', 'the BTC node refuses user and password');
   });
   await assert.rejects(follower.step());
-  assert.deepEqual((await readReadiness(ctx)).reasons, ['BTC: the follower has not started: the BTC node refuses user and password']);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, [
+    'BTC: the follower has not started: the BTC node refuses user and password',
+  ]);
   failAt(() => {});
   await follower.step();
-  assert.deepEqual((await readReadiness(ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, []);
   chain.mine();
   failAt((call) => {
     if (call === 'fetchBlock') throw new ChainError('pruned', 'the BTC node has pruned that block');
   });
   await assert.rejects(follower.step());
-  assert.deepEqual((await readReadiness(ctx)).reasons, ['BTC: the BTC node has pruned that block']);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, ['BTC: the BTC node has pruned that block']);
 });
 
 test('a coin whose source has not been read for a minute is not offered; after half a minute readyz says so', async (t) => {
@@ -126,12 +128,12 @@ test('a coin whose source has not been read for a minute is not offered; after h
   const age = (seconds: number) => sql`update tips set looked_at = looked_at - ${seconds} * interval '1 second'`;
   const offered = async () => !(await readUnreachable(ctx, sql)).has('BTC');
   await age(30);
-  assert.match((await readReadiness(ctx)).reasons.join(), /^BTC: its source was read last 3\d s ago$/);
+  assert.match((await readServiceReadiness(ctx)).reasons.join(), /^BTC: its source was read last 3\d s ago$/);
   assert.equal(await offered(), true);
   await age(31);
   assert.match((await readUnreachable(ctx, sql)).get('BTC')!.reason, /has not answered for a minute/);
   await follower.step();
-  assert.deepEqual([await offered(), (await readReadiness(ctx)).reasons], [true, []]);
+  assert.deepEqual([await offered(), (await readServiceReadiness(ctx)).reasons], [true, []]);
 });
 
 test('a node without peers: nothing of its coin expires, readyz says why, and payments made in time count when it is back', async (t) => {
@@ -160,7 +162,7 @@ test('a node without peers: nothing of its coin expires, readyz says why, and pa
     (await sql<{ status: string; exceptions: string[] }[]>`select status, exceptions from payments where id = ${id}`)[0]!;
   assert.equal((await status()).status, 'pending');
   assert.equal(await scanned(sql), created.getTime());
-  assert.match((await readReadiness(ctx)).reasons.join(), /BTC: the node has no peers; nothing expires meanwhile/);
+  assert.match((await readServiceReadiness(ctx)).reasons.join(), /BTC: the node has no peers; nothing expires meanwhile/);
   // It finds its peers again, and with them the block that was mined nine minutes before the end.
   peers = 8;
   await follower.step();
@@ -183,7 +185,7 @@ test('a node without peers: nothing of its coin expires, readyz says why, and pa
     JSON.stringify(done),
   );
   assert.ok((await scanned(sql)) > ended);
-  assert.deepEqual((await readReadiness(ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, []);
 });
 
 test('without peers on a test network, payments expire as usual', async (t) => {
@@ -192,7 +194,7 @@ test('without peers on a test network, payments expire as usual', async (t) => {
   await sql`update tips set scanned_through = scanned_through - interval '1 hour'`;
   await follower.step();
   assert.ok(Date.now() - (await scanned(sql)) < 50 * MINUTE);
-  assert.deepEqual((await readReadiness(ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(ctx)).reasons, []);
 });
 
 test('an operator releases a reorganization that is too deep: the follower continues with what its node shows, and this is recorded', async (t) => {

@@ -8,9 +8,9 @@ import { invariant } from '../core/invariant.ts';
 import { createLead, type Term } from '../db/lead.ts';
 import { startLoop } from '../db/loop.ts';
 import { type CatchUp, catchUp } from './catch-up.ts';
-import { createGuard, type Judged } from './chain-guard.ts';
+import { createGuard, type GuardRound } from './chain-guard.ts';
 import { createContractWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
-import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeights, readCursor } from './cursor.ts';
+import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeightsOf, readChainCursor } from './cursor.ts';
 import { createFeeWatch } from './fee-watch.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
@@ -124,7 +124,7 @@ export function createFollower(
   ctx: Context,
   source: Followed,
   { binding = isBinding(source.network), watchContracts = async () => {} }: { binding?: boolean; watchContracts?: WatchContracts } = {},
-): { step(signal?: AbortSignal, found?: Judged): Promise<boolean> } {
+): { step(signal?: AbortSignal, found?: GuardRound): Promise<boolean> } {
   const { coin } = source;
   const watching = createWatching(ctx, source);
   const notes = createFollowState(ctx, coin);
@@ -145,7 +145,7 @@ export function createFollower(
   return { step: (signal, judged) => step(follower, signal, judged) };
 }
 
-async function step(follower: Follower, signal?: AbortSignal, judged?: Judged): Promise<boolean> {
+async function step(follower: Follower, signal?: AbortSignal, judged?: GuardRound): Promise<boolean> {
   const { ctx, source, notes, blocks, tip } = follower;
   blocks.at = null;
   try {
@@ -165,7 +165,7 @@ async function step(follower: Follower, signal?: AbortSignal, judged?: Judged): 
 }
 
 /** Reads blocks until the tip is the cursor, and polls there. */
-async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Judged): Promise<boolean> {
+async function followToTip(follower: Follower, signal?: AbortSignal, judged?: GuardRound): Promise<boolean> {
   const { ctx, source, notes, position, blocks } = follower;
   await source.requireProof?.();
   // Nothing can be read before the headers reach the tip.
@@ -175,7 +175,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Ju
   }
   if (!follower.networkChecked) await checkNetwork(ctx, source);
   follower.networkChecked = true;
-  let cursor: Cursor = await readCursor(ctx, source);
+  let cursor: Cursor = await readChainCursor(ctx, source);
   // Do not request again what the guard just received.
   for (let just = judged?.health ? judged : null; ; just = null) {
     if (signal?.aborted) return false;
@@ -216,7 +216,7 @@ async function applyBlock(
   const { ref } = fetched;
   invariant(ref.parent === cursor.hash, `each block of ${coin} is recorded above its parent`);
   await recordBlock(watching, fetched, {
-    advance: (tx) => moveCursor(tx, coin, cursor, ref, provenHeights(source, { binding, hash: ref.hash })),
+    advance: (tx) => moveCursor(tx, coin, cursor, ref, provenHeightsOf(source, { binding, hash: ref.hash })),
     certainThrough,
     check: (sightings) => watchContracts(tokensPaid(sightings)),
   });

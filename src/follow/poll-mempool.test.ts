@@ -7,10 +7,10 @@ import type { Sighting } from '../chains/chain.ts';
 import type { Coin } from '../core/coin.ts';
 import { type Absences, freshLosers, judgePresence, stillPresent } from './poll-mempool.ts';
 import { connectionAt } from './poll-tip.ts';
-import type { Owner, Waiting } from './sightings.ts';
+import type { AddressOwner, WaitingTransaction } from './sightings.ts';
 import { assignOwners } from './watching.ts';
 
-const waiting = (txid: string, { absent = false, contested = false } = {}): Waiting => ({
+const waiting = (txid: string, { absent = false, contested = false } = {}): WaitingTransaction => ({
   txid,
   firstSeenAt: new Date(0),
   absent,
@@ -21,7 +21,7 @@ const waiting = (txid: string, { absent = false, contested = false } = {}): Wait
 });
 
 test('a transaction is gone after two polls in a row without it, once; it is back with the first poll that shows it', () => {
-  const poll = (before: Absences, rows: Waiting[], ...present: string[]) => judgePresence(before, rows, new Set(present));
+  const poll = (before: Absences, rows: WaitingTransaction[], ...present: string[]) => judgePresence(before, rows, new Set(present));
   const first = poll(new Map(), [waiting('a'), waiting('b')], 'b');
   assert.deepEqual([first.gone, first.back], [[], []]);
   const second = poll(first.absences, [waiting('a'), waiting('b')]);
@@ -87,7 +87,7 @@ test('an address with an owner is a payment’s, even if it counts as unissued; 
     spends: [],
     lock: null,
   });
-  const owner: Owner = { paymentId: 'pay_1', merchantId: 'mer_1', address: 'x', createdAt: new Date(0) };
+  const owner: AddressOwner = { paymentId: 'pay_1', merchantId: 'mer_1', address: 'x', createdAt: new Date(0) };
   const spare = { walletId: 'wal_1', merchantId: 'mer_1', index: 4n, address: 'y' };
   const { sightings, strays } = assignOwners(
     ['own', 'both', 'spare', 'unknown'].map(sighting),

@@ -1,7 +1,15 @@
 /** Polls the mempool: new transfers, replacements, and transfers that are missing or back. */
 import type { ChainHealth, ChainSource } from '../chains/chain.ts';
 import { type Cursor, holdCursor } from './cursor.ts';
-import { inheritedSights, readReplaced, readWaiting, type Waiting, writeConflicts, writePresence, writeSightings } from './sightings.ts';
+import {
+  inheritedSights,
+  readReplaced,
+  readWaiting,
+  type WaitingTransaction,
+  writeConflicts,
+  writePresence,
+  writeSightings,
+} from './sightings.ts';
 import { writeBounded } from './small-parts.ts';
 import type { Loser } from './spent-outpoints.ts';
 import { matcherOf, refreshWatching, sortSightings, type Watching } from './watching.ts';
@@ -13,7 +21,7 @@ const ABSENT_AFTER_POLLS = 2;
  * `complete`: everything first seen before it is recorded, or before `provenThrough` if that is given; `incomplete`: why it is not, when that
  * is expected. `beside`: the tip reported with it.
  */
-export type Looked = { complete: boolean; incomplete: string | null; provenThrough: Date | null; beside: string | null };
+export type MempoolLook = { complete: boolean; incomplete: string | null; provenThrough: Date | null; beside: string | null };
 
 /** In how many polls in a row each of our transactions was missing. */
 export type Absences = ReadonlyMap<string, number>;
@@ -27,7 +35,7 @@ type Present = Pick<ReadonlySet<string>, 'has'>;
 /** Which of our transactions have been out of the mempool long enough to report, and which are back. */
 export function judgePresence(
   before: Absences,
-  waiting: readonly Waiting[],
+  waiting: readonly WaitingTransaction[],
   present: Present,
 ): { absences: Absences; gone: string[]; back: string[] } {
   const absent = waiting.filter((row) => !present.has(row.txid));
@@ -42,7 +50,7 @@ export function judgePresence(
 /** What a source shows, without what it only heard of for longer than that is believed. */
 export function stillPresent(
   { present, believedMs }: { present: Present; believedMs?: number },
-  waiting: readonly Waiting[],
+  waiting: readonly WaitingTransaction[],
   now: Date,
 ): Present {
   if (believedMs === undefined) return present;
@@ -51,13 +59,13 @@ export function stillPresent(
 }
 
 /** Double-spends that are not recorded yet. */
-export function freshLosers(losers: readonly Loser[], waiting: readonly Waiting[]): Loser[] {
+export function freshLosers(losers: readonly Loser[], waiting: readonly WaitingTransaction[]): Loser[] {
   const contested = new Set(waiting.filter((row) => row.contested).map((row) => row.txid));
   return losers.filter((loser) => !contested.has(loser.txid));
 }
 
 /** One poll, recorded at the cursor. `health`: what the source just reported, if it was asked. */
-export async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: ChainHealth | null): Promise<Looked> {
+export async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: ChainHealth | null): Promise<MempoolLook> {
   const { source, watching } = poll;
   const { ctx, coin, spares, spent } = watching;
   const fetched = await source.fetchMempool(health);

@@ -5,7 +5,7 @@ import { type Doubt, doubtOf } from '../core/certainty.ts';
 import { earliest, MINUTE_MS } from '../core/clock.ts';
 import { type Coin, chainCode, kindOf } from '../core/coin.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
-import { type Cursor, type Followed, provenHeights } from './cursor.ts';
+import { type Cursor, type Followed, provenHeightsOf } from './cursor.ts';
 import { type FinalityPoll, pollFinality, pollLocks, readChainlock } from './finality.ts';
 import type { FollowState } from './follow-state.ts';
 import { type MempoolPoll, pollMempool } from './poll-mempool.ts';
@@ -24,14 +24,14 @@ export type TipPoll = {
   readonly notes: FollowState;
   readonly mempool: MempoolPoll;
   readonly finality: FinalityPoll;
-  connection: Connection;
+  connection: ConnectedSince;
   /** The ChainLock of the last poll. */
   lockedThrough: number | null;
   /** The proven heights of the last poll. */
   proven: string | null;
 };
 /** Since when the source has had peers, without interruption. */
-export type Connection = { sinceMs: number | null };
+export type ConnectedSince = { sinceMs: number | null };
 
 export const createTipPoll = (
   ctx: Context,
@@ -53,7 +53,7 @@ export const createTipPoll = (
 const peersOf = (coin: Coin, health: ChainHealth): number | null => (kindOf(coin) === 'ethereum' ? null : health.peers);
 
 /** Counts from the first poll with peers; a poll without any ends it. */
-export const connectionAt = ({ sinceMs }: Connection, peers: number | null, nowMs: number): Connection => ({
+export const connectionAt = ({ sinceMs }: ConnectedSince, peers: number | null, nowMs: number): ConnectedSince => ({
   sinceMs: peers === 0 ? null : (sinceMs ?? nowMs),
 });
 
@@ -103,7 +103,7 @@ async function writePoll(
   const { ctx, source, binding, lockedThrough } = poll;
   const { coin } = source;
   // Work above the cursor proves blocks before theirs are read.
-  const proven = provenHeights(source, { binding, hash: cursor.hash });
+  const proven = provenHeightsOf(source, { binding, hash: cursor.hash });
   const isNews = (proven?.join() ?? null) !== poll.proven;
   await ctx.db.begin(async (tx) => {
     await tx`

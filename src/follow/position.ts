@@ -10,7 +10,7 @@ import { heightOf, skipTo } from './read-back.ts';
 import { takeBack } from './take-back.ts';
 
 /** The last block that is still on the chain, or why the source cannot be followed now. */
-export type Found = { cursor: Cursor } | { doubt: Doubt };
+export type FoundPosition = { cursor: Cursor } | { doubt: Doubt };
 
 export type Position = {
   readonly ctx: Context;
@@ -21,7 +21,7 @@ export type Position = {
 export const createPosition = (ctx: Context, source: ChainSource): Position => ({ ctx, source, mayBeHeld: true });
 
 /** Finds the cursor on the chain that ends with `tip`; takes blocks back only when that chain has others in their place. */
-export async function findPosition(position: Position, cursor: Cursor, tip: BlockRef): Promise<Found> {
+export async function findPosition(position: Position, cursor: Cursor, tip: BlockRef): Promise<FoundPosition> {
   const { ctx, source } = position;
   let there: BlockRef | null;
   try {
@@ -75,7 +75,7 @@ export async function liftHold(position: Position, cursor: Cursor): Promise<void
  * All blocks of the source are newer than our last one. Completion is held until a source has the missing blocks, or until an operator
  * releases the chain: then the follower continues at the oldest block of the source, and the missing ones are read back when they can be.
  */
-async function skipMissing(position: Position, cursor: Cursor, tip: BlockRef): Promise<Found> {
+async function skipMissing(position: Position, cursor: Cursor, tip: BlockRef): Promise<FoundPosition> {
   const { ctx, source } = position;
   const { coin } = source;
   const doubt = doubtOfSync(tip, await source.health());

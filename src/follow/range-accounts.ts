@@ -5,7 +5,7 @@ import { COIN, type Coin, coinsBeside } from '../core/coin.ts';
 import { readEndedBelow } from '../db/db.ts';
 
 /** Payments end well before this, late money included. Older addresses are looked at once a day. */
-export const RECENT_MS = 7 * DAY_MS;
+export const RECENT_PAYMENTS_MS = 7 * DAY_MS;
 /** How often older payments are looked for. */
 const OLDER_EVERY_MS = 300_000;
 
@@ -21,7 +21,7 @@ export function createAccounts(ctx: Context, coin: Coin) {
   return {
     /** Keys of 40 hex digits. */
     read: async (): Promise<string[]> => {
-      const since = new Date(ctx.clock.now().getTime() - RECENT_MS);
+      const since = new Date(ctx.clock.now().getTime() - RECENT_PAYMENTS_MS);
       const endedBelow = await readEndedBelow(ctx.db.sql);
       const rows = await ctx.db.sql<{ key: string; at: Date }[]>`
         select key, created_at as at from deposit_addresses where coin = ${family} and xid >= ${readFrom}::xid8 and created_at > ${since}`;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newTx, openRangeShop, type RangeShop } from '../../test/kit/range-world.ts';
 import type { Coin } from '../core/coin.ts';
-import { readReadiness } from '../http/health.ts';
+import { readServiceReadiness } from '../http/health.ts';
 import { changeSettings } from '../merchants/merchants.ts';
 
 /** Blocks that the providers call final; safe ones are twice as new. */
@@ -115,11 +115,11 @@ test('a provider that does not say which blocks are final: waiting payments and 
       ['processing', 'a source of this chain does not say which blocks are final, and this payment needs one'],
     );
     assert.match(
-      (await readReadiness(ctx)).warnings.join(),
+      (await readServiceReadiness(ctx)).warnings.join(),
       /base: provider2\.example does not say which blocks are final; payments that need a final block wait/,
     );
     shop.providers[1]!.heal();
     await shop.poll(2);
     assert.equal((await shop.detail(id)).status, 'completed');
-    assert.doesNotMatch((await readReadiness(ctx)).warnings.join(), /which blocks are final/);
+    assert.doesNotMatch((await readServiceReadiness(ctx)).warnings.join(), /which blocks are final/);
   }));

@@ -9,7 +9,7 @@ import { decidingOf, type View, votingOf } from './range-votes.ts';
 /** An unchanged finding is written again after this long, so that its age shows that the guard is running. */
 const REWRITE_MS = 30_000;
 
-export type Found = {
+export type GuardFindings = {
   views: readonly View[];
   /** Why the sources do not agree; null when they do. */
   disagreement: string | null;
@@ -36,7 +36,7 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
     sees: ({ finalized }: Tagged): void => {
       lag = finalized && judgeFinality(coin, { finalAt: finalized.time, now: ctx.clock.now() });
     },
-    judge: async ({ views, disagreement, hasCursor }: Found, height: number): Promise<void> => {
+    judge: async ({ views, disagreement, hasCursor }: GuardFindings, height: number): Promise<void> => {
       const now = ctx.clock.now();
       const voting = votingOf(views);
       const [newest] = decidingOf(voting)

@@ -6,14 +6,14 @@ import { ChainError } from '../chains/chain.ts';
 import { DAY_MS } from '../core/clock.ts';
 import { goneAfterMs } from '../core/transfer.ts';
 import { type Voting, withinTime } from './range-votes.ts';
-import { readWaiting, type Waiting } from './sightings.ts';
+import { readWaiting, type WaitingTransaction } from './sightings.ts';
 import type { Watching } from './watching.ts';
 
 /** Transactions that are asked about in one round, the newest first. */
 const AT_ONCE = 20;
 
 /** Whether it may still come: nobody waits for one that is gone, and no source makes it wait for more than a day. */
-const mayCome = ({ absentSince, unminedSince, contested }: Waiting, { now, goneMs }: { now: number; goneMs: number }): boolean =>
+const mayCome = ({ absentSince, unminedSince, contested }: WaitingTransaction, { now, goneMs }: { now: number; goneMs: number }): boolean =>
   !contested && now - (absentSince?.getTime() ?? now) < 2 * goneMs && now - (unminedSince?.getTime() ?? 0) < DAY_MS;
 
 export type LostPlaces = {

@@ -7,8 +7,8 @@ import type { Context } from '../context.ts';
 import { DAY_MS } from '../core/clock.ts';
 import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { BALANCES_SECONDS } from './poll-pace.ts';
-import { RECENT_MS } from './range-accounts.ts';
-import { type Holder, judgeHolding, type Known, type Looked, NOTHING, readRecorded } from './range-sentinel.ts';
+import { RECENT_PAYMENTS_MS } from './range-accounts.ts';
+import { type Holder, judgeHolding, type Known, NOTHING_MISSING, readRecorded, type SentinelLook } from './range-sentinel.ts';
 import type { Readable } from './range-votes.ts';
 
 /** How far back is searched at most, and how much before the last look. */
@@ -39,7 +39,7 @@ export function createOlderLook(ctx: Context, coin: Coin, { isRegtest }: { isReg
     if (place === null) return [];
     const rows = await ctx.db.sql<{ key: string; at: Date }[]>`
       select key, created_at as at from deposit_addresses
-      where coin = ${family} and created_at <= ${new Date(ctx.clock.now().getTime() - RECENT_MS)}
+      where coin = ${family} and created_at <= ${new Date(ctx.clock.now().getTime() - RECENT_PAYMENTS_MS)}
         and (created_at, key) > (${place.at}, ${place.key}) order by created_at, key limit ${most}`;
     place = rows.length < most ? null : rows.at(-1)!;
     return rows.map(({ key }) => key);
@@ -51,15 +51,15 @@ export function createOlderLook(ctx: Context, coin: Coin, { isRegtest }: { isReg
   };
 
   /** Errors: ChainError. */
-  return async (sources: readonly Readable[]): Promise<Looked> => {
+  return async (sources: readonly Readable[]): Promise<SentinelLook> => {
     const nowMs = ctx.clock.monotonicMs();
     const source = sources[walks % Math.max(1, sources.length)];
     const tokens = source?.source.ranges.holdings.coins ?? [];
-    if (!source || tokens.length === 0 || nowMs - lookedAtMs < (isRegtest ? 1_000 : BALANCES_SECONDS * 1_000)) return NOTHING;
+    if (!source || tokens.length === 0 || nowMs - lookedAtMs < (isRegtest ? 1_000 : BALANCES_SECONDS * 1_000)) return NOTHING_MISSING;
     lookedAtMs = nowMs;
     const again = [...new Set([...suspects.keys()].map((id) => id.slice(id.indexOf(' ') + 1)))];
     const part = [...new Set([...again, ...(await readPart(Math.max(1, Math.floor(HOLDINGS_AT_ONCE / tokens.length)), nowMs))])];
-    if (part.length === 0) return NOTHING;
+    if (part.length === 0) return NOTHING_MISSING;
     const asked = part.flatMap((account) => tokens.map((token): Holder => ({ coin: token, account })));
     const balances = await source.source.ranges.holdings.read(asked);
     const [recorded, rows] = [await readRecorded(ctx, coin, part), await readKnown(part)];

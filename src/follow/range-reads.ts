@@ -54,11 +54,11 @@ const lengthOf = ({ from, to }: Range): number => to - from + 1;
 export function readFrom(reads: Reads, height: number): void {
   reads.through = reads.through === null ? height : Math.min(reads.through, height);
   reads.lateThrough = Math.min(reads.lateThrough === 0 ? height : reads.lateThrough, Math.max(0, reads.through - OVERLAP));
-  lookedBack(reads, reads.back && { ...reads.back, to: Math.min(reads.back.to, height) });
+  recordLookedBack(reads, reads.back && { ...reads.back, to: Math.min(reads.back.to, height) });
 }
 
 /** What is left of the blocks to search once more. */
-export function lookedBack(reads: Reads, left: Back | null): void {
+export function recordLookedBack(reads: Reads, left: Back | null): void {
   reads.back = left !== null && left.from <= left.to ? left : null;
 }
 

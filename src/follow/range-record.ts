@@ -6,7 +6,7 @@ import type { Tx } from '../db/db.ts';
 import { queueProcessing } from '../payments/settle-payments.ts';
 import { type Anchor, moveUp } from './anchors.ts';
 import { agreedAnswer, agreedAt, answersOf, isSameRef, type Voting, verifierOf } from './range-votes.ts';
-import { type Owned, readWaiting, type Waiting, writeConflicts, writePresence, writeSightings } from './sightings.ts';
+import { type Owned, readWaiting, type WaitingTransaction, writeConflicts, writePresence, writeSightings } from './sightings.ts';
 import { writeBounded } from './small-parts.ts';
 import { sortSightings, type Watching } from './watching.ts';
 
@@ -105,7 +105,7 @@ async function readRefuted({ ctx, coin }: Watching, hashes: readonly string[], f
 }
 
 /** What was recorded of a native coin on the word of one source, in place of which verified transfers are recorded now. */
-async function readReplaced({ ctx }: Watching, replaces: Step['replaces'], found: readonly Owned[]): Promise<Refuted[]> {
+async function readReplaced({ ctx }: Watching, replaces: RangeStep['replaces'], found: readonly Owned[]): Promise<Refuted[]> {
   if (!replaces) return [];
   const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
   const rows = await ctx.db.sql<Refuted[]>`
@@ -140,7 +140,7 @@ async function withoutVerified<T extends { hit: Hit; sightings: readonly Owned[]
 }
 
 /** Everything that one round writes. */
-export type Step = {
+export type RangeStep = {
   cursor: Anchor;
   to: Anchor;
   /** Blocks between them that become anchors too. */
@@ -167,7 +167,11 @@ type Lost = { gone: string[]; back: string[]; refuted: { txid: string; height: n
  * What becomes of transactions in no block, after everything up to the anchor was read. `refuted`: a verified block has the transaction,
  * so the transfers that this block does not show do not exist.
  */
-async function readLost(watching: Watching, { hits, present }: Pick<Step, 'hits' | 'present'>, found: readonly Owned[]): Promise<Lost> {
+async function readLost(
+  watching: Watching,
+  { hits, present }: Pick<RangeStep, 'hits' | 'present'>,
+  found: readonly Owned[],
+): Promise<Lost> {
   const { ctx, coin } = watching;
   const seen = new Set(found.map(({ txid }) => txid));
   const waiting = await readWaiting(ctx.db.sql, coin);
@@ -175,7 +179,7 @@ async function readLost(watching: Watching, { hits, present }: Pick<Step, 'hits'
     verifiedBy === null ? [] : waiting.flatMap(({ txid }) => (txids.has(txid) ? [{ txid, height: ref.height }] : [])),
   );
   const mined = new Set(refuted.map(({ txid }) => txid));
-  const isOut = ({ txid }: Waiting): boolean => present !== null && !seen.has(txid) && !mined.has(txid);
+  const isOut = ({ txid }: WaitingTransaction): boolean => present !== null && !seen.has(txid) && !mined.has(txid);
   const gone = waiting.filter((row) => isOut(row) && !row.absent && !present!.has(row.txid)).map(({ txid }) => txid);
   const back = waiting.filter((row) => isOut(row) && row.doubted && present!.has(row.txid)).map(({ txid }) => txid);
   const changed = [...gone, ...back, ...mined];
@@ -189,7 +193,7 @@ async function readLost(watching: Watching, { hits, present }: Pick<Step, 'hits'
 /** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
 export async function recordRange(
   watching: Watching,
-  { cursor, to, between, hits, vanished, present, replaces, progress, queue }: Step,
+  { cursor, to, between, hits, vanished, present, replaces, progress, queue }: RangeStep,
 ): Promise<void> {
   const { ctx, coin, spares } = watching;
   const seenAt = ctx.clock.now();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pay } from '../../test/kit/hostile-cases.ts';
 import { openRangeShop } from '../../test/kit/range-world.ts';
-import { readReadiness } from '../http/health.ts';
+import { readServiceReadiness } from '../http/health.ts';
 import { diagnose } from '../operate/doctor.ts';
 import { readTroubles } from '../payments/chain-state.ts';
 import { readChainStatus, releaseChain } from './chain-acts.ts';
@@ -51,7 +51,7 @@ test('a balance that no search explains is shown to operators until one of them 
       `address ${address} holds more USDC on Base than was recorded, and searching blocks again at provider\\d.example did`,
     );
     assert.match((await text()) ?? '', shown);
-    assert.match((await readReadiness(ctx)).warnings.join('\n'), shown);
+    assert.match((await readServiceReadiness(ctx)).warnings.join('\n'), shown);
     const [status] = await readChainStatus(ctx, { coin: 'USDC@base' });
     assert.ok(status!.troubles.some((trouble) => shown.test(trouble)));
     const [finding] = (await diagnose(ctx)).findings.filter(({ check }) => check === 'base balances');

@@ -59,10 +59,10 @@ export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balan
 }
 
 /** Blocks to search once more, down from the newest one, and for which accounts. */
-export type Missing = { blocks: number; accounts: string[] };
+export type MissingBlocks = { blocks: number; accounts: string[] };
 /** `unexplained`: what no search explained; it counts as explained from now on. */
-export type Looked = { missing: Missing | null; unexplained: readonly Holder[] };
-export const NOTHING: Looked = { missing: null, unexplained: [] };
+export type SentinelLook = { missing: MissingBlocks | null; unexplained: readonly Holder[] };
+export const NOTHING_MISSING: SentinelLook = { missing: null, unexplained: [] };
 
 /** What is recorded of each account and coin in blocks. */
 export async function readRecorded(ctx: Context, coin: Coin, accounts: readonly string[]): Promise<Map<string, bigint>> {
@@ -99,10 +99,10 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: 
   };
 
   /** Errors: ChainError. */
-  return async (accounts: readonly string[]): Promise<Looked> => {
+  return async (accounts: readonly string[]): Promise<SentinelLook> => {
     const nowMs = ctx.clock.monotonicMs();
     if (accounts.length === 0 || reader.coins.length === 0 || nowMs - lookedAtMs < (isRegtest ? REGTEST_MS : BALANCES_SECONDS * 1000))
-      return NOTHING;
+      return NOTHING_MISSING;
     lookedAtMs = nowMs;
     const tokens = reader.coins;
     const part = nextOf(accounts, Math.max(1, Math.floor(MOST_HOLDINGS / Math.max(1, tokens.length))));

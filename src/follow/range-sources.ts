@@ -13,7 +13,7 @@ const LEFT_OUT_MS = 10_000;
 export const readableSources = (chain: Chain): Readable[] =>
   chain.sources.filter((one): one is Readable => one.source.ranges !== undefined);
 
-export type Look = ReturnType<typeof createLook>;
+export type RangeLook = ReturnType<typeof createLook>;
 /** Asks each source for its newest block, and checks now and then that it is on the right chain. */
 export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; monotonicMs(): number }) {
   const origins = new Map<Readable, number>();

@@ -16,13 +16,13 @@ const READ_AT_ONCE = 2_000;
 const FORGOTTEN_DAYS = 14;
 
 /** Who owns a deposit address. */
-export type Owner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
+export type AddressOwner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
 /** A sighting of a payment's transfer, in one of the coins of its chain. */
-export type Owned = Sighting & { coin: Coin; owner: Owner };
+export type Owned = Sighting & { coin: Coin; owner: AddressOwner };
 /** With the outputs of its transaction that form one transfer, at least one. */
 export type Merged = Owned & { outputs: readonly Output[] };
 /** One of our transactions that is not in a block. */
-export type Waiting = {
+export type WaitingTransaction = {
   txid: string;
   firstSeenAt: Date;
   /** Whether all its transfers are recorded as absent, all as replaced, and any as either. */
@@ -35,13 +35,13 @@ export type Waiting = {
   doubted: boolean;
 };
 /** What a payment received in a coin from a transaction that was double-spent. */
-export type Replaced = { paymentId: string; coin: Coin; txid: string; units: bigint; firstSeenAt: Date };
+export type ReplacedTransfer = { paymentId: string; coin: Coin; txid: string; units: bigint; firstSeenAt: Date };
 type Pegout = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
 
 /** Transactions on the chain of a coin that are not in a block and may still be mined. */
-export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
-  const found: Waiting[] = [];
-  const rows = sql<Waiting[]>`
+export async function readWaiting(sql: Sql, coin: Coin): Promise<WaitingTransaction[]> {
+  const found: WaitingTransaction[] = [];
+  const rows = sql<WaitingTransaction[]>`
     select t.txid, min(t.first_seen_at) as "firstSeenAt", bool_and(t.absent_since is not null) as absent, max(t.unmined_since) as "unminedSince",
       case when bool_and(t.absent_since is not null) then max(t.absent_since) end as "absentSince", bool_and(t.conflict_txid is not null) as contested,
       bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
@@ -56,9 +56,9 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<Waiting[]> {
 }
 
 /** What payments received from these transactions, if it is not in a block. */
-export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[]): Promise<Replaced[]> {
+export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[]): Promise<ReplacedTransfer[]> {
   if (txids.length === 0) return [];
-  return sql<Replaced[]>`
+  return sql<ReplacedTransfer[]>`
     select payment_id as "paymentId", coin, txid, sum(units)::numeric(38, 0) as units, min(first_seen_at) as "firstSeenAt"
     from transfers where coin = any(${coinsBeside(coin)}::text[]) and txid = any(${[...new Set(txids)]}::text[]) and block_height is null
     group by 1, 2, 3`;
@@ -71,11 +71,11 @@ export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[
 export function inheritedSights(
   sightings: readonly Owned[],
   losers: readonly Loser[],
-  replaced: readonly Replaced[],
+  replaced: readonly ReplacedTransfer[],
 ): (sighting: Owned) => Date | null {
   const name = (txid: string | null, coin: Coin, paymentId: string) => `${txid} ${coin} ${paymentId}`;
   const byTxid = Map.groupBy(replaced, (row) => row.txid);
-  const before = new Map<string, Replaced[]>();
+  const before = new Map<string, ReplacedTransfer[]>();
   for (const { txid, by } of losers) {
     if (txid === by) continue;
     for (const row of byTxid.get(txid) ?? []) {

@@ -6,7 +6,7 @@ import { lockAndSettleLater, lockAndSettleMany } from '../payments/settle-paymen
 import { ROWS_AT_ONCE } from './sightings.ts';
 
 /** `atOnce`: rows in one statement. `lockAndSettle`: the entry point for changing payments. */
-export type Way = {
+export type PartsWay = {
   atOnce: number;
   lockAndSettle(tx: Tx, paymentIds: readonly string[], write: (tx: Tx) => Promise<void>): Promise<void>;
 };
@@ -25,7 +25,7 @@ export function isTooMuch(error: unknown): boolean {
  * Runs `write` in a transaction, then in small parts if it was too large, or if a payment in it cannot be settled: the worker then
  * settles each payment alone, and one that fails stops neither the chain nor the others. `about`: for the log.
  */
-export async function writeBounded<T>(ctx: Context, about: object, write: (tx: Tx, way: Way) => Promise<T>): Promise<T> {
+export async function writeBounded<T>(ctx: Context, about: object, write: (tx: Tx, way: PartsWay) => Promise<T>): Promise<T> {
   try {
     return await ctx.db.begin((tx) =>
       write(tx, { atOnce: ROWS_AT_ONCE, lockAndSettle: (_, ids, facts) => lockAndSettleMany(ctx, tx, ids, facts) }),

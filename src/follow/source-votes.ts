@@ -1,7 +1,7 @@
 /** The votes of the sources of a coin: whether each shows the chain that is followed. */
 import { ChainError, type ChainSource, type SourceState } from '../chains/chain.ts';
 import { type Coin, chainOf } from '../core/coin.ts';
-import type { Vote } from '../core/guard.ts';
+import type { SourceVote } from '../core/guard.ts';
 
 /** What was found for the tips of two sources, so that nothing is asked again while neither moves. */
 export type Comparisons = Map<ChainSource, { tips: string; agrees: boolean }>;
@@ -36,9 +36,9 @@ export async function showSameChain(compared: Comparisons, coin: Coin, one: Sour
 }
 
 /** The votes of all sources that are available; those whose chain is unknown now do not vote. */
-export async function readVotes(compared: Comparisons, coin: Coin, survey: readonly SourceState[]): Promise<Vote[]> {
+export async function readVotes(compared: Comparisons, coin: Coin, survey: readonly SourceState[]): Promise<SourceVote[]> {
   const followed = followedOf(survey);
-  const votes: Vote[] = [];
+  const votes: SourceVote[] = [];
   for (const voter of survey) {
     if (voter.state !== 'ok') continue;
     const agrees = !followed || voter === followed ? true : await showSameChain(compared, coin, followed, voter);

@@ -6,7 +6,7 @@ import { COIN, type Coin, chainOf } from '../core/coin.ts';
 import { readEndedBelow } from '../db/db.ts';
 import { readGasPayments } from '../money-out/sweeps.ts';
 import { createLookAhead, type Stray } from './look-ahead.ts';
-import { eachOutput, type Owned, type Owner, type Waiting } from './sightings.ts';
+import { type AddressOwner, eachOutput, type Owned, type WaitingTransaction } from './sightings.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';
 import { createWatchSet, type WatchSet } from './watch-set.ts';
 
@@ -59,7 +59,7 @@ export async function refreshWatching(watching: Watching): Promise<void> {
 }
 
 /** The memory as sources use it. */
-export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonly Waiting[]): Matcher => ({
+export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonly WaitingTransaction[]): Matcher => ({
   has: keys.has,
   watchesSpends: spent.any(),
   spends: spent.has,
@@ -94,7 +94,7 @@ export type Sorted = { sightings: Owned[]; strays: Stray[] };
  */
 export async function sortSightings({ ctx, coin, spares }: Watching, all: readonly Sighting[]): Promise<Sorted> {
   if (all.length === 0) return { sightings: [], strays: [] };
-  const rows = await ctx.db.sql<(Owner & { key: string })[]>`
+  const rows = await ctx.db.sql<(AddressOwner & { key: string })[]>`
     select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
     from deposit_addresses where coin = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
   const owners = new Map(rows.map(({ key, ...owner }) => [key, owner]));
@@ -113,7 +113,7 @@ type InCoin = Sighting & { coin: Coin };
 /** An address with an owner belongs to it, even if it still counts as unissued; one that is neither is not ours. */
 export function assignOwners(
   all: readonly InCoin[],
-  owners: ReadonlyMap<string, Owner>,
+  owners: ReadonlyMap<string, AddressOwner>,
   findSpare: (key: string) => Stray['spare'] | undefined,
 ): Sorted {
   const sightings: Owned[] = [];

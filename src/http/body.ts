@@ -3,7 +3,7 @@ import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/schema';
 import { Settings } from 'typebox/system';
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
-import type { Json, ParsedBody } from './json.ts';
+import type { JsonValue, ParsedBody } from './json.ts';
 
 export type Body<S extends TSchema> = Static<S>;
 /** The parts of a schema that a message is built from. */
@@ -50,9 +50,9 @@ function shapeAt(schema: Shape, parts: readonly string[]): Shape {
   }
   return at;
 }
-const valueAt = (value: Json, parts: readonly string[]): Json | undefined =>
-  parts.reduce<Json | undefined>(
-    (at, part) => (typeof at === 'object' && at !== null ? (at as Record<string, Json>)[part] : undefined),
+const valueAt = (value: JsonValue, parts: readonly string[]): JsonValue | undefined =>
+  parts.reduce<JsonValue | undefined>(
+    (at, part) => (typeof at === 'object' && at !== null ? (at as Record<string, JsonValue>)[part] : undefined),
     value,
   );
 
@@ -104,7 +104,7 @@ const takesNull = ({ type, const: value, anyOf }: Shape): boolean =>
  * Reads a body as its schema means it: null for a field that has no such value means that the field is absent, because many languages
  * send null for what is not set, and codes of coins and currencies have no case.
  */
-function readAsMeant(schema: TSchema, value: Json): void {
+function readAsMeant(schema: TSchema, value: JsonValue): void {
   if (typeof value !== 'object' || value === null) return;
   const { anyOf, items, properties, patternProperties } = schema as Shape;
   for (const option of anyOf ?? []) readAsMeant(option as TSchema, value);

@@ -8,13 +8,13 @@ import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worth
 import { Problem } from '../core/problem.ts';
 import { findTransferBlock, getDepositBalance, getRecordedTransaction, getTestBalance } from '../payments/look-ups.ts';
 import { getSimulatedTransaction } from '../payments/queries.ts';
-import type { Price } from '../prices/price-book.ts';
+import type { AgreedPrice } from '../prices/price-book.ts';
 import { type Query, readAssets, readCoin, readQuery } from './read.ts';
-import { type Answer, apiRoute, type Call, type Route } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute } from './route.ts';
 import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';
 
 /** The source of a live coin; its failures become the documented errors. */
-async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
+async function ask<T>({ ctx }: Pick<ApiCall, 'ctx'>, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
   const source = ctx.chains.get(COIN[coin].chain);
   if (!source)
     throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
@@ -40,7 +40,7 @@ async function ask<T>({ ctx }: Pick<Call, 'ctx'>, coin: Coin, question: (source:
   }
 }
 
-function priceOf({ ctx, owner }: Pick<Call, 'ctx' | 'owner'>, asset: Asset): Price {
+function priceOf({ ctx, owner }: Pick<ApiCall, 'ctx' | 'owner'>, asset: Asset): AgreedPrice {
   const price = owner.mode === 'test' ? ctx.prices.forTest(asset) : ctx.prices.look(asset);
   if (price) return price;
   const why = ctx.prices.quotable(asset);
@@ -58,12 +58,12 @@ function readNativeCoin(query: Query): Coin {
   throw new Problem('not_supported', { coin, missing: 'look-ups are answered for native coins, not for tokens' }, { param: 'currency' });
 }
 
-const networkOf = ({ ctx }: Pick<Call, 'ctx'>, coin: Coin): Network => ctx.settings.networks[COIN[coin].chain];
+const networkOf = ({ ctx }: Pick<ApiCall, 'ctx'>, coin: Coin): Network => ctx.settings.networks[COIN[coin].chain];
 
 /** A decimal string as a JSON number. Display only: nothing is computed with it. */
 const number = (text: string): number => Number(text);
 
-async function readPrices(call: Call<string, typeof PricesQuery, TObject, typeof PricesReply>): Promise<Answer> {
+async function readPrices(call: ApiCall<string, typeof PricesQuery, TObject, typeof PricesReply>): Promise<Answer> {
   const prices = readAssets(call.query).map((asset) => priceOf(call, asset));
   const oldest = prices.reduce((a, b) => (b.asOf < a.asOf ? b : a));
   return call.reply({
@@ -86,7 +86,7 @@ async function readPrices(call: Call<string, typeof PricesQuery, TObject, typeof
   });
 }
 
-async function readBalance(call: Call<string, typeof BalanceQuery, TObject, typeof BalanceReply>): Promise<Answer> {
+async function readBalance(call: ApiCall<string, typeof BalanceQuery, TObject, typeof BalanceReply>): Promise<Answer> {
   const coin = readNativeCoin(call.query);
   const address = readQuery(call.query, 'address');
   if (address === null || address === '') throw new Problem('parameter_missing', {}, { param: 'address' });
@@ -119,7 +119,7 @@ type LiveBalance = { summary: AddressSummary; isRecorded: boolean };
  * of them is sent there. `isRecorded`: it is what Florin recorded, which no source confirmed.
  */
 const readLiveBalance = (
-  call: Pick<Call, 'ctx' | 'owner'>,
+  call: Pick<ApiCall, 'ctx' | 'owner'>,
   { coin, address, key }: { coin: Coin; address: string; key: string },
 ): Promise<LiveBalance> =>
   ask(call, coin, async (source) => {
@@ -135,11 +135,14 @@ const readLiveBalance = (
     }
   });
 /** Whose payments must not be looked up at a source: this merchant's, or everybody's (null) where servers of others are asked. */
-const ownersOf = ({ owner }: Pick<Call, 'owner'>, { sources }: Chain): string | null =>
+const ownersOf = ({ owner }: Pick<ApiCall, 'owner'>, { sources }: Chain): string | null =>
   sources.some(({ onlyLookUps }) => onlyLookUps) ? null : owner.merchantId;
 
 /** A transaction of a payment is looked up at the sources that payments are read from, and is otherwise shown as it was recorded. */
-const readLiveTransaction = (call: Pick<Call, 'ctx' | 'owner'>, { coin, txid }: { coin: Coin; txid: string }): Promise<ChainTransaction> =>
+const readLiveTransaction = (
+  call: Pick<ApiCall, 'ctx' | 'owner'>,
+  { coin, txid }: { coin: Coin; txid: string },
+): Promise<ChainTransaction> =>
   ask(call, coin, async (source) => {
     const known = await findTransferBlock(call.ctx, { merchantId: ownersOf(call, source), coin, txid });
     if (known === null) return source.lookUps.transaction(txid);
@@ -154,7 +157,7 @@ const readLiveTransaction = (call: Pick<Call, 'ctx' | 'owner'>, { coin, txid }: 
     }
   });
 
-async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof FeesReply>): Promise<Answer> {
+async function readFees(call: ApiCall<string, typeof CoinQuery, TObject, typeof FeesReply>): Promise<Answer> {
   const coin = readNativeCoin(call.query);
   const price = priceOf(call, COIN[coin].asset);
   // Test mode: round figures of the simulated chain.
@@ -192,7 +195,7 @@ async function readFees(call: Call<string, typeof CoinQuery, TObject, typeof Fee
   });
 }
 
-async function readTransaction(call: Call<'/:txid', typeof CoinQuery, TObject, typeof TransactionReply>): Promise<Answer> {
+async function readTransaction(call: ApiCall<'/:txid', typeof CoinQuery, TObject, typeof TransactionReply>): Promise<Answer> {
   const coin = readNativeCoin(call.query);
   const txid = call.params.txid;
   if (!isTransactionId(txid, coin)) throw new Problem('transaction_not_found', { coin, id: txid.slice(0, 80) }, { param: 'txid' });
@@ -222,7 +225,7 @@ async function readTransaction(call: Call<'/:txid', typeof CoinQuery, TObject, t
   });
 }
 
-export const LOOK_UPS: readonly Route[] = [
+export const LOOK_UPS: readonly ApiRoute[] = [
   apiRoute({
     id: 'readPrices',
     method: 'GET',

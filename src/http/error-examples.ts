@@ -1,6 +1,6 @@
 /** Examples for the API document and the page of errors: one body for each error. */
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
-import { PAYMENT_ID, PAYOUT_ID, REFUND_ID } from './examples.ts';
+import { EXAMPLE_PAYMENT_ID, PAYOUT_ID, REFUND_ID } from './examples.ts';
 
 /** Problems of operator commands, which API requests never return. */
 const OFF_API: ReadonlySet<string> = new Set([
@@ -34,7 +34,7 @@ const DETAILS: Readonly<Record<string, string | number>> = {
   hint: 'Did you mean amount_usd?',
   schemes: 'https',
   coin: 'BTC',
-  id: PAYMENT_ID,
+  id: EXAMPLE_PAYMENT_ID,
   mode: 'test',
   status: 'completed',
   action: 'canceling',
@@ -46,11 +46,11 @@ const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, 
   money_refunded: { refunded: '0.00010309 BTC' },
   sweep_fee_low: { id: SWEEP_ID, paid: '12.5 gwei', needed: '14.1 gwei' },
   refund_open: { id: REFUND_ID, state: 'approved' },
-  shop_mismatch: { id: PAYMENT_ID, shop: 'https://shop.example' },
-  payment_replaced: { id: PAYMENT_ID, by: 'pay_Ye4fTq0ZcJb8sWn2LxR7vKd1' },
+  shop_mismatch: { id: EXAMPLE_PAYMENT_ID, shop: 'https://shop.example' },
+  payment_replaced: { id: EXAMPLE_PAYMENT_ID, by: 'pay_Ye4fTq0ZcJb8sWn2LxR7vKd1' },
   refund_not_found: { id: REFUND_ID },
   refund_state: { id: REFUND_ID, state: 'confirmed', action: 'canceled' },
-  refund_payment_pending: { id: PAYMENT_ID, status: 'processing' },
+  refund_payment_pending: { id: EXAMPLE_PAYMENT_ID, status: 'processing' },
   refund_in_file: { id: REFUND_ID, file: SWEEP_ID },
   refund_file_empty: { reason: 'none is approved' },
   refund_address_missing: { id: REFUND_ID },

@@ -2,7 +2,7 @@
 import { API_VERSION, type EventType, TEST_EVENT } from '../core/event.ts';
 import { explainUnreached } from '../core/unreached.ts';
 
-export const PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
+export const EXAMPLE_PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
 export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
 export const ENDPOINT_ID = 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn';
 export const DELIVERY_ID = 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq';
@@ -12,13 +12,13 @@ const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const PAYOUT_ID = 'po_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const REFUND_ID = 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
-const URL_OF_PAGE = `https://pay.example/pay?id=${PAYMENT_ID}`;
+const URL_OF_PAGE = `https://pay.example/pay?id=${EXAMPLE_PAYMENT_ID}`;
 const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
 const RETURN_URL = 'https://shop.example/thanks';
 
 const pending = {
-  id: PAYMENT_ID,
-  transaction_id: PAYMENT_ID,
+  id: EXAMPLE_PAYMENT_ID,
+  transaction_id: EXAMPLE_PAYMENT_ID,
   status: 'pending',
   mode: 'test',
   amount: null,
@@ -161,7 +161,7 @@ const event = (type: EventType, minute: number, sequence: number, payment: objec
 const REFUND_ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
 const refund = {
   id: REFUND_ID,
-  payment_id: PAYMENT_ID,
+  payment_id: EXAMPLE_PAYMENT_ID,
   status: 'requested',
   mode: 'test',
   amount: '0.00010309',
@@ -207,7 +207,7 @@ const payout = {
 const approvedPayout = { ...payout, status: 'approved', approved_at: at(25) };
 const sentPayout = { ...approvedPayout, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
 /** One body for each event type. */
-export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
+export const EVENT_EXAMPLES: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
   'payment.created': event('payment.created', 0, 1, pending),
   'payment.processing': event('payment.processing', 2, 2, processing),
   'payment.completed': event('payment.completed', 12, 3, completed),
@@ -250,8 +250,8 @@ export const EVENTS: Readonly<Record<EventType | typeof TEST_EVENT, object>> = {
 
 const created = {
   success: true,
-  transaction_id: PAYMENT_ID,
-  id: PAYMENT_ID,
+  transaction_id: EXAMPLE_PAYMENT_ID,
+  id: EXAMPLE_PAYMENT_ID,
   payment_url: URL_OF_PAGE,
   amount_usd: '25.50',
   expires_at: pending.expires_at,
@@ -292,7 +292,7 @@ const delivery = {
   event_id: EVENT_ID,
   event_type: 'payment.completed',
   endpoint_id: ENDPOINT_ID,
-  payment_id: PAYMENT_ID,
+  payment_id: EXAMPLE_PAYMENT_ID,
   mode: 'test',
   state: 'pending',
   attempt_count: 1,
@@ -303,7 +303,7 @@ const delivery = {
 const deliveryDetail = {
   success: true,
   ...delivery,
-  request_body: JSON.stringify(EVENTS['payment.completed']),
+  request_body: JSON.stringify(EVENT_EXAMPLES['payment.completed']),
   attempts: [
     {
       number: 1,
@@ -352,8 +352,8 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       coin: { amount: '1.25', currency: 'LTC' },
     },
     reply: {
-      id: PAYMENT_ID,
-      transaction_id: PAYMENT_ID,
+      id: EXAMPLE_PAYMENT_ID,
+      transaction_id: EXAMPLE_PAYMENT_ID,
       status: 'pending',
       amount: '0.00026289',
       currency: 'BTC',
@@ -390,8 +390,8 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       success: true,
       data: [
         {
-          transaction_id: PAYMENT_ID,
-          id: PAYMENT_ID,
+          transaction_id: EXAMPLE_PAYMENT_ID,
+          id: EXAMPLE_PAYMENT_ID,
           status: 'completed',
           amount_usd: '25.50',
           currency: 'BTC',
@@ -484,10 +484,10 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   createRefund: {
     requests: {
-      default: { payment_id: PAYMENT_ID },
-      price: { payment_id: PAYMENT_ID, amount: '10.00', currency_fiat: 'USD', reason: 'Broken mug' },
-      address: { payment_id: PAYMENT_ID, amount_usd: '10.00', rate: 'current', address: REFUND_ADDRESS },
-      coin: { payment_id: PAYMENT_ID, amount: '0.00010309' },
+      default: { payment_id: EXAMPLE_PAYMENT_ID },
+      price: { payment_id: EXAMPLE_PAYMENT_ID, amount: '10.00', currency_fiat: 'USD', reason: 'Broken mug' },
+      address: { payment_id: EXAMPLE_PAYMENT_ID, amount_usd: '10.00', rate: 'current', address: REFUND_ADDRESS },
+      coin: { payment_id: EXAMPLE_PAYMENT_ID, amount: '0.00010309' },
     },
     reply: { success: true, ...refund },
   },
@@ -514,8 +514,8 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   readPayouts: { reply: { success: true, data: [payout], has_more: false } },
   readPayout: { reply: { success: true, ...sentPayout } },
   cancelPayout: { requests: { default: {} }, reply: { success: true, ...payout, status: 'canceled', ended_at: at(22) } },
-  readEvents: { reply: { success: true, data: [EVENTS['payment.created']], has_more: false } },
-  readEvent: { reply: EVENTS['payment.completed'] },
+  readEvents: { reply: { success: true, data: [EVENT_EXAMPLES['payment.created']], has_more: false } },
+  readEvent: { reply: EVENT_EXAMPLES['payment.completed'] },
   createWebhookEndpoint: {
     requests: {
       default: { url: 'https://shop.example/hook', events: ['*'], description: 'Orders', enabled: true },
@@ -541,7 +541,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       event_type: TEST_EVENT,
       payment_id: null,
       attempt_count: 0,
-      request_body: JSON.stringify(EVENTS['webhook.test']),
+      request_body: JSON.stringify(EVENT_EXAMPLES['webhook.test']),
       attempts: [],
     },
   },
@@ -578,7 +578,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   simulate: { requests: { default: { scenario: 'success' }, coin: { scenario: 'overpaid', currency: 'LTC' } }, reply: chosen },
   advance: {
-    requests: { default: { seconds: 600 }, payment: { seconds: 600, payment_id: PAYMENT_ID } },
+    requests: { default: { seconds: 600 }, payment: { seconds: 600, payment_id: EXAMPLE_PAYMENT_ID } },
     reply: { success: true, now: at(10), offset_seconds: 600 },
   },
 };

@@ -30,7 +30,7 @@ declare module 'fastify' {
 /** Who may call: a secret key, any key, or a secret key of test mode. */
 export type Access = 'secret' | 'any' | 'secret_test';
 /** What a request needs: a kind of key, and which permission of a secret key. */
-export type Needs = { access: Access; permission: KeyPermission };
+export type KeyNeeds = { access: Access; permission: KeyPermission };
 
 /** Replies to calls without a valid key show this bucket, by client. */
 const ANONYMOUS_PER_MINUTE = 300;
@@ -49,7 +49,7 @@ export type Gate = {
   /** Counts a request toward `points` a minute (0: unlimited), sets the headers, and refuses beyond the limit. */
   count(reply: FastifyReply, bucket: string, points: number, options?: Counted): Promise<void>;
   /** Lets a request through or throws the problem; rate limit headers are set either way. Stores the identified caller on the request. */
-  enter(request: FastifyRequest, reply: FastifyReply, needs: Needs): Promise<KeyOwner>;
+  enter(request: FastifyRequest, reply: FastifyReply, needs: KeyNeeds): Promise<KeyOwner>;
   /** Identifies the caller, regardless of whether the request succeeds. */
   identify(request: FastifyRequest): Promise<KeyOwner | null>;
   /** Counts a caller without a key, such as one of an unknown route, and sets the headers; refuses beyond the limit unless `refuses` is false. */

@@ -13,7 +13,7 @@ const UNREAD_SECONDS = 25;
 const INCOMPLETE_SECONDS = 180;
 
 /** Whether the service can work: database, followers, prices of the payable coins. Reasons say what is missing. */
-export async function readReadiness(ctx: Context): Promise<{
+export async function readServiceReadiness(ctx: Context): Promise<{
   ready: boolean;
   reasons: string[];
   holds: string[];

@@ -2,10 +2,10 @@
 import { LONGEST_JSON_NAME, LONGEST_JSON_PATH, MOST_JSON_DEPTH, MOST_JSON_VALUES } from '../core/bounds.ts';
 import { Problem } from '../core/problem.ts';
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 /** Source texts of numbers, by the list or object that contains them. */
 type Numbers = ReadonlyMap<object, ReadonlyMap<string | number, string>>;
-export type ParsedBody = { value: Json; numbers: Numbers };
+export type ParsedBody = { value: JsonValue; numbers: Numbers };
 export const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 
 /** Contains a body that is just a number. */
@@ -56,7 +56,7 @@ function skipSpace(reading: Reading): void {
   while (code === SPACE || code === LINE_FEED || code === RETURN || code === TAB) code = text.charCodeAt(++reading.at);
 }
 
-function readValue(reading: Reading, place: Place): Json {
+function readValue(reading: Reading, place: Place): JsonValue {
   if (place.depth > MOST_JSON_DEPTH) fail(`it is nested more than ${MOST_JSON_DEPTH} levels deep`);
   if (++reading.values > MOST_JSON_VALUES) fail(`it contains more than ${MOST_JSON_VALUES} values`);
   skipSpace(reading);
@@ -72,9 +72,9 @@ function readValue(reading: Reading, place: Place): Json {
   return readNumber(reading, place);
 }
 
-function readObject(reading: Reading, place: Place): Json {
+function readObject(reading: Reading, place: Place): JsonValue {
   // Without a prototype, so that keys are data, including `__proto__`.
-  const object: { [key: string]: Json } = Object.create(null);
+  const object: { [key: string]: JsonValue } = Object.create(null);
   reading.at++;
   skipSpace(reading);
   if (reading.text[reading.at] === '}') {
@@ -97,8 +97,8 @@ function readObject(reading: Reading, place: Place): Json {
   }
 }
 
-function readArray(reading: Reading, place: Place): Json {
-  const array: Json[] = [];
+function readArray(reading: Reading, place: Place): JsonValue {
+  const array: JsonValue[] = [];
   reading.at++;
   skipSpace(reading);
   if (reading.text[reading.at] === ']') {
@@ -170,13 +170,13 @@ function readNumber(reading: Reading, { holder, key }: Place): number {
 export function writtenAt({ value, numbers }: ParsedBody, path: string): string | undefined {
   let holder: object = OUTSIDE;
   let key: string | number = '';
-  let at: Json | undefined = value;
+  let at: JsonValue | undefined = value;
   for (const part of path.split(/[.[\]]+/)) {
     if (part === '') continue;
     if (typeof at !== 'object' || at === null) return undefined;
     holder = at;
     key = Array.isArray(at) ? Number(part) : part;
-    at = (at as Record<string | number, Json>)[key];
+    at = (at as Record<string | number, JsonValue>)[key];
   }
   return numbers.get(holder)?.get(key);
 }
@@ -187,11 +187,11 @@ export const canonicalJson = ({ value, numbers }: ParsedBody): string =>
 
 /** A list or an object of a body as it was sent. */
 export const exactJson = ({ numbers }: ParsedBody, part: object): string =>
-  writeJson(numbers, { value: part as Json, holder: OUTSIDE, key: '' }, (keys) => keys);
+  writeJson(numbers, { value: part as JsonValue, holder: OUTSIDE, key: '' }, (keys) => keys);
 
-type Held = { value: Json; holder: object; key: string | number };
+type Held = { value: JsonValue; holder: object; key: string | number };
 function writeJson(numbers: Numbers, { value, holder, key }: Held, ordered: (keys: string[]) => string[]): string {
-  const write = (at: Json, inside: object, name: string | number): string => {
+  const write = (at: JsonValue, inside: object, name: string | number): string => {
     if (Array.isArray(at)) return `[${at.map((entry, i) => write(entry, at, i)).join(',')}]`;
     if (typeof at === 'object' && at !== null) {
       return `{${ordered(Object.keys(at))

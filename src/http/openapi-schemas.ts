@@ -22,14 +22,14 @@ export function valuesOf(shape: { anyOf?: unknown }): { values: string[]; name: 
 }
 
 /** A schema in place: a reference if it has a name. */
-export function shown(schema: TSchema | Shape): object {
+export function schemaInPlace(schema: TSchema | Shape): object {
   const name = NAMES.get(schema);
   return name === undefined ? body(schema as Shape) : schemaRef(name);
 }
 
 /** A field whose schema has a name also keeps its own description. */
 function shownField(field: Shape): object {
-  return NAMES.has(field) ? { ...shown(field), description: field.description } : shown(field);
+  return NAMES.has(field) ? { ...schemaInPlace(field), description: field.description } : schemaInPlace(field);
 }
 
 function body(schema: Shape): object {
@@ -39,20 +39,20 @@ function body(schema: Shape): object {
   return {
     ...rest,
     ...(anyOf !== undefined && optionsOf(anyOf as Shape[])),
-    ...(allOf !== undefined && { allOf: (allOf as Shape[]).map(shown) }),
-    ...(items !== undefined && { items: shown(items as Shape) }),
+    ...(allOf !== undefined && { allOf: (allOf as Shape[]).map(schemaInPlace) }),
+    ...(items !== undefined && { items: schemaInPlace(items as Shape) }),
     ...(properties !== undefined && {
       properties: Object.fromEntries(Object.entries(properties as Properties).map(([name, field]) => [name, shownField(field)])),
     }),
-    ...(patternProperties !== undefined && { additionalProperties: shown(Object.values(patternProperties as Properties)[0]!) }),
+    ...(patternProperties !== undefined && { additionalProperties: schemaInPlace(Object.values(patternProperties as Properties)[0]!) }),
   };
 }
 
 /** The options of a union. In a union with null, the field already has the description of the option. */
 function optionsOf(anyOf: readonly Shape[]): object {
   const others = anyOf.filter((option) => option.type !== 'null');
-  if (others.length === anyOf.length || others.length > 1) return { anyOf: anyOf.map(shown) };
-  const { description: _, ...option } = shown(others[0]!) as { description?: string; type?: unknown };
+  if (others.length === anyOf.length || others.length > 1) return { anyOf: anyOf.map(schemaInPlace) };
+  const { description: _, ...option } = schemaInPlace(others[0]!) as { description?: string; type?: unknown };
   return typeof option.type === 'string' && option.type !== 'object' && option.type !== 'array'
     ? { ...option, type: [option.type, 'null'] }
     : { anyOf: [option, { type: 'null' }] };
@@ -62,7 +62,7 @@ function optionsOf(anyOf: readonly Shape[]): object {
 function tagged(schema: Shape): object {
   const options = schema.anyOf as (Shape & { properties: { type: { const: string } } })[];
   return {
-    oneOf: options.map(shown),
+    oneOf: options.map(schemaInPlace),
     discriminator: {
       propertyName: 'type',
       mapping: Object.fromEntries(options.map((option) => [option.properties.type.const, schemaRef(NAMES.get(option)!).$ref])),

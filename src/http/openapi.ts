@@ -3,10 +3,21 @@ import type { TSchema } from 'typebox';
 import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
 import { PROBLEMS } from '../core/problem.ts';
 import { errorExamples } from './error-examples.ts';
-import { DELIVERY_ID, ENDPOINT_ID, EVENT_ID, EVENTS, EXAMPLES, PAYMENT_ID, PAYOUT_ID, RECOVERY_ID, REFUND_ID, TXID } from './examples.ts';
-import { componentSchemas, schemaRef, shown } from './openapi-schemas.ts';
-import type { Route } from './route.ts';
-import { GROUPS, groupOf, ROUTES } from './routes.ts';
+import {
+  DELIVERY_ID,
+  ENDPOINT_ID,
+  EVENT_EXAMPLES,
+  EVENT_ID,
+  EXAMPLE_PAYMENT_ID,
+  EXAMPLES,
+  PAYOUT_ID,
+  RECOVERY_ID,
+  REFUND_ID,
+  TXID,
+} from './examples.ts';
+import { componentSchemas, schemaInPlace, schemaRef } from './openapi-schemas.ts';
+import type { ApiRoute } from './route.ts';
+import { GROUPS, ROUTES, routeGroup } from './routes.ts';
 import { eventName } from './schema-webhooks.ts';
 
 const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))].sort((a, b) => a - b);
@@ -25,7 +36,7 @@ const MEANING: Readonly<Record<number, string>> = {
   503: 'Unavailable for now; retry',
 };
 /** Error statuses that an operation can return. */
-const errorsOf = (route: Route): number[] =>
+const errorsOf = (route: ApiRoute): number[] =>
   STATUSES.filter((status) => {
     if (status === 405) return false;
     if (route.method !== 'POST' && [409, 413, 415, 422].includes(status)) return false;
@@ -60,9 +71,9 @@ const WHAT: Readonly<Record<string, string>> = {
   ref: 'refund',
   po: 'payout',
 };
-function parametersOf(route: Route): object[] {
-  const id = IDS.find(([start]) => route.path.startsWith(start))?.[1] ?? PAYMENT_ID;
-  const examples: Readonly<Record<string, string>> = { id, payment_id: PAYMENT_ID, txid: TXID };
+function parametersOf(route: ApiRoute): object[] {
+  const id = IDS.find(([start]) => route.path.startsWith(start))?.[1] ?? EXAMPLE_PAYMENT_ID;
+  const examples: Readonly<Record<string, string>> = { id, payment_id: EXAMPLE_PAYMENT_ID, txid: TXID };
   const inPath = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -74,7 +85,7 @@ function parametersOf(route: Route): object[] {
   const required: readonly string[] = route.query?.required ?? [];
   const inQuery = Object.entries((route.query?.properties ?? {}) as Record<string, TSchema & { examples?: unknown[] }>).map(
     ([name, schema]) => {
-      const { description, ...form } = shown(schema) as { description?: string };
+      const { description, ...form } = schemaInPlace(schema) as { description?: string };
       const isMap = 'patternProperties' in schema;
       return {
         name,
@@ -90,19 +101,19 @@ function parametersOf(route: Route): object[] {
   return [...inPath, ...inQuery, ...(route.method === 'POST' ? [ref('parameters', 'IdempotencyKey')] : [])];
 }
 
-const ACCESS: Readonly<Record<Route['access'], string>> = {
+const ACCESS: Readonly<Record<ApiRoute['access'], string>> = {
   any: 'Takes a secret or a public key.',
   secret: 'Takes a secret key.',
   secret_test: 'Takes a secret key of test mode.',
 };
 
 /** A route as an operation of its path. */
-function operationOf(route: Route): object {
+function operationOf(route: ApiRoute): object {
   const example = EXAMPLES[route.id]!;
   return {
     summary: route.summary,
     description: `${ACCESS[route.access]} A secret key needs the permission \`${route.permission}\`.`,
-    tags: [groupOf(route)],
+    tags: [routeGroup(route)],
     operationId: route.id,
     parameters: parametersOf(route),
     ...(route.body && {
@@ -110,7 +121,7 @@ function operationOf(route: Route): object {
         required: ((route.body as { required?: string[] }).required?.length ?? 0) > 0,
         content: {
           'application/json': {
-            schema: shown(route.body),
+            schema: schemaInPlace(route.body),
             examples: Object.fromEntries(Object.entries(example.requests ?? {}).map(([name, value]) => [name, { value }])),
           },
         },
@@ -120,7 +131,7 @@ function operationOf(route: Route): object {
       [route.created ? 201 : 200]: {
         description: 'Success',
         headers: LIMIT_HEADERS,
-        content: { 'application/json': { schema: shown(route.reply), examples: { default: { value: example.reply } } } },
+        content: { 'application/json': { schema: schemaInPlace(route.reply), examples: { default: { value: example.reply } } } },
       },
       ...Object.fromEntries(errorsOf(route).map((status) => [status, ref('responses', status)])),
     },
@@ -181,7 +192,7 @@ const webhookOf = (type: (typeof PAYMENT_EVENTS)[number] | typeof TEST_EVENT): o
       content: {
         'application/json': {
           schema: schemaRef(type === TEST_EVENT ? 'WebhookTestEvent' : eventName(type)),
-          examples: { default: { value: EVENTS[type] } },
+          examples: { default: { value: EVENT_EXAMPLES[type] } },
         },
       },
     },

@@ -4,14 +4,14 @@
  */
 import type { TSchema } from 'typebox';
 import { Problem } from '../core/problem.ts';
-import type { Json } from './json.ts';
+import type { JsonValue } from './json.ts';
 import type { Query } from './read.ts';
-import type { Route } from './route.ts';
+import type { ApiRoute } from './route.ts';
 
 /** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].color`. */
 export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
 /** Null when every name is known, the fast path for most requests. `isStrict` is called otherwise: refuse all of them? */
-export type CheckNames = (given: { query: Query; body: Json; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
+export type CheckNames = (given: { query: Query; body: JsonValue; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
 
 /** The names of an object in a body, and those of the objects in it. Objects not in `inside` have names that callers choose. */
 type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: ReadonlyMap<string, Tree> };
@@ -26,7 +26,7 @@ const MOST_COMPARED = 50;
 const MOST_TOLD = 20;
 
 /** A check for each route, from the schemas that validate. Siblings are all routes given. */
-export function createNameChecks(routes: readonly Route[]): ReadonlyMap<Route, CheckNames> {
+export function createNameChecks(routes: readonly ApiRoute[]): ReadonlyMap<ApiRoute, CheckNames> {
   const elsewhere = { query: new Map<string, string>(), body: new Map<string, string>() };
   for (const route of routes) {
     const takes = `This request does not take it; ${route.method} ${route.path.replace(/:(\w+)/g, '{$1}')} does.`;
@@ -39,7 +39,7 @@ export function createNameChecks(routes: readonly Route[]): ReadonlyMap<Route, C
   return new Map(routes.map((route) => [route, checkOf(route, elsewhere)]));
 }
 
-function checkOf(route: Route, elsewhere: Record<'query' | 'body', ReadonlyMap<string, string>>): CheckNames {
+function checkOf(route: ApiRoute, elsewhere: Record<'query' | 'body', ReadonlyMap<string, string>>): CheckNames {
   const listed = namesOf(route.query);
   const query = new Set(listed);
   const maps = mapsOf(route.query);
@@ -63,7 +63,7 @@ function checkOf(route: Route, elsewhere: Record<'query' | 'body', ReadonlyMap<s
   };
 }
 
-function findStrangers(value: Json, tree: Tree, at: { path: string; shape: string }, found: Stranger[]): void {
+function findStrangers(value: JsonValue, tree: Tree, at: { path: string; shape: string }, found: Stranger[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
   for (const name in value) {
     if (!tree.names.has(name)) {

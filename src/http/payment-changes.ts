@@ -5,10 +5,19 @@ import { cancelPayment, createPayment, resolvePayment, setMetadata } from '../pa
 import { listTransfers } from '../payments/queries.ts';
 import { readBody } from './body.ts';
 import { commonReadings, draftOf } from './payment-routes.ts';
-import { checkMetadataKeys, readCoinNames, readCursor, readLimit, readReturnUrl } from './read.ts';
+import { checkMetadataKeys, readCoinNames, readLimit, readPageCursor, readReturnUrl } from './read.ts';
 import { readFiatPrice } from './read-price.ts';
-import { type Answer, apiRoute, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
-import { Cancel, CreateTransaction, Detail, Resolve, TransactionCreated, TransferList, TransfersQuery, UpdateMetadata } from './schema.ts';
+import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readingRoute } from './route.ts';
+import {
+  Cancel,
+  CreateTransaction,
+  DetailSchema,
+  Resolve,
+  TransactionCreated,
+  TransferList,
+  TransfersQuery,
+  UpdateMetadata,
+} from './schema.ts';
 
 type Common = Parameters<typeof commonReadings>[1];
 
@@ -81,7 +90,7 @@ async function createTransaction({
   }
 }
 
-export const PAYMENT_CHANGES: readonly Route[] = [
+export const PAYMENT_CHANGES: readonly ApiRoute[] = [
   readingRoute({
     id: 'createTransaction',
     method: 'POST',
@@ -102,7 +111,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     permission: 'payments',
     summary: 'Update the metadata of a payment',
     body: UpdateMetadata,
-    reply: Detail,
+    reply: DetailSchema,
     handle: async ({ ctx, owner, params, body: { metadata, shop }, claim, reply }) => {
       checkMetadataKeys(metadata);
       return setMetadata(ctx, {
@@ -123,7 +132,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     permission: 'resolve',
     summary: 'Cancel a pending payment',
     body: Cancel,
-    reply: Detail,
+    reply: DetailSchema,
     handle: async ({ ctx, owner, actor, params, body: { shop, only_if_unpaid: onlyIfUnpaid }, claim, reply }) =>
       cancelPayment(ctx, {
         ...mine(owner),
@@ -141,7 +150,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
     permission: 'resolve',
     summary: 'Decide about money that arrived: accept, reject, or mark as refunded',
     body: Resolve,
-    reply: Detail,
+    reply: DetailSchema,
     handle: async ({ ctx, owner, actor, params, body: { action, transfers, shop }, claim, reply }) =>
       resolvePayment(ctx, {
         ...mine(owner),
@@ -168,7 +177,7 @@ export const PAYMENT_CHANGES: readonly Route[] = [
         ...mine(owner),
         paymentId: params.id,
         limit: readLimit(query),
-        startingAfter: readCursor(query, 'starting_after'),
+        startingAfter: readPageCursor(query, 'starting_after'),
       });
       return reply({ success: true, data: transfers.map(transferDetail), has_more: hasMore });
     },

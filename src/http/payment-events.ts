@@ -2,14 +2,14 @@
 import { PAYMENT_EVENTS } from '../core/event.ts';
 import { Problem } from '../core/problem.ts';
 import { getEvent, listEvents } from '../webhooks/events.ts';
-import { readCursor, readLimit, readQuery } from './read.ts';
-import { apiRoute, type Route, readerOf } from './route.ts';
+import { readLimit, readPageCursor, readQuery } from './read.ts';
+import { type ApiRoute, apiRoute, readerOfKey } from './route.ts';
 import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
 
 const TYPES: readonly string[] = PAYMENT_EVENTS;
 
 /** The stored bytes are sent unchanged, so that lists and deliveries contain the same text. */
-export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
+export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
   apiRoute({
     id: 'readEvents',
     method: 'GET',
@@ -24,9 +24,9 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
       if (type !== null && !TYPES.includes(type))
         throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
       const page = await listEvents(ctx, {
-        ...readerOf(owner),
+        ...readerOfKey(owner),
         limit: readLimit(query),
-        startingAfter: readCursor(query, 'starting_after'),
+        startingAfter: readPageCursor(query, 'starting_after'),
         type,
         paymentId: readQuery(query, 'payment_id'),
       });
@@ -44,7 +44,7 @@ export const PAYMENT_EVENT_ROUTES: readonly Route[] = [
     reply: EventReply,
     handle: async ({ ctx, owner, params }) => ({
       status: 200,
-      body: (await getEvent(ctx, { ...readerOf(owner), eventId: params.id })).body,
+      body: (await getEvent(ctx, { ...readerOfKey(owner), eventId: params.id })).body,
     }),
   }),
 ];

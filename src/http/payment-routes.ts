@@ -2,7 +2,7 @@
 
 import type { Static, TObject } from 'typebox';
 import type { Context } from '../context.ts';
-import { type Asset, COIN, type Coin, namesOf } from '../core/coin.ts';
+import { type Asset, apiNamesOf, COIN, type Coin } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '../core/money.ts';
 import { PAYMENT_STATUSES } from '../core/payment.ts';
@@ -13,17 +13,17 @@ import { heldDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
 import { type ListFilter, listFilteredPayments } from '../payments/lists.ts';
 import { createPayment, type PaymentDraft } from '../payments/payments.ts';
 import { priceAt } from '../payments/price.ts';
-import { getPayment, type ListItem, listPayments } from '../payments/queries.ts';
-import { type Warning, warningsFor } from '../payments/readiness.ts';
+import { getPayment, listPayments, type PaymentListItem } from '../payments/queries.ts';
+import { type PaymentWarning, warningsFor } from '../payments/readiness.ts';
 import type { PaymentItem, PaymentRequest, PaymentView } from '../payments/view.ts';
 import { collect, type ReadingsOf, readBody, together } from './body.ts';
 import type { ParsedBody } from './json.ts';
 import {
   readCoinFilter,
-  readCursor,
   readLimit,
   readMetadata,
   readOneCoin,
+  readPageCursor,
   readPairs,
   readQuery,
   readQueryTime,
@@ -33,10 +33,20 @@ import {
   readUnits,
 } from './read.ts';
 import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './read-price.ts';
-import { type Answer, apiRoute, type Call, madeBy, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
-import { CreateAdvanced, Created, CreateLegacy, CreateSimple, Detail, type Item, LegacyCreated, List, ListQuery } from './schema.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readingRoute } from './route.ts';
+import {
+  CreateAdvanced,
+  Created,
+  CreateLegacy,
+  CreateSimple,
+  DetailSchema,
+  type ItemSchema,
+  LegacyCreated,
+  List,
+  ListQuery,
+} from './schema.ts';
 
-const creation = (ctx: Context, view: PaymentView, warnings: readonly Warning[]) => ({
+const creation = (ctx: Context, view: PaymentView, warnings: readonly PaymentWarning[]) => ({
   success: true,
   transaction_id: view.facts.id,
   id: view.facts.id,
@@ -146,7 +156,7 @@ async function createSimple(call: CreateCall): Promise<Answer> {
 }
 
 /** The lines of an order. The errors of all lines are reported together. */
-function readItems(body: ParsedBody, items: readonly Static<typeof Item>[], currency: Fiat): PaymentItem[] {
+function readItems(body: ParsedBody, items: readonly Static<typeof ItemSchema>[], currency: Fiat): PaymentItem[] {
   const faults: Problem[] = [];
   const read = items.map((item, i): PaymentItem => {
     const param = `items[${i}].unit_price`;
@@ -229,14 +239,14 @@ async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: R
   });
 }
 
-type ListCall = Call<string, typeof ListQuery, TObject, typeof List>;
+type ListCall = ApiCall<string, typeof ListQuery, TObject, typeof List>;
 
-const listItem = (item: ListItem) => ({
+const listItem = (item: PaymentListItem) => ({
   transaction_id: item.id,
   id: item.id,
   status: item.status,
   amount_usd: formatUsd(item.amountUsdCents),
-  ...namesOf(item.coin),
+  ...apiNamesOf(item.coin),
   created_at: item.createdAt.toISOString(),
   completed_at: item.completedAt?.toISOString() ?? null,
   mode: item.mode,
@@ -248,8 +258,8 @@ const listItem = (item: ListItem) => ({
 
 async function readPayments({ ctx, owner, query, reply }: ListCall): Promise<Answer> {
   const limit = readLimit(query);
-  const startingAfter = readCursor(query, 'starting_after');
-  const endingBefore = readCursor(query, 'ending_before');
+  const startingAfter = readPageCursor(query, 'starting_after');
+  const endingBefore = readPageCursor(query, 'ending_before');
   if (startingAfter !== null && endingBefore !== null) {
     throw new Problem('parameter_invalid', { reason: 'it cannot be combined with starting_after' }, { param: 'ending_before' });
   }
@@ -290,7 +300,7 @@ function readListFilter(query: ListCall['query'], { status, coins }: Pick<ListFi
   return { status, coins, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore };
 }
 
-export const PAYMENTS: readonly Route[] = [
+export const PAYMENT_ROUTES: readonly ApiRoute[] = [
   readingRoute({
     id: 'createLegacy',
     method: 'POST',
@@ -334,7 +344,7 @@ export const PAYMENTS: readonly Route[] = [
     access: 'secret',
     permission: 'payments',
     summary: 'Retrieve a payment',
-    reply: Detail,
+    reply: DetailSchema,
     handle: async ({ ctx, owner, params, reply }) =>
       reply(paymentDetail(await getPayment(ctx, { ...mine(owner), paymentId: params.payment_id }), ctx.settings.paymentPageUrl)),
   }),

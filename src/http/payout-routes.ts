@@ -5,8 +5,8 @@ import { REFUND_STATES } from '../core/refund.ts';
 import { type AskedAmount, cancelPayout, getPayout, listPayouts, type Payout, payoutDetail, requestPayout } from '../money-out/payouts.ts';
 import { readBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
-import { readCursor, readLimit, readOneCoin, readQuery, readUnits, readUsd } from './read.ts';
-import { type Answer, apiRoute, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
+import { readLimit, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
+import { type Answer, type ApiRoute, apiRoute, mine, type ReadingCall, readingRoute } from './route.ts';
 import { Empty } from './schema.ts';
 import { CreatePayout, PayoutList, PayoutReply, PayoutsQuery } from './schema-payouts.ts';
 
@@ -42,7 +42,7 @@ async function createPayout({ ctx, owner, actor, parsed: body, claim, reply }: R
   });
 }
 
-export const PAYOUTS: readonly Route[] = [
+export const PAYOUT_ROUTES: readonly ApiRoute[] = [
   readingRoute({
     id: 'createPayout',
     method: 'POST',
@@ -70,7 +70,7 @@ export const PAYOUTS: readonly Route[] = [
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
       const { payouts, hasMore } = await listPayouts(ctx, {
-        ...{ ...mine(owner), limit: readLimit(query), startingAfter: readCursor(query, 'starting_after'), state },
+        ...{ ...mine(owner), limit: readLimit(query), startingAfter: readPageCursor(query, 'starting_after'), state },
         ...{ reference: readQuery(query, 'payout_reference'), batchId: readQuery(query, 'batch_id') },
       });
       return reply({ success: true, data: payouts.map(payoutDetail), has_more: hasMore });

@@ -4,7 +4,7 @@ import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { type Fiat, isFiat } from '../core/fiat.ts';
 import { Problem } from '../core/problem.ts';
-import { type Price, priceAt } from '../payments/price.ts';
+import { type PaymentPrice, priceAt } from '../payments/price.ts';
 import type { ParsedBody } from './json.ts';
 import { readFiat, readUsd } from './read.ts';
 import { CreateSimple } from './schema.ts';
@@ -33,7 +33,7 @@ export const readMinor = (
 export function readFiatPrice(
   ctx: Context,
   { mode, body, amount, currency: text }: { mode: Mode; body: ParsedBody; amount: unknown; currency: string },
-): Price {
+): PaymentPrice {
   const currency = readFiatCode(text);
   const minor = readMinor(body, 'amount', amount, currency);
   return priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency_fiat' } });
@@ -43,7 +43,7 @@ export function readFiatPrice(
 export function readPrice(
   ctx: Context,
   { mode, body, given }: { mode: Mode; body: ParsedBody; given: { amount_usd?: unknown; amount?: unknown; currency_fiat?: string } },
-): Price {
+): PaymentPrice {
   const { amount_usd, amount, currency_fiat } = given;
   if (amount === undefined && currency_fiat === undefined) {
     if (amount_usd === undefined) throw new Problem('parameter_missing', {}, { param: 'amount_usd' });

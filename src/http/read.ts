@@ -138,7 +138,7 @@ export function readQuery(query: Query, name: string): string | null {
   return value;
 }
 /** A cursor of a list; empty, as before the first page, is the same as none. */
-export const readCursor = (query: Query, name: 'starting_after' | 'ending_before'): string | null => readQuery(query, name) || null;
+export const readPageCursor = (query: Query, name: 'starting_after' | 'ending_before'): string | null => readQuery(query, name) || null;
 export function readLimit(query: Query): number {
   const text = readQuery(query, 'limit');
   if (text === null) return 10;

@@ -14,18 +14,18 @@ import {
 } from '../money-out/refunds.ts';
 import { readBody } from './body.ts';
 import type { ParsedBody } from './json.ts';
-import { readCursor, readLimit, readQuery, readUnits } from './read.ts';
+import { readLimit, readPageCursor, readQuery, readUnits } from './read.ts';
 import { readFiatCode, readMinor } from './read-price.ts';
-import { type Answer, apiRoute, type Call, mine, type ReadingCall, type Route, readingRoute } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall, readingRoute } from './route.ts';
 import { Empty } from './schema.ts';
 import { CreateRefund, RefundList, RefundReply, RefundsQuery } from './schema-refunds.ts';
 
 /** A refund, as far as the key may see it: a person with the claim link enters the address that is paid. */
-function refundBody({ ctx, owner }: Pick<Call, 'ctx' | 'owner'>, refund: Refund) {
+function refundBody({ ctx, owner }: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refund) {
   const detail = refundDetail(ctx, refund);
   return owner.permissions.includes('refunds') ? detail : { ...detail, claim_url: null };
 }
-const refundReply = (call: Pick<Call, 'ctx' | 'owner'>, refund: Refund) => ({ success: true, ...refundBody(call, refund) });
+const refundReply = (call: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refund) => ({ success: true, ...refundBody(call, refund) });
 
 type Given = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
 function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: Given): AskedRefund {
@@ -71,7 +71,7 @@ async function createRefund({ ctx, owner, actor, parsed: body, claim, reply }: R
   });
 }
 
-export const REFUNDS: readonly Route[] = [
+export const REFUND_ROUTES: readonly ApiRoute[] = [
   readingRoute({
     id: 'createRefund',
     method: 'POST',
@@ -101,7 +101,7 @@ export const REFUNDS: readonly Route[] = [
       const { refunds, hasMore } = await listRefunds(ctx, {
         ...mine(owner),
         limit: readLimit(query),
-        startingAfter: readCursor(query, 'starting_after'),
+        startingAfter: readPageCursor(query, 'starting_after'),
         paymentId: readQuery(query, 'payment_id'),
         state,
       });

@@ -1,8 +1,8 @@
 /** The log of requests made with API keys. */
 import { Problem } from '../core/problem.ts';
 import { type LoggedRequest, listRequests } from '../keys/requests.ts';
-import { readCursor, readLimit, readQuery } from './read.ts';
-import { apiRoute, type Route, readerOf } from './route.ts';
+import { readLimit, readPageCursor, readQuery } from './read.ts';
+import { type ApiRoute, apiRoute, readerOfKey } from './route.ts';
 import { RequestList, RequestsQuery } from './schema-errors.ts';
 
 /** A logged request as the API and the dashboard show it. */
@@ -25,7 +25,7 @@ export const requestBody = (request: LoggedRequest) => ({
   omitted: request.omitted,
 });
 
-export const REQUEST_LOG: readonly Route[] = [
+export const REQUEST_LOG: readonly ApiRoute[] = [
   apiRoute({
     id: 'readRequests',
     method: 'GET',
@@ -46,9 +46,9 @@ export const REQUEST_LOG: readonly Route[] = [
         throw new Problem('parameter_invalid', { reason: 'it must be an HTTP status such as 404' }, { param: 'status' });
       const page = await listRequests(ctx, {
         whole: true,
-        ...readerOf(owner),
+        ...readerOfKey(owner),
         limit: readLimit(query),
-        startingAfter: readCursor(query, 'starting_after'),
+        startingAfter: readPageCursor(query, 'starting_after'),
         filter: {
           failed: outcome === 'failed',
           status: status === null ? null : Number(status),

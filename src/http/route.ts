@@ -3,9 +3,9 @@ import type { Static, TObject, TSchema } from 'typebox';
 import type { Context } from '../context.ts';
 import type { Sight } from '../core/sight.ts';
 import type { KeyOwner } from '../keys/keys.ts';
-import type { IdempotencyClaim, Rendered } from '../payments/view.ts';
+import type { IdempotencyClaim, RenderedReply } from '../payments/view.ts';
 import type { KeyActor } from '../people/members.ts';
-import type { Needs } from './gate.ts';
+import type { KeyNeeds } from './gate.ts';
 import type { ParsedBody } from './json.ts';
 
 /** The parameters that a path names: those of `/links/:id/state` are `{ id: string }`. */
@@ -36,7 +36,7 @@ export type BaseCall<Path extends string> = { ctx: Context; params: ParamsOf<Pat
 export type Answer = { status: number; body: string | Uint8Array; replayed?: boolean };
 /** The parameters of the query as they were sent, which handlers read one by one: see read.ts. */
 export type QueryOf<Query extends TSchema> = { readonly [Name in keyof Static<Query>]?: unknown };
-export type Call<
+export type ApiCall<
   Path extends string = string,
   Query extends TSchema = TObject,
   Body extends TSchema = TObject,
@@ -49,10 +49,10 @@ export type Call<
   body: Static<Body>;
   claim: IdempotencyClaim | null;
   /** Renders a reply of the schema, once, as it is sent and stored. */
-  reply(body: ReplyOf<Reply>): Rendered;
+  reply(body: ReplyOf<Reply>): RenderedReply;
 };
 /** A call whose handler reads `parsed` itself. */
-export type ReadingCall<Reply extends TSchema> = Omit<Call<string, TObject, TObject, Reply>, 'body'>;
+export type ReadingCall<Reply extends TSchema> = Omit<ApiCall<string, TObject, TObject, Reply>, 'body'>;
 
 type ApiForm<Path extends string, Query extends TSchema, Body extends TSchema, Reply extends TSchema> = RouteForm<
   Path,
@@ -60,7 +60,7 @@ type ApiForm<Path extends string, Query extends TSchema, Body extends TSchema, R
   Body,
   Reply
 > &
-  Needs & {
+  KeyNeeds & {
     /** Its name in the API document and in clients. */
     id: string;
     summary: string;
@@ -69,10 +69,10 @@ type ApiForm<Path extends string, Query extends TSchema, Body extends TSchema, R
     isLogged?: false;
   };
 /** A route as the server and the documents use it. */
-export type Route = ApiForm<string, TObject, TSchema, TSchema> & {
+export type ApiRoute = ApiForm<string, TObject, TSchema, TSchema> & {
   /** False: the handler reads the body itself, to report the faults of the schema together with others. */
   isBodyChecked: boolean;
-  handle(call: Call<string, never, never, never>): Promise<Answer>;
+  handle(call: ApiCall<string, never, never, never>): Promise<Answer>;
 };
 
 /** A route whose body is checked before the handler is called. */
@@ -82,8 +82,8 @@ export const apiRoute = <
   Body extends TSchema = TObject,
   Reply extends TSchema = TObject,
 >(
-  route: ApiForm<Path, Query, Body, Reply> & { handle(call: Call<Path, Query, Body, Reply>): Promise<Answer> },
-): Route => ({ ...route, isBodyChecked: true }) as unknown as Route;
+  route: ApiForm<Path, Query, Body, Reply> & { handle(call: ApiCall<Path, Query, Body, Reply>): Promise<Answer> },
+): ApiRoute => ({ ...route, isBodyChecked: true }) as unknown as ApiRoute;
 /** A route whose handler reads `parsed` itself. */
 export const readingRoute = <
   const Path extends string,
@@ -92,7 +92,7 @@ export const readingRoute = <
   Reply extends TSchema = TObject,
 >(
   route: ApiForm<Path, Query, Body, Reply> & { handle(call: ReadingCall<Reply>): Promise<Answer> },
-): Route => ({ ...route, isBodyChecked: false }) as unknown as Route;
+): ApiRoute => ({ ...route, isBodyChecked: false }) as unknown as ApiRoute;
 
 export const mine = (owner: KeyOwner) => ({ merchantId: owner.merchantId, mode: owner.mode });
 /** What a key may see of facts that events, deliveries and the request log repeat. */
@@ -101,5 +101,5 @@ export const sightOfKey = ({ permissions }: KeyOwner): Sight => ({
   secrets: permissions.includes('webhooks'),
 });
 /** The owner, with what the key may see. */
-export const readerOf = (owner: KeyOwner) => ({ ...mine(owner), sight: sightOfKey(owner) });
+export const readerOfKey = (owner: KeyOwner) => ({ ...mine(owner), sight: sightOfKey(owner) });
 export const madeBy = (owner: KeyOwner) => ({ ...mine(owner), createdWith: owner.kind, keyId: owner.keyId });

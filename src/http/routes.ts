@@ -2,13 +2,13 @@
 import { LOOK_UPS } from './crypto.ts';
 import { PAYMENT_CHANGES } from './payment-changes.ts';
 import { PAYMENT_EVENT_ROUTES } from './payment-events.ts';
-import { PAYMENTS } from './payment-routes.ts';
-import { PAYOUTS } from './payout-routes.ts';
-import { REFUNDS } from './refund-routes.ts';
+import { PAYMENT_ROUTES } from './payment-routes.ts';
+import { PAYOUT_ROUTES } from './payout-routes.ts';
+import { REFUND_ROUTES } from './refund-routes.ts';
 import { REQUEST_LOG } from './request-log.ts';
-import type { Route } from './route.ts';
+import type { ApiRoute } from './route.ts';
 import { TEST_MODE } from './test-mode.ts';
-import { WEBHOOKS } from './webhook-routes.ts';
+import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
 /** The groups of routes, in the order in which documents list them. */
 export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = [
@@ -25,17 +25,17 @@ export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = 
   { name: 'Test mode', about: 'Simulate customers and time.', owns: /^\/v1\/test/ },
   { name: 'Requests', about: 'The log of requests made with your API keys.', owns: /^\/v1\/requests/ },
 ];
-export const groupOf = (route: Route): string => GROUPS.find(({ owns }) => owns.test(route.path))!.name;
+export const routeGroup = (route: ApiRoute): string => GROUPS.find(({ owns }) => owns.test(route.path))!.name;
 
 /** In the order of the API document. Paths outside /v1 are also served under /v1: the same route for limits and idempotency. */
-export const ROUTES: readonly Route[] = [
-  ...PAYMENTS,
+export const ROUTES: readonly ApiRoute[] = [
+  ...PAYMENT_ROUTES,
   ...LOOK_UPS,
   ...PAYMENT_CHANGES,
-  ...REFUNDS,
-  ...PAYOUTS,
+  ...REFUND_ROUTES,
+  ...PAYOUT_ROUTES,
   ...PAYMENT_EVENT_ROUTES,
-  ...WEBHOOKS,
+  ...WEBHOOK_ROUTES,
   ...REQUEST_LOG,
   ...TEST_MODE,
 ];

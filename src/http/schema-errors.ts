@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { PROBLEM_TYPES } from '../core/problem.ts';
 import {
-  Count,
+  CountField,
   Flag,
   HasMore,
   KeyId,
@@ -44,7 +44,7 @@ export const RequestsQuery = Type.Object({
   limit: Limit,
   starting_after: StartingAfter('req_7vKd1Ye4fTq0ZcJb8sWn2LxR'),
   outcome: Type.Optional(Type.Literal('failed', { description: 'Only requests that failed.', examples: ['failed'] })),
-  status: Type.Optional(Count('Only requests that were answered with this HTTP status.', 400, { minimum: 100, maximum: 599 })),
+  status: Type.Optional(CountField('Only requests that were answered with this HTTP status.', 400, { minimum: 100, maximum: 599 })),
   path: Type.Optional(Text('Only requests whose path contains this text.', '/api/payment/create')),
   key_id: Type.Optional(KeyId('Only requests made with this API key.')),
   request_id: Type.Optional(RequestId('Only this request.')),
@@ -57,10 +57,10 @@ export const RequestEntry = Type.Object(
     method: Text('HTTP method.', 'POST'),
     path: Text('Path, without the query.', '/api/payment/create/simple'),
     query: OrNull(Text('A query.', 'limit=10'), 'Query, without the question mark. Null when there was none.'),
-    status: Count('HTTP status of the answer.', 400),
+    status: CountField('HTTP status of the answer.', 400),
     error_code: OrNull(Text('A code.', 'amount_invalid'), 'Code of the error. Null when the request succeeded.'),
     key_id: KeyId('API key that was used.'),
-    duration_ms: Count('How long it took, in milliseconds.', 4),
+    duration_ms: CountField('How long it took, in milliseconds.', 4),
     has_idempotency_key: Flag('Whether it carried an Idempotency-Key.', false),
     ip: Text('Address that it came from.', '203.0.113.7'),
     request_body: OrNull(
@@ -74,7 +74,7 @@ export const RequestEntry = Type.Object(
     ignored_parameters: Type.Array(Text('Name of a parameter.', 'color'), {
       description: 'Parameters that the request does not take and that were ignored; at most 20.',
     }),
-    omitted: Count('Number of further requests with the same key in the same second that were counted but not kept.', 0),
+    omitted: CountField('Number of further requests with the same key in the same second that were counted but not kept.', 0),
   },
   { description: 'A request made with one of your API keys. Kept for 30 days.' },
 );

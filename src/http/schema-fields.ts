@@ -60,7 +60,7 @@ export const OneOf = <N extends UnionName>(
 
 export const Text = (description: string, example?: string, options: TSchemaOptions = {}) =>
   Type.String({ description, ...(example !== undefined && { examples: [example] }), ...options });
-export const Count = (description: string, example?: number, options: TSchemaOptions = {}) =>
+export const CountField = (description: string, example?: number, options: TSchemaOptions = {}) =>
   Type.Integer({ description, ...(example !== undefined && { examples: [example] }), ...options });
 export const Flag = (description: string, example?: boolean) =>
   Type.Boolean({ description, ...(example !== undefined && { examples: [example] }) });
@@ -73,9 +73,9 @@ export const Amount = (description: string, example: number | string = 25.5) =>
 
 /** Codes in any case. */
 const ANY_CASE = { 'x-case': 'upper' };
-export const Coin = (description: string) => OneOf('Coin', description, 'BTC', { 'x-problem': 'currency_unknown', ...ANY_CASE });
+export const CoinField = (description: string) => OneOf('Coin', description, 'BTC', { 'x-problem': 'currency_unknown', ...ANY_CASE });
 /** What arrived, which can also be a coin that cannot be requested. */
-export const ArrivedCoin = (description: string) => OneOf('ArrivedCoin', description, 'BTC', ANY_CASE);
+export const ArrivedCoinField = (description: string) => OneOf('ArrivedCoin', description, 'BTC', ANY_CASE);
 export const FiatCode = (description: string, example: Fiat = 'USD') =>
   OneOf('FiatCurrency', description, example, { 'x-problem': 'fiat_unsupported', ...ANY_CASE });
 export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin');
@@ -95,7 +95,7 @@ export const RequestId = (description: string) => Text(description, 'req_7vKd1Ye
 export const KeyId = (description: string) => Text(description, 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd');
 
 export const Limit = Type.Optional(
-  Count('How many rows to return, from 1 to 100.', 10, { minimum: 1, maximum: 100, default: 10 } as TSchemaOptions),
+  CountField('How many rows to return, from 1 to 100.', 10, { minimum: 1, maximum: 100, default: 10 } as TSchemaOptions),
 );
 export const StartingAfter = (example: string) =>
   Type.Optional(Text('A cursor: the `id` of the last row of the previous page. The page starts after it.', example));

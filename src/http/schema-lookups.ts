@@ -1,6 +1,6 @@
 /** Schemas of the lookups: prices, balances, fees and on-chain transactions. */
 import Type from 'typebox';
-import { Coin, Count, Decimal, Flag, OneOf, OnlyNetwork, OrNull, Success, Text, Time, WhichNetwork } from './schema-fields.ts';
+import { CoinField, CountField, Decimal, Flag, OneOf, OnlyNetwork, OrNull, Success, Text, Time, WhichNetwork } from './schema-fields.ts';
 
 const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const SIMULATED = 'True in test mode, where nothing is real. Absent in live mode.';
@@ -10,12 +10,12 @@ export const PricesQuery = Type.Object({
 });
 export const BalanceQuery = Type.Object({
   address: Text('Any address of the coin. In test mode also a test identifier.', 'test_btc_success'),
-  currency: Coin('Coin of the address.'),
+  currency: CoinField('Coin of the address.'),
   network: WhichNetwork(OnlyNetwork),
 });
-export const CoinQuery = Type.Object({ currency: Coin('Coin to look up.'), network: WhichNetwork(OnlyNetwork) });
+export const CoinQuery = Type.Object({ currency: CoinField('Coin to look up.'), network: WhichNetwork(OnlyNetwork) });
 
-export const Price = Type.Object(
+export const PriceSchema = Type.Object(
   {
     usd: Type.Number({ description: 'Price of one coin in US dollars.', examples: [97_000] }),
     change_24h: Type.Number({ description: 'Change over the last 24 hours, in percent. 0 when it is unknown.', examples: [-1.25] }),
@@ -34,18 +34,18 @@ export const Price = Type.Object(
 export const PricesReply = Type.Object({
   success: Success,
   timestamp: Time('When the oldest of the prices was valid.'),
-  prices: Type.Record(Type.String(), Price, { description: 'Prices by coin code.' }),
+  prices: Type.Record(Type.String(), PriceSchema, { description: 'Prices by coin code.' }),
 });
 export const BalanceReply = Type.Object({
   success: Success,
   address: Text('The address asked about.', 'test_btc_success'),
-  currency: Coin('Coin of the address.'),
+  currency: CoinField('Coin of the address.'),
   balance: Decimal('Confirmed balance, in the coin.', '0.50000000'),
   balance_usd: Decimal('The same in US dollars at the current price.', '48500.00'),
   unconfirmed_balance: Decimal('Balance change that is not in a block yet, in the coin. May be negative.', '0.00000000'),
   total_received: Decimal('Everything the address ever received, in the coin.', '0.50000000'),
   total_sent: Decimal('Everything the address ever sent, in the coin.', '0.00000000'),
-  transaction_count: Count('Number of transactions of the address.', 1),
+  transaction_count: CountField('Number of transactions of the address.', 1),
   source: Type.Optional(
     Type.Literal('ledger', {
       description:
@@ -77,10 +77,10 @@ export const FeeEstimate = Type.Object(
 );
 export const FeesReply = Type.Object({
   success: Success,
-  currency: Coin('Requested coin.'),
+  currency: CoinField('Requested coin.'),
   timestamp: Time('When the estimate was made.'),
   fee_unit: Text('Unit of `fee_per_byte`: `sat/vB`, for ETH `gwei/gas`.', 'sat/vB'),
-  typical_size: Count('Size of a typical payment: virtual bytes, for ETH gas.', 141),
+  typical_size: CountField('Size of a typical payment: virtual bytes, for ETH gas.', 141),
   fees: Type.Object({ fast: FeeEstimate, normal: FeeEstimate, slow: FeeEstimate }, { description: 'Estimates by speed.' }),
 });
 
@@ -95,14 +95,14 @@ export const Party = Type.Object(
 export const TransactionReply = Type.Object({
   success: Success,
   txid: Text('Hash of the transaction.', TXID),
-  currency: Coin('Coin of the transaction.'),
+  currency: CoinField('Coin of the transaction.'),
   status: OneOf(
     'TransactionStatus',
     '`pending`: not in a block. `confirmed`: in a block. `failed`: in a block, but reverted (ETH). `replaced`: another transaction spent the same money.',
     'confirmed',
   ),
-  confirmations: Count('Number of blocks that confirm it. 0 when it is not in a block.', 3),
-  block_height: OrNull(Count('A height.', 925_000), 'Height of its block. Null when it is not in a block.'),
+  confirmations: CountField('Number of blocks that confirm it. 0 when it is not in a block.', 3),
+  block_height: OrNull(CountField('A height.', 925_000), 'Height of its block. Null when it is not in a block.'),
   block_hash: OrNull(Text('A hash.', TXID), 'Hash of its block. Null when it is not in a block.'),
   timestamp: OrNull(Time('A time.'), 'Time of its block. Null when it is not in a block.'),
   amount: Decimal('Sum of the outputs, for ETH the value sent, in the coin.', '0.49990000'),

@@ -2,8 +2,8 @@
 import Type from 'typebox';
 import {
   Amount,
-  ArrivedCoin,
-  Coin,
+  ArrivedCoinField,
+  CoinField,
   Decimal,
   HasMore,
   Limit,
@@ -26,7 +26,7 @@ export const LONGEST_REFERENCE = 80;
 export const LONGEST_DESCRIPTION = 200;
 
 export const CreatePayout = Type.Object({
-  currency: Coin('Coin that is sent.'),
+  currency: CoinField('Coin that is sent.'),
   network: WhichNetwork(OnlyNetwork),
   amount: Type.Optional(Amount('Amount in the coin. Either this or `amount_usd` is required.', '0.00103093')),
   amount_usd: Type.Optional(Amount('In place of `amount`: an amount in US dollars, at the current exchange rate.', '100.00')),
@@ -60,7 +60,7 @@ export const PayoutItem = Type.Object(
     ),
     mode: ModeField,
     amount: Decimal('Amount in the coin.', '0.00103093'),
-    currency: ArrivedCoin('Coin that is sent.'),
+    currency: ArrivedCoinField('Coin that is sent.'),
     network: NetworkId('Network that it is sent on.'),
     amount_usd: Decimal('What it was worth in US dollars when it was requested.', '100.00'),
     address: OrNull(Text('An address.', ADDRESS), 'Where the money goes. Null once it was erased, as you set it.'),

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import {
   Amount,
-  ArrivedCoin,
+  ArrivedCoinField,
   Decimal,
   FiatCode,
   HasMore,
@@ -34,7 +34,7 @@ export const CreateRefund = Type.Object({
   ),
   currency_fiat: Type.Optional(FiatCode('Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment.')),
   currency: Type.Optional(
-    ArrivedCoin(
+    ArrivedCoinField(
       'Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed.',
     ),
   ),
@@ -79,7 +79,7 @@ export const RefundItem = Type.Object(
     ),
     mode: ModeField,
     amount: Decimal('Amount in the coin of the payment.', '0.00010309'),
-    currency: ArrivedCoin('Coin that is returned.'),
+    currency: ArrivedCoinField('Coin that is returned.'),
     network: NetworkId('Network that it is returned on.'),
     amount_usd: Decimal('What it is worth in US dollars, at `rate`.', '10.00'),
     rate: OneOf('RefundRate', 'Rate that was used: that of the payment, or the one when the refund was requested.', 'payment'),

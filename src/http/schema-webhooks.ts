@@ -15,9 +15,9 @@ import {
 import type { PaymentStatus } from '../core/payment.ts';
 import { UNREACHED } from '../core/unreached.ts';
 import { LONGEST_OVERLAP_SECONDS } from '../webhooks/endpoints.ts';
-import { Detail } from './schema.ts';
+import { DetailSchema } from './schema.ts';
 import {
-  Count,
+  CountField,
   DeliveryId,
   EndpointId,
   EventId,
@@ -51,8 +51,8 @@ export const EventsQuery = Type.Object({
 });
 export const EventData = Type.Object(
   {
-    ...Detail.properties,
-    sequence: Count('Position among the events of this payment, from 1. Use it to order them.', 1),
+    ...DetailSchema.properties,
+    sequence: CountField('Position among the events of this payment, from 1. Use it to order them.', 1),
   },
   { description: 'The payment as it was when the event happened.' },
 );
@@ -63,14 +63,14 @@ export const RefundEventData = Type.Object(
       Text('A URL.', 'https://pay.example/claim/...'),
       'Always null: who has the link can enter the address. Retrieve the refund to read it.',
     ),
-    sequence: Count('Position among the events of the payment, from 1. Use it to order them.', 1),
+    sequence: CountField('Position among the events of the payment, from 1. Use it to order them.', 1),
   },
   { description: 'The refund as it was when the event happened.' },
 );
 export const PayoutEventData = Type.Object(
   {
     ...PayoutItem.properties,
-    sequence: Count('Position among the events of the payout, from 1. Use it to order them.', 1),
+    sequence: CountField('Position among the events of the payout, from 1. Use it to order them.', 1),
   },
   { description: 'The payout as it was when the event happened.' },
 );
@@ -192,7 +192,7 @@ export const UpdateEndpoint = Type.Object({
 });
 export const RotateSecret = Type.Object({
   expires_in: Type.Optional(
-    Count('How long the old secret also signs, in seconds: up to 7 days, 0 for not at all. Defaults to 86400.', 86_400, {
+    CountField('How long the old secret also signs, in seconds: up to 7 days, 0 for not at all. Defaults to 86400.', 86_400, {
       minimum: 0,
       maximum: LONGEST_OVERLAP_SECONDS,
     }),
@@ -292,24 +292,26 @@ const deliveryFields = {
   payment_id: OrNull(PaymentId('A payment.'), 'The payment of the event. Null for a test event and for events of payouts.'),
   mode: ModeField,
   state: State,
-  attempt_count: Count('Number of attempts so far.', 1),
+  attempt_count: CountField('Number of attempts so far.', 1),
   created_at: Time('When the delivery was queued.'),
   delivered_at: OrNull(Time('A time.'), 'When the endpoint accepted it. Null until then.'),
   next_attempt_at: OrNull(Time('A time.'), 'When the next attempt is due. Null when there is none.'),
 };
-export const DeliveryItem = Type.Object(deliveryFields, { description: 'A delivery in a list. Retrieve it by its `id` for its attempts.' });
+export const DeliveryItemSchema = Type.Object(deliveryFields, {
+  description: 'A delivery in a list. Retrieve it by its `id` for its attempts.',
+});
 export const DeliveryList = Type.Object({
   success: Success,
-  data: Type.Array(DeliveryItem, { description: 'The deliveries, newest first.' }),
+  data: Type.Array(DeliveryItemSchema, { description: 'The deliveries, newest first.' }),
   has_more: HasMore,
 });
 export const DeliveryAttempt = Type.Object(
   {
-    number: Count('Position among the attempts, from 1.', 1),
+    number: CountField('Position among the attempts, from 1.', 1),
     at: Time('When it was made.'),
-    duration_ms: Count('How long it took, in milliseconds.', 84),
+    duration_ms: CountField('How long it took, in milliseconds.', 84),
     url: OrNull(Text('A URL.', 'https://shop.example/hook'), 'Where it was sent. Null when nothing was sent.'),
-    status: OrNull(Count('A status.', 503), 'HTTP status of the answer. Null when there was no answer.'),
+    status: OrNull(CountField('A status.', 503), 'HTTP status of the answer. Null when there was no answer.'),
     failure: OrNull(
       Text('A reason.', 'status_503'),
       'Why it failed: `status_` and the status, `timeout`, `dns`, `connect`, `tls`, `reset`, `refused_address`, `invalid_url`, `internal`, or `forgotten` when its event was deleted. Null when it was delivered.',
@@ -351,10 +353,10 @@ export const RecoveryReply = Type.Object(
     ),
     since: Time('Deliveries created at or after this time are sent again.', '2026-11-21T08:00:00.000Z'),
     created_at: Time('When the recovery began.'),
-    total: Count('Deliveries that had failed, or were waiting for another attempt, when it began.', 120),
-    queued: Count('How many of them have been sent again so far.', 120),
-    delivered: Count('How many of them were delivered.', 87),
-    failed: Count('How many of them failed again and are not retried.', 0),
+    total: CountField('Deliveries that had failed, or were waiting for another attempt, when it began.', 120),
+    queued: CountField('How many of them have been sent again so far.', 120),
+    delivered: CountField('How many of them were delivered.', 87),
+    failed: CountField('How many of them failed again and are not retried.', 0),
   },
   { description: 'The progress of sending failed deliveries again.' },
 );

@@ -3,9 +3,9 @@ import Type from 'typebox';
 import { SHOWN_TRANSFERS } from '../payments/view.ts';
 import {
   Amount,
-  ArrivedCoin,
-  Coin,
-  Count,
+  ArrivedCoinField,
+  CoinField,
+  CountField,
   Decimal,
   FiatCode,
   Flag,
@@ -44,7 +44,7 @@ const common = {
   description: Type.Optional(Text('What the payment is for. Customers see it on the payment page.', 'Two mugs', { maxLength: 1000 })),
   metadata: Type.Optional(Metadata),
   expires_in: Type.Optional(
-    Count('How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting.', 3600, {
+    CountField('How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting.', 3600, {
       minimum: 600,
       maximum: 86_400,
     }),
@@ -85,18 +85,18 @@ export const CreateSimple = Type.Object({
   return_url: ReturnUrl,
   ...common,
 });
-export const Item = Type.Object(
+export const ItemSchema = Type.Object(
   {
     product_id: Text('Your identifier of the product.', 'mug', { minLength: 1, maxLength: 100 }),
     name: Text('Name of the product, as customers see it.', 'Mug', { minLength: 1, maxLength: 250 }),
-    quantity: Count('How many of it, from 1 to 1000000.', 2, { minimum: 1, maximum: 1_000_000 }),
+    quantity: CountField('How many of it, from 1 to 1000000.', 2, { minimum: 1, maximum: 1_000_000 }),
     unit_price: Amount('Price of one, in US dollars or in `currency_fiat`: 0 or more, with at most the decimals of the currency.', 12.5),
   },
   { description: 'A line of the order.', examples: [{ product_id: 'mug', name: 'Mug', quantity: 2, unit_price: 12.5 }] },
 );
 export const CreateAdvanced = Type.Object({
   return_url: ReturnUrl,
-  items: Type.Array(Item, {
+  items: Type.Array(ItemSchema, {
     minItems: 1,
     maxItems: 100,
     description: 'What is sold. The payment is for the sum of quantity times unit price, plus tax.',
@@ -112,13 +112,13 @@ export const CreateAdvanced = Type.Object({
 });
 export const CreateLegacy = Type.Object({
   amount: Amount('Amount in the coin of the payment, above 0. It stays fixed, whatever the exchange rate does.', '0.00026289'),
-  currency: Type.Optional(Coin('Coin of the amount. Defaults to the merchant’s default coin.')),
+  currency: Type.Optional(CoinField('Coin of the amount. Defaults to the merchant’s default coin.')),
   network: WhichNetwork(OnlyNetwork),
   redirect_url: Type.Optional(ReturnUrl),
   ...common,
 });
 export const CreateTransaction = Type.Object({
-  crypto: Coin('Coin that the customer pays in.'),
+  crypto: CoinField('Coin that the customer pays in.'),
   network: WhichNetwork('If the coin is on several networks and you name none, the customer chooses one.'),
   amount: Amount('Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD.'),
   currency_fiat: CurrencyFiat,
@@ -158,11 +158,11 @@ export const UpdateMetadata = Type.Object({
 });
 export const Simulate = Type.Object({
   scenario: OneOf('Scenario', 'What the simulated customer and network do.', 'success'),
-  currency: Type.Optional(Coin('Coin to pay in, when none is chosen yet. Defaults to BTC.')),
+  currency: Type.Optional(CoinField('Coin to pay in, when none is chosen yet. Defaults to BTC.')),
   network: WhichNetwork(OnlyNetwork),
 });
 export const AdvanceClock = Type.Object({
-  seconds: Count('How far to move the clock forward, in seconds: up to 90 days.', 600, { minimum: 1, maximum: 7_776_000 }),
+  seconds: CountField('How far to move the clock forward, in seconds: up to 90 days.', 600, { minimum: 1, maximum: 7_776_000 }),
   payment_id: Type.Optional(
     Text('Move the clock of this payment only. Defaults to all of test mode.', 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye', { maxLength: 60 }),
   ),
@@ -179,7 +179,7 @@ export const ListQuery = Type.Object({
     ),
   ),
   status: Type.Optional(OneOf('PaymentStatus', 'Only payments in this status.', 'pending')),
-  currency: Type.Optional(Coin('Only payments in this coin.')),
+  currency: Type.Optional(CoinField('Only payments in this coin.')),
   network: Type.Optional(NetworkId('Only payments on this network.')),
   invoice_id: Type.Optional(Text('Only payments with exactly this invoice or order number.', 'A-1001', { minLength: 1, maxLength: 100 })),
   metadata: Type.Optional(
@@ -220,7 +220,7 @@ const CreatedAt = Time('When the payment was created.');
 const ExpiresAt = Time('When the customer can no longer pay on time.', '2026-11-21T11:00:00.000Z');
 const CoinAmount = 'in the coin of the payment';
 
-export const Warning = Type.Object(
+export const WarningSchema = Type.Object(
   {
     code: literals(['no_payable_currency'] as const, {
       description: 'What the warning is about, for your code.',
@@ -237,7 +237,7 @@ const CREATED = {
   id: Id,
   payment_url: PaymentUrl,
   amount_usd: AmountUsd,
-  items_count: Type.Optional(Count('Number of item lines. Only for payments created with items.', 2)),
+  items_count: Type.Optional(CountField('Number of item lines. Only for payments created with items.', 2)),
   expires_at: ExpiresAt,
   status: CreatedStatus,
   mode: ModeField,
@@ -245,7 +245,7 @@ const CREATED = {
 export const Created = Type.Object({
   ...CREATED,
   warnings: Type.Optional(
-    Type.Array(Warning, {
+    Type.Array(WarningSchema, {
       description:
         'What you should know although the request succeeded. `no_payable_currency`: no customer could pay this payment now, because no coin has a wallet, a synced node and a price, or because the amount is too small. Absent when there is nothing to warn about, and in test mode.',
     }),
@@ -257,7 +257,7 @@ const NetworkLater =
 export const TransactionCreated = Type.Object({
   ...CREATED,
   amount: OrNull(Decimal('An amount.', '0.00026289'), `Amount to pay, ${CoinAmount}, at the current rate. ${NetworkLater}`),
-  currency: Coin('Coin to pay in.'),
+  currency: CoinField('Coin to pay in.'),
   network: OrNull(NetworkId('A network.'), `Network to pay on. ${NetworkLater}`),
   payment_address: OrNull(
     Text('An address.', 'test_btc_success'),
@@ -282,7 +282,7 @@ export const LegacyCreated = Type.Object({
   transaction_id: TransactionId,
   status: CreatedStatus,
   amount: Decimal(`Amount to pay, ${CoinAmount}.`, '0.00026289'),
-  currency: Coin('Coin to pay in.'),
+  currency: CoinField('Coin to pay in.'),
   network: NetworkId('Network to pay on.'),
   payment_address: Text('Address to pay to. In test mode a test identifier, which cannot receive money.', 'test_btc_success'),
   payment_url: PaymentUrl,
@@ -290,7 +290,7 @@ export const LegacyCreated = Type.Object({
   expires_at: ExpiresAt,
   mode: ModeField,
 });
-export const Transfer = Type.Object(
+export const TransferSchema = Type.Object(
   {
     ref: Text(
       'Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first.',
@@ -300,7 +300,7 @@ export const Transfer = Type.Object(
       Text('A hash.', TXID),
       'Transaction that made the transfer. Null when the network does not tell which one it was.',
     ),
-    currency: ArrivedCoin('Coin that arrived. Also one that you cannot request, which a customer sent by mistake.'),
+    currency: ArrivedCoinField('Coin that arrived. Also one that you cannot request, which a customer sent by mistake.'),
     network: NetworkId('Network that it arrived on.'),
     amount: Decimal('Amount in `currency`.', '0.00026289'),
     amount_usd: OrNull(Decimal('An amount.', '25.50'), 'Worth in US dollars. Null until there is a price for it.'),
@@ -309,7 +309,7 @@ export const Transfer = Type.Object(
       'output',
     ),
     first_seen_at: Time('When the transfer was first seen.'),
-    block_height: OrNull(Count('A height.', 925_000), 'Height of its block. Null until it is in a block.'),
+    block_height: OrNull(CountField('A height.', 925_000), 'Height of its block. Null until it is in a block.'),
     block_hash: OrNull(Text('A hash.', BLOCK), 'Hash of its block. Null until it is in a block.'),
     replaced_by: OrNull(Text('A hash.', TXID), 'Transaction that spent the same money instead. Null when there is none.'),
   },
@@ -319,7 +319,7 @@ export const PaidItem = Type.Object(
   {
     product_id: Text('Your identifier of the product.', 'mug'),
     name: Text('Name of the product.', 'Mug'),
-    quantity: Count('How many of it.', 2),
+    quantity: CountField('How many of it.', 2),
     unit_price: Decimal('Price of one, in US dollars, or in `currency_fiat` if the payment has it.', '12.50'),
   },
   { description: 'A line of the order.' },
@@ -336,7 +336,7 @@ const Held = {
   ),
 };
 
-export const Detail = Type.Object(
+export const DetailSchema = Type.Object(
   {
     id: Id,
     transaction_id: TransactionId,
@@ -372,7 +372,7 @@ export const Detail = Type.Object(
       'All that the chain credits to the payment, in any coin, in US dollars at the rates that applied.',
       '25.50',
     ),
-    currency: OrNull(ArrivedCoin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
+    currency: OrNull(ArrivedCoinField('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
     network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     description: OrNull(Text('A text.', 'Two mugs'), 'What the payment is for. Null when you gave none.'),
     payment_address: OrNull(
@@ -388,9 +388,9 @@ export const Detail = Type.Object(
       Text('A hash.', TXID),
       'Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives.',
     ),
-    confirmations: Count('Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block.', 1),
+    confirmations: CountField('Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block.', 1),
     confirmations_required: OrNull(
-      Count('A number.', 1),
+      CountField('A number.', 1),
       'Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number.',
     ),
     completion_rule: OrNull(
@@ -432,7 +432,7 @@ export const Detail = Type.Object(
     ),
     return_url: OrNull(Text('A URL.', 'https://shop.example/thanks'), 'Where the customer returns to. Null when you gave none.'),
     items: Type.Optional(Type.Array(PaidItem, { description: 'The lines of the order. Only for payments created with items.' })),
-    items_count: Type.Optional(Count('Number of lines. Only for payments created with items.', 2)),
+    items_count: Type.Optional(CountField('Number of lines. Only for payments created with items.', 2)),
     tax: Type.Optional(
       Decimal('Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items.', '0.00'),
     ),
@@ -452,10 +452,10 @@ export const Detail = Type.Object(
       Text('Sources that agreed on the rate. Only for payments priced in another currency than USD.', 'coinbase, kraken'),
     ),
     fiat_rate_at: Type.Optional(Time('When the rate was valid. Only for payments priced in another currency than USD.')),
-    transfers: Type.Array(Transfer, {
+    transfers: Type.Array(TransferSchema, {
       description: `What arrived, in the order in which it was first seen. When there are more than ${SHOWN_TRANSFERS}, the largest are shown here and GET /v1/payments/{id}/transfers lists all.`,
     }),
-    transfers_count: Count('Number of all transfers, including those that are not shown here.', 1),
+    transfers_count: CountField('Number of all transfers, including those that are not shown here.', 1),
     metadata: Type.Record(Type.String(), Type.String(), {
       description: 'Your own data. Empty when you gave none.',
       examples: [{ order: 'A-1001' }],
@@ -465,16 +465,16 @@ export const Detail = Type.Object(
 );
 export const TransferList = Type.Object({
   success: Success,
-  data: Type.Array(Transfer, { description: 'The transfers, in the order in which they were first seen.' }),
+  data: Type.Array(TransferSchema, { description: 'The transfers, in the order in which they were first seen.' }),
   has_more: HasMore,
 });
-export const ListItem = Type.Object(
+export const ListItemSchema = Type.Object(
   {
     transaction_id: TransactionId,
     id: Id,
     status: Status,
     amount_usd: AmountUsd,
-    currency: OrNull(ArrivedCoin('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
+    currency: OrNull(ArrivedCoinField('A coin.'), 'Coin of the payment. Null until the customer chooses one.'),
     network: OrNull(NetworkId('A network.'), 'Network of the payment. Null until the customer chooses a coin.'),
     created_at: CreatedAt,
     completed_at: OrNull(Time('A time.'), 'When the payment was completed. Null until then.'),
@@ -491,9 +491,9 @@ export const ListItem = Type.Object(
 );
 export const List = Type.Object({
   success: Success,
-  data: Type.Array(ListItem, { description: 'The payments, newest first.' }),
+  data: Type.Array(ListItemSchema, { description: 'The payments, newest first.' }),
   has_more: HasMore,
-  total_count: Count(
+  total_count: CountField(
     'Number of all payments that match, not only those on this page. Exact for `status`, `currency` and `network`; with any other filter it is counted up to 10,000.',
     1,
   ),
@@ -502,5 +502,5 @@ export const List = Type.Object({
 export const ClockReply = Type.Object({
   success: Success,
   now: Time('What the clock shows now.', '2026-11-21T10:10:00.000Z'),
-  offset_seconds: Count('How far the clock is ahead of real time, in seconds.', 600),
+  offset_seconds: CountField('How far the clock is ahead of real time, in seconds.', 600),
 });

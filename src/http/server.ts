@@ -16,7 +16,7 @@ import { checkBody } from './body.ts';
 import { packOnce, sendPacked } from './encoding.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { FOR_PAGES, SpelledResponse, setHeaders, usedUp, withoutLimit } from './headers.ts';
-import { isAlive, readReadiness } from './health.ts';
+import { isAlive, readServiceReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { startLoopGuard } from './loop-guard.ts';
@@ -24,7 +24,7 @@ import { readMetrics } from './metrics.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
 import { excessOf } from './request-bounds.ts';
-import type { Answer, Route } from './route.ts';
+import type { Answer, ApiRoute } from './route.ts';
 import { ROUTES } from './routes.ts';
 
 export type ServerOptions = {
@@ -198,7 +198,7 @@ function pathsOf(path: string): string[] {
 /** Pages of other sites may call what public keys open, and nothing else. */
 const PATHS_FOR_PAGES: ReadonlySet<string> = new Set(ROUTES.filter(({ access }) => access === 'any').flatMap(({ path }) => pathsOf(path)));
 
-function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: Route): void {
+function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: ApiRoute): void {
   const canonical = `${route.method} ${route.path}`;
   const checkNames = NAME_CHECKS.get(route)!;
   const common: Omit<RouteOptions, 'url'> = {
@@ -241,7 +241,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
   for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
 }
 /** `/api/payment/` names no payment. */
-const missingInPath = ({ method, path }: Route, name: string): Problem =>
+const missingInPath = ({ method, path }: ApiRoute, name: string): Problem =>
   new Problem('unknown_route', { method, path: `${path.replace(/:(\w+)/g, '{$1}')} without ${name}` }, { param: name });
 const NAME_CHECKS = createNameChecks(ROUTES);
 const isStrict = async (ctx: Context, { merchantId }: KeyOwner): Promise<boolean> =>
@@ -291,7 +291,7 @@ function note(
 }
 /** What `florin listen` asks for again and again. Someone who took a key must not be able to leave other requests out of the log. */
 const POLLED: ReadonlySet<string> = new Set(ROUTES.filter(({ id }) => id === 'readEvents').map(({ path }) => path));
-const requiresBody = (route: Route): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
+const requiresBody = (route: ApiRoute): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 
 /** Only creations answer a preflight, which carries no key, and answer all of them: the POST checks its key, and a page can read why it is refused. */
 function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createGate>): void {
@@ -314,7 +314,7 @@ function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createG
 function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, tls }: ServerOptions): void {
   app.get('/healthz', async () => isAlive());
   app.get('/readyz', async (_request, reply) => {
-    const readiness = await readReadiness(ctx);
+    const readiness = await readServiceReadiness(ctx);
     return reply.code(readiness.ready ? 200 : 503).send(readiness);
   });
   // A proxy on this machine may not name the client. With a public address and plain HTTP, a local request may come from anywhere.

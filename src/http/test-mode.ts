@@ -2,10 +2,10 @@
 import { paymentDetail } from '../payments/detail.ts';
 import { advanceClock, simulatePayment } from '../payments/payments.ts';
 import { readOneCoin } from './read.ts';
-import { apiRoute, type Route } from './route.ts';
-import { AdvanceClock, ClockReply, Detail, Simulate } from './schema.ts';
+import { type ApiRoute, apiRoute } from './route.ts';
+import { AdvanceClock, ClockReply, DetailSchema, Simulate } from './schema.ts';
 
-export const TEST_MODE: readonly Route[] = [
+export const TEST_MODE: readonly ApiRoute[] = [
   apiRoute({
     id: 'simulate',
     method: 'POST',
@@ -14,7 +14,7 @@ export const TEST_MODE: readonly Route[] = [
     permission: 'payments',
     summary: 'Start a scenario on a test payment',
     body: Simulate,
-    reply: Detail,
+    reply: DetailSchema,
     handle: async ({ ctx, owner, params, body: { scenario, currency, network }, claim, reply }) =>
       simulatePayment(ctx, {
         merchantId: owner.merchantId,

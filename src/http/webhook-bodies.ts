@@ -5,9 +5,9 @@ import type { Reached } from '../outgoing.ts';
 import type { Delivery, DeliveryItem, Recovery } from '../webhooks/deliveries.ts';
 import type { Endpoint } from '../webhooks/endpoints.ts';
 
-export function at(instant: Date): string;
-export function at(instant: Date | null): string | null;
-export function at(instant: Date | null): string | null {
+export function isoTime(instant: Date): string;
+export function isoTime(instant: Date | null): string | null;
+export function isoTime(instant: Date | null): string | null {
   return instant?.toISOString() ?? null;
 }
 /** An endpoint, as far as the reader may see it. */
@@ -19,10 +19,10 @@ export const endpointBody = (endpoint: Endpoint, sight: Sight) => ({
   description: endpoint.description,
   enabled: endpoint.enabled,
   disabled_reason: endpoint.disabledReason,
-  failing_since: at(endpoint.failingSince),
-  previous_secret_expires_at: at(endpoint.previousSecretUntil),
+  failing_since: isoTime(endpoint.failingSince),
+  previous_secret_expires_at: isoTime(endpoint.previousSecretUntil),
   mode: endpoint.mode,
-  created_at: at(endpoint.createdAt),
+  created_at: isoTime(endpoint.createdAt),
 });
 /** With its signing secret, which is shown only in the reply that creates it. */
 export const secretBody = (endpoint: Endpoint & { secret: string }) => ({ ...endpointBody(endpoint, FULL_SIGHT), secret: endpoint.secret });
@@ -43,9 +43,9 @@ export const itemBody = (item: DeliveryItem) => ({
   mode: item.mode,
   state: item.state,
   attempt_count: item.attemptCount,
-  created_at: at(item.createdAt),
-  delivered_at: at(item.deliveredAt),
-  next_attempt_at: at(item.nextAttemptAt),
+  created_at: isoTime(item.createdAt),
+  delivered_at: isoTime(item.deliveredAt),
+  next_attempt_at: isoTime(item.nextAttemptAt),
 });
 /**
  * A delivery, as far as the reader may see it. Replies of receivers are always shown as text; they may repeat the request with its signature,
@@ -57,7 +57,7 @@ export const deliveryBody = (delivery: Delivery, sight: Sight) => ({
   request_body: delivery.body && Buffer.from(delivery.body).toString(),
   attempts: delivery.attempts.map((attempt) => ({
     number: attempt.number,
-    at: at(attempt.at),
+    at: isoTime(attempt.at),
     duration_ms: attempt.durationMs,
     url: attempt.url && shownUrl(attempt.url, sight),
     status: attempt.status,
@@ -73,8 +73,8 @@ export const recoveryBody = (recovery: Recovery) => ({
   id: recovery.id,
   endpoint_id: recovery.endpointId,
   status: recovery.status,
-  since: at(recovery.since),
-  created_at: at(recovery.createdAt),
+  since: isoTime(recovery.since),
+  created_at: isoTime(recovery.createdAt),
   total: recovery.total,
   queued: recovery.queued,
   delivered: recovery.delivered,

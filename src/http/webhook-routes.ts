@@ -5,7 +5,7 @@ import { idOfNumber } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
-import type { Rendered } from '../payments/view.ts';
+import type { RenderedReply } from '../payments/view.ts';
 import { actorText, writeAudit } from '../people/members.ts';
 import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
 import {
@@ -21,8 +21,8 @@ import {
   tryEndpoint,
 } from '../webhooks/endpoints.ts';
 import { needPermission } from './gate.ts';
-import { readCursor, readLimit, readQuery } from './read.ts';
-import { type Answer, apiRoute, type Call, mine, type Route, readerOf, sightOfKey } from './route.ts';
+import { readLimit, readPageCursor, readQuery } from './read.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOfKey, sightOfKey } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreateEndpoint,
@@ -43,21 +43,25 @@ import {
 import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from './webhook-bodies.ts';
 
 /** Runs a change at most once per Idempotency-Key. A reply that contains a secret is stored encrypted. */
-const once = ({ ctx, claim }: Pick<Call, 'ctx' | 'claim'>, work: (tx: Tx) => Promise<Rendered>, { secret = false } = {}): Promise<Answer> =>
+const once = (
+  { ctx, claim }: Pick<ApiCall, 'ctx' | 'claim'>,
+  work: (tx: Tx) => Promise<RenderedReply>,
+  { secret = false } = {},
+): Promise<Answer> =>
   runOnce(ctx.db, claim, work, secret ? { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) } : null);
 
 /** Every change is in the audit log, with the key that made it. */
 type Change = { action: string; object: string; before?: object; after?: object };
-const audit = (tx: Tx, { owner, actor }: Pick<Call, 'owner' | 'actor'>, change: Change): Promise<void> =>
+const audit = (tx: Tx, { owner, actor }: Pick<ApiCall, 'owner' | 'actor'>, change: Change): Promise<void> =>
   writeAudit(tx, { ...mine(owner), actor, ...change });
 const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
 /** The receiver of events reads what they contain. Errors: key_permission_missing. */
-function checkEvents({ owner }: Pick<Call, 'owner'>, events: readonly string[]): void {
+function checkEvents({ owner }: Pick<ApiCall, 'owner'>, events: readonly string[]): void {
   if (events.some(isPayoutEvent)) needPermission(owner, 'payouts');
 }
-const by = ({ actor }: Pick<Call, 'actor'>) => ({ name: actorText(actor), userId: null });
+const by = ({ actor }: Pick<ApiCall, 'actor'>) => ({ name: actorText(actor), userId: null });
 
-const ENDPOINTS: readonly Route[] = [
+const ENDPOINTS: readonly ApiRoute[] = [
   apiRoute({
     id: 'createWebhookEndpoint',
     method: 'POST',
@@ -185,7 +189,7 @@ const ENDPOINTS: readonly Route[] = [
       return once(call, async (tx) => {
         const number = await sendTestEvent(ctx, tx, { ...mine(owner), endpointId: params.id });
         const deliveryId = idOfNumber('del', ctx.installKey, number);
-        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId, tx }), sightOfKey(owner)));
+        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOfKey(owner), deliveryId, tx }), sightOfKey(owner)));
       });
     },
   }),
@@ -206,7 +210,7 @@ const ENDPOINTS: readonly Route[] = [
   }),
 ];
 
-const DELIVERIES: readonly Route[] = [
+const DELIVERIES: readonly ApiRoute[] = [
   apiRoute({
     id: 'readWebhookRecovery',
     method: 'GET',
@@ -232,9 +236,9 @@ const DELIVERIES: readonly Route[] = [
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${DELIVERY_STATES.join(', ')}` }, { param: 'state' });
       const page = await listDeliveries(ctx, {
-        ...readerOf(owner),
+        ...readerOfKey(owner),
         limit: readLimit(query),
-        startingAfter: readCursor(query, 'starting_after'),
+        startingAfter: readPageCursor(query, 'starting_after'),
         endpointId: readQuery(query, 'endpoint_id'),
         eventId: readQuery(query, 'event_id'),
         state,
@@ -251,7 +255,7 @@ const DELIVERIES: readonly Route[] = [
     summary: 'Retrieve a webhook delivery with its attempts',
     reply: DeliveryReply,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId: params.id }), sightOfKey(owner))),
+      reply(deliveryBody(await getDelivery(ctx, { ...readerOfKey(owner), deliveryId: params.id }), sightOfKey(owner))),
   }),
   apiRoute({
     id: 'resendWebhookDelivery',
@@ -265,10 +269,10 @@ const DELIVERIES: readonly Route[] = [
     handle: async (call) => {
       const { ctx, owner, params } = call;
       return once(call, async (tx) =>
-        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...readerOf(owner), deliveryId: params.id }), sightOfKey(owner))),
+        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...readerOfKey(owner), deliveryId: params.id }), sightOfKey(owner))),
       );
     },
   }),
 ];
 
-export const WEBHOOKS: readonly Route[] = [...ENDPOINTS, ...DELIVERIES];
+export const WEBHOOK_ROUTES: readonly ApiRoute[] = [...ENDPOINTS, ...DELIVERIES];

@@ -28,7 +28,7 @@ const FORGET_ROWS = 2_000;
 const FORGET_MERCHANTS = 20;
 
 /** A finished request. Its texts are cut when it is noted, and read later. */
-export type Asked = {
+export type FinishedRequest = {
   requestId: string;
   /** An API key, or the key of a shop. */
   owner: Pick<KeyOwner, 'keyId' | 'merchantId' | 'mode'>;
@@ -47,14 +47,14 @@ export type Asked = {
   /** A successful poll by `florin listen`: counts as a use of the key, but is not logged. */
   isPoll: boolean;
 };
-type Kept = Asked & { response: string | null; endedMs: number; omitted: number };
+type Kept = FinishedRequest & { response: string | null; endedMs: number; omitted: number };
 type Use = {
   calls: number;
   failed: number;
   /** Of this second. */
   done: number;
   refused: number;
-  last: Asked;
+  last: FinishedRequest;
   lastKept: Kept | null;
   writtenMs: number;
 };
@@ -68,7 +68,7 @@ export const requestLogCounts = (ctx: Context): Record<'kept' | 'omitted' | 'dro
 };
 
 /** Records a request. It runs on the path of the request, so it neither parses bodies nor waits. */
-export function noteRequest(ctx: Context, asked: Asked, response: string | Uint8Array | null = null): void {
+export function noteRequest(ctx: Context, asked: FinishedRequest, response: string | Uint8Array | null = null): void {
   const log = logOf(ctx);
   const failed = asked.status >= 400;
   let use = log.uses.get(asked.owner.keyId);

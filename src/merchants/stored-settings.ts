@@ -1,7 +1,7 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
 import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '../core/coin.ts';
 import { FIATS, type Fiat } from '../core/fiat.ts';
-import { asBoolean, asList, asObject, asText, asTexts, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import { asBoolean, asList, asObject, asText, asTexts, asWhole, oneOf, type StoredJson } from '../core/stored-json.ts';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type MerchantSettings = {
@@ -75,7 +75,7 @@ const DEFAULTS: MerchantSettings = {
 };
 
 /** What is changed; the rest of a row stays as it is. */
-export const settingsToJson = (settings: Partial<MerchantSettings>): Json => ({ v: VERSION, ...settings });
+export const settingsToJson = (settings: Partial<MerchantSettings>): StoredJson => ({ v: VERSION, ...settings });
 
 export function settingsFromJson(value: unknown): MerchantSettings {
   const stored = asObject(value);

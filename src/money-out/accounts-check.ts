@@ -2,7 +2,14 @@
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { domainOf, feeOf, transactionOf, transfersOf } from '../chains/ethereum/account-requests.ts';
 import { authorizationHash, signaturesIn } from '../chains/ethereum/token-calls.ts';
-import { readSigned, type Signature, signedBytes, signerOf, signingHash, transactionId } from '../chains/ethereum/transaction.ts';
+import {
+  readSignedTransaction,
+  type Signature,
+  signedBytes,
+  signerOf,
+  signingHash,
+  transactionId,
+} from '../chains/ethereum/transaction.ts';
 import type { AccountRequest, SigningFile } from '../core/signing-file.ts';
 import { type CheckedTransaction, SignedError } from './utxo-check.ts';
 
@@ -24,7 +31,7 @@ function authorizationsIn(request: AccountRequest, data: Uint8Array, file: Signi
 /** Errors: SignedError. */
 export function checkSignedRequest(request: AccountRequest, hex: string, file: SigningFile): CheckedTransaction {
   const raw = Buffer.from(hex, 'hex');
-  const signed = readSigned(raw);
+  const signed = readSignedTransaction(raw);
   if (!signed) throw new SignedError('contains a transaction that cannot be read');
   const signatures = authorizationsIn(request, signed.data, file);
   const asked = transactionOf(request, file, { signatures });

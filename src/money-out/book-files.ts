@@ -1,6 +1,6 @@
 /** The books as files: the statement of a period, and what crypto tax and accounting services import. */
 import type { Context } from '../context.ts';
-import { ASSET, CHAIN, COIN, type Coin, type Mode, namesOf } from '../core/coin.ts';
+import { ASSET, apiNamesOf, CHAIN, COIN, type Coin, type Mode } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { localTime } from '../core/dates.ts';
 import { formatFiat, usdCentsToFiat } from '../core/fiat.ts';
@@ -9,9 +9,9 @@ import type { Period } from './book-periods.ts';
 import {
   ACCOUNT_NAMES,
   type Account,
+  type BookEntry,
   type BooksOwner,
   type Display,
-  type Entry,
   type EntryKind,
   MOVEMENTS,
   readEntries,
@@ -36,7 +36,7 @@ export function statementCsv(lines: readonly ShownLine[], { mode, display }: { m
   const more = display === null ? [] : ['display_currency', 'display_rate', 'closing_display'];
   const rows = lines.map((line) => {
     const { coin, account } = line;
-    const { currency, network } = namesOf(coin);
+    const { currency, network } = apiNamesOf(coin);
     const units = STEPS.map((step) => formatUnits(coin, naturalSign(account, line[step].units)));
     const cents = [line.opening, line.closing].map((sum) => naturalSign(account, sum.cents));
     const shown = display && [
@@ -57,7 +57,7 @@ export async function* exportStatement(ctx: Context, { period, display, ...owner
 }
 
 /** Money that came in or went out, seen from the wallets of an export. */
-export type Flow = Omit<Entry, 'debit' | 'credit'> & {
+export type Flow = Omit<BookEntry, 'debit' | 'credit'> & {
   mode: Mode;
   incoming: boolean;
   /** Held money that goes back was never income. */
@@ -69,7 +69,7 @@ const WALLETS: Readonly<Record<Scope, ReadonlySet<Account>>> = {
   deposits: new Set(['deposit_addresses']),
 };
 
-function flowOf(entry: Entry, { scope, mode }: { scope: Scope; mode: Mode }): Flow | null {
+function flowOf(entry: BookEntry, { scope, mode }: { scope: Scope; mode: Mode }): Flow | null {
   const [incoming, outgoing] = [WALLETS[scope].has(entry.debit), WALLETS[scope].has(entry.credit)];
   return incoming === outgoing ? null : { ...entry, mode, incoming, isReturned: entry.debit === 'held_for_review' };
 }
@@ -181,17 +181,17 @@ export const exportCoinTracking = (ctx: Context, wish: FileWish & { scope: Scope
     const side = [exact(flow.coin, flow.units), COIN[flow.coin].asset];
     const none = [null, null];
     const sides = flow.incoming ? [...side, ...none] : [...none, ...side];
-    return [coinTrackingType(flow), ...sides, ...none, 'Florin', namesOf(flow.coin).network, textOf(flow), `${day} ${time}`, flow.txid];
+    return [coinTrackingType(flow), ...sides, ...none, 'Florin', apiNamesOf(flow.coin).network, textOf(flow), `${day} ${time}`, flow.txid];
   };
   return lines(ctx, { ...wish, header: COINTRACKING, cells });
 };
 
 /** The value of an entry in the currency of a file. */
-export const inCurrency = (display: Display, { cents, displayed }: Pick<Entry, 'cents' | 'displayed'>): string =>
+export const inCurrency = (display: Display, { cents, displayed }: Pick<BookEntry, 'cents' | 'displayed'>): string =>
   display === null || displayed === null ? formatUsd(cents) : formatFiat(display.currency, displayed);
 
 /** Whether an amount of a file is less than its currency can show. */
-export const isZero = (amount: string): boolean => /^[0.]*$/.test(amount);
+export const isZeroAmount = (amount: string): boolean => /^[0.]*$/.test(amount);
 
 /** A bank statement for Xero, in the display currency. Days are those of the period's time zone. A bank line has an amount. */
 export const exportXero = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
@@ -199,7 +199,7 @@ export const exportXero = (ctx: Context, wish: FileWish & { scope: Scope }): Asy
   const cells: Cells = (flow) => {
     const [year, month, day] = local(flow.at).day.split('-');
     const amount = inCurrency(wish.display, flow);
-    if (isZero(amount)) return null;
+    if (isZeroAmount(amount)) return null;
     const description = `${textOf(flow)}: ${exact(flow.coin, flow.units)} ${COIN[flow.coin].asset}`;
     return [`${day}/${month}/${year}`, flow.incoming ? amount : `-${amount}`, PAYEE[flow.kind], description, flow.txid ?? flow.ref];
   };

@@ -10,7 +10,7 @@ export type Days = { from: string; until: string; timeZone: string };
 export type Period = Days & { start: Date; end: Date };
 
 /** From the beginning of the day `from` to the end of the day `until`. Errors: parameter_invalid. */
-export async function periodOf(ctx: Context, { from, until, timeZone }: Days): Promise<Period> {
+export async function bookPeriod(ctx: Context, { from, until, timeZone }: Days): Promise<Period> {
   const first = Date.parse(readDay(from, 'from'));
   const days = (Date.parse(readDay(until, 'until')) - first) / DAY_MS + 1;
   if (days < 1 || days > LONGEST_DAYS)

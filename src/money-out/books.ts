@@ -57,7 +57,7 @@ export const ENTRY_KINDS = [
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 /** One entry: `units` of `coin` move from the account `credit` to the account `debit`. */
-export type Entry = {
+export type BookEntry = {
   at: Date;
   kind: EntryKind;
   coin: Coin;
@@ -479,9 +479,9 @@ const PAGE = 1_000;
 export async function* readEntries(
   ctx: Context,
   { from, until, display, wallets = 'all', ...owner }: BooksOwner & { from: Date; until: Date; display: Display; wallets?: Scope },
-): AsyncGenerator<Entry[]> {
+): AsyncGenerator<BookEntry[]> {
   const { sql } = ctx.db;
-  const pages = sql<Entry[]>`
+  const pages = sql<BookEntry[]>`
     ${entriesCte(sql, owner, display)} ${wallets === 'deposits' ? depositEntries(sql) : sql``}
     select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts,
       purpose, displayed from ${sql(wallets === 'deposits' ? 'deposit_entries' : 'entries')}

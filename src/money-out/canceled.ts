@@ -10,7 +10,7 @@ import { COIN, type Coin, chainCode, coinText, contractOf, kindOf } from '../cor
 import type { Fragment, Sql } from '../db/db.ts';
 import { usedAmong } from './authorizations.ts';
 import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
-import { accountIn, nonceIn } from './payout-parts.ts';
+import { accountOfAnchor, nonceIn } from './payout-parts.ts';
 
 type Kind = 'refund' | 'payout';
 const TABLES = { refund: 'refunds', payout: 'payouts' } as const;
@@ -232,7 +232,7 @@ async function fatesOf(
       ? []
       : await readNonces(
           chain,
-          numbered.map(({ anchor }) => accountIn(anchor)!),
+          numbered.map(({ anchor }) => accountOfAnchor(anchor)!),
         );
   for (const [i, one] of numbered.entries()) {
     const ahead = nonces[i]! - nonceIn(one.anchor);

@@ -8,8 +8,8 @@ import { COIN } from '../core/coin.ts';
 import { isDay, localTime } from '../core/dates.ts';
 import { formatDecimal } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
-import { type FileWish, inCurrency, isZero, testPrefix } from './book-files.ts';
-import { ACCOUNTS, type Account, type Entry, readEntries } from './books.ts';
+import { type FileWish, inCurrency, isZeroAmount, testPrefix } from './book-files.ts';
+import { ACCOUNTS, type Account, type BookEntry, readEntries } from './books.ts';
 import { DATEV_COLUMNS } from './datev-columns.ts';
 
 /** The standard charts of accounts. */
@@ -119,7 +119,7 @@ function headerOf(
   return `${fields.map((field, i) => (HEADER_TEXT.has(i + 1) ? quote(String(field)) : field)).join(';')}\r\n`;
 }
 
-const KIND: Readonly<Record<Entry['kind'], string>> = {
+const KIND: Readonly<Record<BookEntry['kind'], string>> = {
   received: 'Received',
   sale: 'Sale',
   overpayment: 'Overpayment',
@@ -132,17 +132,17 @@ const KIND: Readonly<Record<Entry['kind'], string>> = {
 };
 
 /** A signing file of refunds or payouts is not called a sweep. */
-const kindOf = ({ kind, purpose }: Entry): string => {
+const kindOf = ({ kind, purpose }: BookEntry): string => {
   if (purpose === null || purpose === 'sweep' || kind === 'moved_elsewhere') return KIND[kind];
   return kind === 'network_fee' ? `${KIND[kind]} of ${purpose}` : `${KIND[purpose]} file`;
 };
 
 /** The positions of columns that are text, from 0. */
 const TEXT = new Set([1, 2, 5, 8, 10, 11, 13]);
-function lineOf(entry: Entry, wish: FileWish, numbers: Readonly<Record<Account, string>>, day: string): string {
+function lineOf(entry: BookEntry, wish: FileWish, numbers: Readonly<Record<Account, string>>, day: string): string {
   const amount = inCurrency(wish.display, entry);
   // An entry without a value, or between two accounts with one number, is no posting.
-  if (isZero(amount) || numbers[entry.debit] === numbers[entry.credit]) return '';
+  if (isZeroAmount(amount) || numbers[entry.debit] === numbers[entry.credit]) return '';
   const { decimals, asset } = COIN[entry.coin];
   const cells = DATEV_COLUMNS.map(() => '');
   const given: Record<number, string> = {

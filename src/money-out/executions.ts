@@ -7,7 +7,7 @@ import type { Fragment, Sql } from '../db/db.ts';
 import { dueIf } from '../db/work.ts';
 import { usedAmong } from './authorizations.ts';
 import { EXPIRED_SECONDS } from './make-accounts.ts';
-import { accountIn, nonceIn } from './payout-parts.ts';
+import { accountOfAnchor, nonceIn } from './payout-parts.ts';
 import type { SweepState } from './sweeps.ts';
 
 export type Execution = {
@@ -61,7 +61,7 @@ export const transactionsOf = (sql: Sql, { number, from }: { number: Fragment; f
  * Whether a mined transaction paid it, of its file or, before its authorization expired, of anybody who sent that. Null: nobody knows now.
  */
 export const wasPaid = async (ctx: Context, one: Execution & { id: string }): Promise<boolean | null> =>
-  targetOf(one) === 'failed' && one.validBefore !== null ? wasExecuted(ctx, one) : one.mined;
+  targetState(one) === 'failed' && one.validBefore !== null ? wasExecuted(ctx, one) : one.mined;
 
 /** Whether anybody sent an authorization before it expired; null: nobody knows now. */
 async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }: Execution & { id: string }): Promise<boolean | null> {
@@ -80,7 +80,7 @@ async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }
 }
 
 /** Where a refund or a payout is, by what is known about its file and its transactions. */
-export function targetOf({
+export function targetState({
   file,
   signed,
   sent,
@@ -92,7 +92,7 @@ export function targetOf({
 }
 const NEXT: Readonly<Partial<Record<RefundState, RefundState>>> = { approved: 'signed', signed: 'sent', sent: 'confirmed' };
 /** The states after `from` on the way to `to`; none, if it does not lead there. */
-export function pathOf(from: RefundState, to: RefundState): RefundState[] {
+export function statesBetween(from: RefundState, to: RefundState): RefundState[] {
   const path: RefundState[] = [];
   for (let at = from; at !== to; ) {
     const next = mayBecome(at, to) ? to : NEXT[at];
@@ -104,7 +104,7 @@ export function pathOf(from: RefundState, to: RefundState): RefundState[] {
 }
 
 const anchorText = (anchor: string): string => {
-  const account = accountIn(anchor);
+  const account = accountOfAnchor(anchor);
   return account === null ? `spends the output ${anchor}` : `uses the nonce ${nonceIn(anchor)} of the account ${account}`;
 };
 /** An earlier file may have paid it. What all its transactions use shows that. `paid`: who may have got the money. */

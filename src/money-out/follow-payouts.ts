@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { startQueue } from '../db/work.ts';
-import { type Execution, failureText, following, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
+import { type Execution, failureText, following, isExpired, statesBetween, targetState, transactionsOf, wasPaid } from './executions.ts';
 import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changePayout, type Payout, writeStep } from './payouts.ts';
 
@@ -100,8 +100,8 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
       }
       if (before.state === 'sent' && row.mined) await tx`update payouts set txid = ${txid} where id = ${id}`;
       let payout = before;
-      const target = targetOf(row);
-      for (const state of pathOf(before.state, target)) {
+      const target = targetState(row);
+      for (const state of statesBetween(before.state, target)) {
         const failure = state === 'failed' ? failureOf(row) : null;
         payout = await writeStep(ctx, tx, { id, state, txid: state === 'signed' ? null : txid, failure, now });
       }

@@ -5,7 +5,7 @@ import type { RefundEventType } from '../core/event.ts';
 import type { RefundState } from '../core/refund.ts';
 import type { Tx } from '../db/db.ts';
 import { startQueue } from '../db/work.ts';
-import { type Execution, failureText, following, isExpired, pathOf, targetOf, transactionsOf, wasPaid } from './executions.ts';
+import { type Execution, failureText, following, isExpired, statesBetween, targetState, transactionsOf, wasPaid } from './executions.ts';
 import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
 
@@ -98,7 +98,7 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
           where id = ${id} and sweep_id = ${row.sweepId} and state = 'approved' returning ${REFUND_COLUMNS(tx)}`;
         return { refund: free ?? before, events: [] };
       }
-      const path = pathOf(before.state, targetOf(row));
+      const path = statesBetween(before.state, targetState(row));
       const events: [RefundEventType, Refund][] = [];
       let refund = before;
       if (before.state === 'sent' && row.mined)

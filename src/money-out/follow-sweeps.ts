@@ -1,6 +1,6 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
 import { type BlockRef, type Chain, ChainError } from '../chains/chain.ts';
-import { readSigned } from '../chains/ethereum/transaction.ts';
+import { readSignedTransaction } from '../chains/ethereum/transaction.ts';
 import type { Context } from '../context.ts';
 import { type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '../core/signing-file.ts';
@@ -220,7 +220,7 @@ async function readOutcome(ctx: Context, chain: Chain, one: Waiting): Promise<Ou
   if (!request || request.kind === 'psbt') return NO_RECEIPT;
   const unmoved = await readUnmoved(chain, request, reply.result);
   // Every round pays another amount, so the transaction itself says it.
-  const arrived = request.kind === 'native' ? (unmoved.length > 0 ? 0n : readSigned(raw)!.units) : null;
+  const arrived = request.kind === 'native' ? (unmoved.length > 0 ? 0n : readSignedTransaction(raw)!.units) : null;
   return { unmoved, paid: paidFor(reply.result), arrived };
 }
 

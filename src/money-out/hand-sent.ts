@@ -4,8 +4,8 @@
  */
 import { decodeAddress } from '../chains/address.ts';
 import { type Chain, ChainError, orNull } from '../chains/chain.ts';
-import { account, hash32, quantity, rows, smallNumber } from '../chains/ethereum/eth-rpc.ts';
-import { movesOfLogs, readReceipt, readTransaction, TRANSFER } from '../chains/ethereum/value-moves.ts';
+import { account, arrayOf, hash32, quantity, smallNumber } from '../chains/ethereum/eth-rpc.ts';
+import { movesOfLogs, readEthTransaction, readReceipt, TRANSFER } from '../chains/ethereum/value-moves.ts';
 import { fields } from '../chains/reply.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, coinText, contractOf, isToken, kindOf, type Mode } from '../core/coin.ts';
@@ -171,7 +171,7 @@ async function paidToAccount(ctx: Context, chain: Chain, { coin, address, txid }
     const moves = logs.map(fields).filter((log) => account(log.address) === account(contract) && isTransferTo(log.topics, to));
     return moves.reduce((sum, { data }) => sum + quantity(data), 0n);
   }
-  const sent = readTransaction(transaction);
+  const sent = readEthTransaction(transaction);
   const direct = sent.to === to ? sent.units : 0n;
   const logged = movesOfLogs([{ ok, logs, feeUnits }]).reduce((sum, move) => (move.to === to ? sum + move.units : sum), 0n);
   if (direct > 0n || logged > 0n) return direct > logged ? direct : logged;
@@ -179,6 +179,6 @@ async function paidToAccount(ctx: Context, chain: Chain, { coin, address, txid }
   return quantity(gasUsed) === PLAIN_GAS ? 0n : 'cannot tell';
 }
 function isTransferTo(topics: unknown, to: string | null): boolean {
-  const [topic, , recipient] = rows(topics);
+  const [topic, , recipient] = arrayOf(topics);
   return topic === TRANSFER && typeof recipient === 'string' && recipient.slice(-40).toLowerCase() === to;
 }

@@ -9,7 +9,7 @@ import { isFinal } from '../core/status.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { isRefundWanted } from '../payments/attention.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
-import { accountIn, partsFromJson } from './payout-parts.ts';
+import { accountOfAnchor, partsFromJson } from './payout-parts.ts';
 
 /** Why money stays on its address. `spent`: the chain says that it is not there any more. */
 export const STAY_REASONS = [
@@ -144,7 +144,7 @@ async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string
       and state in ('approved', 'signed', 'sent') and anchor is not null
       and (state = 'approved' or (parts is not null and (sweep_id is not null or published_until is not null)))`;
   const anchors = new Set(rows.map(({ anchor }) => anchor));
-  const accounts = new Set(rows.flatMap(({ anchor }) => accountIn(anchor)?.toLowerCase() ?? []));
+  const accounts = new Set(rows.flatMap(({ anchor }) => accountOfAnchor(anchor)?.toLowerCase() ?? []));
   const transfers = new Set(
     rows.flatMap((row) =>
       row.coin === coin

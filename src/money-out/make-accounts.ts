@@ -19,7 +19,7 @@ import { Problem } from '../core/problem.ts';
 import type { AccountRequest, BatchRequest, FundRequest, Line } from '../core/signing-file.ts';
 import { type GasPrices, isDear } from './gas-worth.ts';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
-import type { Made } from './make-utxo.ts';
+import type { MadeUtxoFile } from './make-utxo.ts';
 
 /** Addresses in one file. */
 export const MOST_ADDRESSES = 1_000;
@@ -53,7 +53,7 @@ export type AccountWork = {
   nowSeconds: number;
 };
 /** Everything on one address. */
-export type Lot = { address: string; index: number; units: bigint; holdings: Holding[] };
+export type AccountLot = { address: string; index: number; units: bigint; holdings: Holding[] };
 
 type Reply = { result: unknown; error: { message: string } | null };
 const hexOf = ({ result, error }: Reply): string => {
@@ -88,8 +88,8 @@ export async function readGasPrice(chain: Chain, { speed }: SweepWish): Promise<
   return { max: usual > lasting ? usual : lasting, tip };
 }
 
-export function lotsOf(holdings: readonly Holding[]): Lot[] {
-  const lots = new Map<string, Lot>();
+export function accountLots(holdings: readonly Holding[]): AccountLot[] {
+  const lots = new Map<string, AccountLot>();
   for (const holding of holdings) {
     const { address, index, units } = holding;
     const lot = lots.get(address) ?? { address, index: Number(index), units: 0n, holdings: [] };
@@ -99,7 +99,7 @@ export function lotsOf(holdings: readonly Holding[]): Lot[] {
 }
 
 /** Only so much is moved as the ledger knows and the chain still has. */
-export async function onChain(chain: Chain, lots: readonly Lot[], contract: string | null): Promise<Lot[]> {
+export async function onChain(chain: Chain, lots: readonly AccountLot[], contract: string | null): Promise<AccountLot[]> {
   const replies = await chain.ask(
     lots.map(({ address }) =>
       contract === null ? (['eth_getBalance', address, 'latest'] as const) : call(contract, selector('balanceOf(address)') + word(address)),
@@ -145,7 +145,7 @@ export async function domainFor(
 }
 
 /** One authorization for the same transfers in any file, so that they can be moved once only. */
-const authorizationNonce = (coin: Coin, { address, holdings }: Lot): string =>
+const authorizationNonce = (coin: Coin, { address, holdings }: AccountLot): string =>
   `0x${bytesToHex(keccak_256(utf8ToBytes(JSON.stringify(['florin sweep', coin, address, holdings.map(({ ref }) => ref).sort()]))))}`;
 
 /** The address that pays for gas, with its next nonce and what it holds. */
@@ -215,7 +215,7 @@ export const readPublishingFees = async (chain: Chain, requests: readonly Accoun
 export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
   return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
 }
-export const addressesOf = (lots: readonly Lot[]): string[] => lots.map(({ address }) => address);
+export const addressesOf = (lots: readonly AccountLot[]): string[] => lots.map(({ address }) => address);
 
 type Planned = { requests: AccountRequest[]; reserved: string[] };
 const lineTo = ({ destination, reference }: AccountWork, units: bigint): Line => ({ purpose: 'sweep', to: destination, units, reference });
@@ -296,7 +296,7 @@ export async function readAuthorizationGas(
   return batch!.gas - BATCH_GAS + BATCH_GAS / BigInt(Math.min(count, BATCH));
 }
 
-async function planBatches(chain: Chain, lots: readonly Lot[], work: AccountWork, domain: BatchRequest['domain']): Promise<Planned> {
+async function planBatches(chain: Chain, lots: readonly AccountLot[], work: AccountWork, domain: BatchRequest['domain']): Promise<Planned> {
   const gasAccount = await readGasAccount(chain, work);
   const bare: BatchRequest[] = [];
   const on = { contract: work.contract!, domain, nowSeconds: work.nowSeconds, from: gasAccount.address };
@@ -318,14 +318,14 @@ async function planBatches(chain: Chain, lots: readonly Lot[], work: AccountWork
 }
 
 /** A transfer by the account that holds the money. */
-export type Transfer = { from: string; index: number; nonce: number; gas: bigint; line: Line };
+export type AccountTransfer = { from: string; index: number; nonce: number; gas: bigint; line: Line };
 /**
  * Transfers, and before them a payment from the gas address to each account that holds too little for its fee. Errors: ChainError,
  * sweep_gas_missing.
  */
 export async function fundedTransfers(
   chain: Chain,
-  transfers: readonly Transfer[],
+  transfers: readonly AccountTransfer[],
   work: Pick<AccountWork, 'wallet' | 'network' | 'coin' | 'contract' | 'gasPrice'>,
 ): Promise<{ requests: AccountRequest[]; reserved: string[] }> {
   const { coin, contract, gasPrice } = work;
@@ -358,21 +358,21 @@ export const nonceInput = (address: string, nonce: number): string => `nonce:${a
 
 async function planFunded(chain: Chain, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
   const nonces = await readNonces(chain, addressesOf(lots));
-  const transfers = lots.map(({ address, index, units, gas }, i): Transfer => {
+  const transfers = lots.map(({ address, index, units, gas }, i): AccountTransfer => {
     return { from: address, index, nonce: nonces[i]!, gas, line: lineTo(work, units) };
   });
   return fundedTransfers(chain, transfers, work);
 }
 
 /** Money that can be moved, with the gas of its transfer, and what that costs at most with all that belongs to it. */
-type Movable = Lot & { gas: bigint; cost: bigint };
+type Movable = AccountLot & { gas: bigint; cost: bigint };
 /** The gas of each transfer; null: the chain refuses it. */
 async function readGases(
   chain: Chain,
-  lots: readonly Lot[],
+  lots: readonly AccountLot[],
   work: AccountWork,
   isAuthorized: boolean,
-): Promise<(readonly [Lot, bigint | null])[]> {
+): Promise<(readonly [AccountLot, bigint | null])[]> {
   const { destination: to, contract } = work;
   if (isAuthorized) {
     const gas = await readAuthorizationGas(chain, work, lots.length);
@@ -394,9 +394,9 @@ async function readGases(
 /** What each of these addresses can send, or why its money stays. */
 async function lookAt(
   chain: Chain,
-  some: readonly Lot[],
+  some: readonly AccountLot[],
   work: PricedWork & { isAuthorized: boolean },
-): Promise<(Movable | { lot: Lot; reason: StayReason })[]> {
+): Promise<(Movable | { lot: AccountLot; reason: StayReason })[]> {
   const { coin, contract, gasPrice, wish, prices, isAuthorized } = work;
   const [frozen, held, publishing] = await Promise.all([
     contract === null ? new Set<string>() : frozenAmong(chain, contract, addressesOf(some)),
@@ -422,9 +422,9 @@ async function lookAt(
 /** The oldest addresses whose money can be moved, as many as fit into a file. Those that others emptied take nobody's place. */
 async function chooseMovable(
   chain: Chain,
-  all: readonly Lot[],
+  all: readonly AccountLot[],
   work: PricedWork & { isAuthorized: boolean },
-  keep: (lot: Lot, reason: StayReason) => void,
+  keep: (lot: AccountLot, reason: StayReason) => void,
 ): Promise<Movable[]> {
   const found: Movable[] = [];
   for (let at = 0; at < all.length; at += MOST_ADDRESSES) {
@@ -442,13 +442,13 @@ async function chooseMovable(
 
 export type PricedWork = AccountWork & { prices: GasPrices | null };
 /** Errors: ChainError, sweep_gas_missing, sweep_destination_frozen. */
-export async function makeAccountRequests(chain: Chain, work: PricedWork): Promise<Made<AccountRequest>> {
+export async function makeAccountRequests(chain: Chain, work: PricedWork): Promise<MadeUtxoFile<AccountRequest>> {
   const { coin, contract, destination } = work;
   const stay = new Map<Holding, StayReason>();
-  const keep = (lot: Lot, reason: StayReason): void => {
+  const keep = (lot: AccountLot, reason: StayReason): void => {
     for (const holding of lot.holdings) stay.set(holding, reason);
   };
-  const all = lotsOf(work.holdings);
+  const all = accountLots(work.holdings);
   if (all.length === 0) return { requests: [], inputs: [], stay };
   if (contract !== null && (await frozenAmong(chain, contract, [destination])).size > 0)
     throw new Problem('sweep_destination_frozen', { coin: coinText(coin), address: destination });

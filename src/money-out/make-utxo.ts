@@ -7,11 +7,11 @@ import { COIN } from '../core/coin.ts';
 import type { PsbtRequest } from '../core/signing-file.ts';
 import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
-import { buildPsbt, inputFee, isRepeatable, MAX_GROUPS, MAX_INPUTS, type Output, splitOutputs, type UtxoWallet } from './utxo.ts';
+import { buildPsbt, inputFee, isRepeatable, MAX_GROUPS, MAX_INPUTS, type SpendableOutput, splitOutputs, type UtxoWallet } from './utxo.ts';
 
-export type Part = Output & { holding: Holding };
+export type Part = SpendableOutput & { holding: Holding };
 /** The outputs of a transfer. LTC: a peg-out may be stored under the name that it had before it was mined. */
-export function outputsOf(holding: Holding): Part[] | 'unreadable' {
+export function outputsOfHolding(holding: Holding): Part[] | 'unreadable' {
   const { txid, ref, outputs, units, blockHash, index } = holding;
   if (txid === null || blockHash === null || outputs === 'unreadable' || !/^[0-9a-f]{64}:\d+$/.test(ref) || !ref.startsWith(txid))
     return 'unreadable';
@@ -19,7 +19,7 @@ export function outputsOf(holding: Holding): Part[] | 'unreadable' {
   return parts.map((part) => ({ ...part, txid, blockHash, index, holding }));
 }
 
-export type Made<R> = {
+export type MadeUtxoFile<R> = {
   requests: R[];
   /** What each request spends: the name of the input on its chain, and the transfer behind it. */
   inputs: { input: string; holding: Holding | null; units: bigint | null }[];
@@ -44,7 +44,7 @@ export type Previous = ReadonlyMap<string, Uint8Array>;
 export async function previousOf(
   chain: Chain,
   script: BitcoinScript,
-  outputs: readonly Output[],
+  outputs: readonly SpendableOutput[],
 ): Promise<{ previous: Previous; unreadable: ReadonlySet<string> }> {
   if (script === 'p2tr' || outputs.length === 0) return { previous: new Map(), unreadable: new Set() };
   const wanted = [...new Map(outputs.map(({ txid, blockHash }) => [txid, { txid, blockHash }])).values()];
@@ -86,14 +86,14 @@ export async function makePsbts(
     rateE8: bigint;
     reference: string;
   },
-): Promise<Made<PsbtRequest>> {
+): Promise<MadeUtxoFile<PsbtRequest>> {
   const script = wallet.script as BitcoinScript;
   const stay = new Map<Holding, StayReason>();
   const fee = inputFee(script, rateE8);
   const parts: Part[] = [];
   const isAnotherBlock = createBlockLimit(mostBlocksOf(chain, script));
   for (const holding of holdings) {
-    const outputs = outputsOf(holding);
+    const outputs = outputsOfHolding(holding);
     if (outputs === 'unreadable') stay.set(holding, 'unreadable');
     // The whole transfer stays or goes, so that a file never spends a part of one.
     else if (holding.units <= fee * BigInt(outputs.length)) stay.set(holding, 'dust');
@@ -114,7 +114,7 @@ export async function makePsbts(
   const transfers = [...Map.groupBy(chosen, ({ holding }) => holding).values()];
   const utxoWallet: UtxoWallet = { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) };
   const { coin, network } = chain;
-  const made: Made<PsbtRequest> = { requests: [], inputs: [], stay };
+  const made: MadeUtxoFile<PsbtRequest> = { requests: [], inputs: [], stay };
   const { groups, left } = splitOutputs(transfers, previous);
   for (const { holding } of left) stay.set(holding, 'later');
   for (const group of groups) {

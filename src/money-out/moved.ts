@@ -8,7 +8,7 @@ import { COIN, type Coin, chainCode, coinsBeside, contractOf, kindOf } from '../
 import type { Fragment, Tx } from '../db/db.ts';
 import { type Holding, readEndHeight } from './holdings.ts';
 import { onChain } from './make-accounts.ts';
-import { outputsOf } from './make-utxo.ts';
+import { outputsOfHolding } from './make-utxo.ts';
 
 /** How often each deposit is looked at, how often while it is missing, and how many are in one round. */
 const LOOK_SECONDS = 6 * 3_600;
@@ -30,7 +30,7 @@ export async function watchMissing(
   const found = [...holdings].flatMap(({ coin, paymentId, ref, units, ...holding }) => {
     const deposit = { coin, paymentId, ref };
     if (kindOf(coin) === 'ethereum') return [{ ...deposit, input: `${coin}:${paymentId}:${ref}`, units: units.toString() }];
-    const outputs = outputsOf({ coin, paymentId, ref, units, ...holding });
+    const outputs = outputsOfHolding({ coin, paymentId, ref, units, ...holding });
     if (outputs === 'unreadable') return [];
     return outputs.map((one) => ({ ...deposit, input: `${one.txid}:${one.n}`, units: one.units.toString() }));
   });

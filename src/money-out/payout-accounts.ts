@@ -13,14 +13,14 @@ import { boundText } from './canceled.ts';
 import { isDear } from './gas-worth.ts';
 import type { Holding } from './holdings.ts';
 import {
+  type AccountLot,
+  accountLots,
   addressesOf,
   BATCH,
   batchOf,
   checkGas,
   domainFor,
   frozenAmong,
-  type Lot,
-  lotsOf,
   MOST_ADDRESSES,
   onChain,
   readAuthorizationGas,
@@ -30,14 +30,14 @@ import {
   TRANSFER_BYTES,
   withPostingGas,
 } from './make-accounts.ts';
-import type { Made } from './make-utxo.ts';
-import { accountIn, type PayoutParts } from './payout-parts.ts';
+import type { MadeUtxoFile } from './make-utxo.ts';
+import { accountOfAnchor, type PayoutParts } from './payout-parts.ts';
 import {
   type AskedTransfer,
-  type Found,
+  type FundedRequest,
   type Left,
   type MadeTransfers,
-  NOTHING,
+  NOTHING_MADE,
   sharesOf,
   sift,
   transferEach,
@@ -53,7 +53,7 @@ export type AccountPayout = AskedTransfer & { line: Line; parts: PayoutParts | n
 /** `ready`: what a sweep could move. `holdings`: also what is reserved for payouts. */
 export type PayoutWork = Work & { ready: readonly Holding[] };
 /** `parts`: the deposits that every later file of a payout by authorization uses. */
-export type MadePayouts<T> = Made<AccountRequest> & {
+export type MadePayouts<T> = MadeUtxoFile<AccountRequest> & {
   chosen: Map<T, { anchor: string; number: number; parts: PayoutParts | null }>;
   left: Left[];
 };
@@ -90,19 +90,19 @@ export const gatherNonce = (id: string, address: string): string => nonceFor(id,
 
 const isSame = (one: string, other: string): boolean => one.toLowerCase() === other.toLowerCase();
 const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b, 0n);
-const bySize = (one: Lot, other: Lot): number => (one.units === other.units ? 0 : one.units > other.units ? -1 : 1);
+const bySize = (one: AccountLot, other: AccountLot): number => (one.units === other.units ? 0 : one.units > other.units ? -1 : 1);
 
 /** A deposit address, and what it authorizes. */
-export type Source = { lot: Lot; units: bigint };
+export type PayingAddress = { lot: AccountLot; units: bigint };
 /**
  * The smallest lot that is enough. Otherwise the largest, which pays, and the next largest ones, of which the last gives only what is
  * missing: nothing is left on the address that pays.
  */
-export function chooseSources(units: bigint, lots: readonly Lot[]): Source[] | 'short' {
+export function chooseSources(units: bigint, lots: readonly AccountLot[]): PayingAddress[] | 'short' {
   const large = lots.filter((lot) => lot.units > 0n).sort(bySize);
   const single = large.findLast((lot) => lot.units >= units);
   if (single) return [{ lot: single, units }];
-  const sources: Source[] = [];
+  const sources: PayingAddress[] = [];
   let missing = units;
   for (const lot of large) {
     const taken = missing < lot.units ? missing : lot.units;
@@ -114,8 +114,8 @@ export function chooseSources(units: bigint, lots: readonly Lot[]): Source[] | '
 }
 
 /** What may pay for payouts that were in no file yet, with what the chain says that it holds. */
-async function readFree(chain: Chain, { ready, contract }: PayoutWork): Promise<Lot[]> {
-  const lots = lotsOf(ready).sort(bySize).slice(0, MOST_ADDRESSES);
+async function readFree(chain: Chain, { ready, contract }: PayoutWork): Promise<AccountLot[]> {
+  const lots = accountLots(ready).sort(bySize).slice(0, MOST_ADDRESSES);
   if (lots.length === 0) return [];
   const [held, frozen] = await Promise.all([
     onChain(chain, lots, contract),
@@ -142,7 +142,7 @@ export async function makeAccountPayouts<T extends AccountPayout>(
   // Only one of two ways is ever signed for a payout.
   const asked = all.map((one) => ({ asked: one }));
   const fitting = sift(asked, REASONS, ({ asked: { anchor } }) =>
-    anchor !== null && (accountIn(anchor) === null) !== (domain !== null) ? 'changed' : null,
+    anchor !== null && (accountOfAnchor(anchor) === null) !== (domain !== null) ? 'changed' : null,
   );
   const paid = contract === null ? new Set<string>() : await frozenAmong(chain, contract, [contract, ...all.map(({ address }) => address)]);
   const open = sift(fitting.found, REASONS, ({ asked: { address } }) => (paid.has(address) ? 'frozen' : null));
@@ -158,14 +158,14 @@ export async function makeAccountPayouts<T extends AccountPayout>(
 async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly T[], work: PayoutWork): Promise<MadePayouts<T>> {
   const left: Left[] = [];
   const leave = ({ id }: T, reason: Reason) => void left.push({ id, reason: REASONS[reason] });
-  const chosen: (Found<T> & { isFixed: boolean })[] = [];
+  const chosen: (FundedRequest<T> & { isFixed: boolean })[] = [];
   for (const payout of payouts) {
     if (payout.anchor === null) continue;
-    const from = accountIn(payout.anchor);
+    const from = accountOfAnchor(payout.anchor);
     const found = findFixed(work.holdings, ({ address }) => from !== null && isSame(address, from));
     if (found === 'waits' || found === null) leave(payout, found ?? (payout.isTied ? 'bound' : 'moved'));
     else if (chosen.some(({ lot }) => isSame(lot.address, from!))) leave(payout, 'turn');
-    else chosen.push({ asked: payout, lot: lotsOf(found)[0]!, held: 0n, isFixed: true });
+    else chosen.push({ asked: payout, lot: accountLots(found)[0]!, held: 0n, isFixed: true });
   }
   const lots = chosen.map(({ lot }) => lot);
   const [held, free] = await Promise.all([lots.length === 0 ? [] : onChain(chain, lots, work.contract), readFree(chain, work)]);
@@ -174,7 +174,7 @@ async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly
     REASONS,
     ({ asked, held }) => (held >= asked.units ? null : asked.isTied ? 'bound' : 'moved'),
   );
-  const candidates: Found<T>[] = [...fixed.found];
+  const candidates: FundedRequest<T>[] = [...fixed.found];
   const used = new Set(chosen.map(({ lot }) => lot.address));
   for (const payout of payouts) {
     if (payout.anchor !== null) continue;
@@ -187,7 +187,7 @@ async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly
     used.add(lot.address);
     candidates.push({ asked: payout, lot, held: lot.units });
   }
-  if (candidates.length === 0) return { ...NOTHING, chosen: new Map(), left: [...left, ...fixed.left] };
+  if (candidates.length === 0) return { ...NOTHING_MADE, chosen: new Map(), left: [...left, ...fixed.left] };
   const made: MadeTransfers<T> = await transferEach(chain, candidates, work, {
     lineOf: ({ line }) => line,
     reasons: REASONS,
@@ -201,7 +201,7 @@ async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly
 }
 
 /** What one address authorizes for a payout, and what that takes of its transfers. */
-type Part = Source & { shares: readonly { holding: Holding; units: bigint }[] };
+type Part = PayingAddress & { shares: readonly { holding: Holding; units: bigint }[] };
 /** `parts`: the address that pays comes first. */
 type Funded<T> = { asked: T; parts: readonly Part[] };
 
@@ -226,7 +226,7 @@ function fixedParts({ parts }: AccountPayout, holdings: readonly Holding[]): Par
     const isOf = ({ paymentId, ref }: Holding) => transfers.find((one) => one.paymentId === paymentId && one.ref === ref);
     const there = findFixed(holdings, (holding) => isOf(holding) !== undefined);
     if (there === null || there === 'waits') return there;
-    const [lot] = lotsOf(there);
+    const [lot] = accountLots(there);
     if (there.length < transfers.length || !lot || lot.address !== address) return null;
     found.push({ lot, units, shares: there.map((holding) => ({ holding, units: isOf(holding)!.units })) });
   }
@@ -272,7 +272,7 @@ async function findAgain<T extends AccountPayout>(
 
 /** As many as fit into one transaction, in order: those of earlier files first. */
 function fill<T extends AccountPayout>(
-  { again, fresh, free }: { again: readonly Funded<T>[]; fresh: readonly T[]; free: readonly Lot[] },
+  { again, fresh, free }: { again: readonly Funded<T>[]; fresh: readonly T[]; free: readonly AccountLot[] },
   isAbove: (one: Funded<T>) => boolean,
 ): { found: Funded<T>[]; left: Left[] } {
   const left: Left[] = [];
@@ -320,7 +320,7 @@ async function authorizeAll<T extends AccountPayout>(
   const { found, left } = fill({ again: again.found, fresh: payouts.filter(({ anchor }) => anchor === null), free }, ({ asked, parts }) =>
     isDear(work.coin, { ...work, fee: fee * BigInt(parts.length), units: asked.units, percent: MAX_REFUND_FEE_PERCENT }),
   );
-  if (found.length === 0) return { ...NOTHING, chosen: new Map(), left: [...again.left, ...left] };
+  if (found.length === 0) return { ...NOTHING_MADE, chosen: new Map(), left: [...again.left, ...left] };
   const gasAccount = await readGasAccount(chain, work);
   const bare = batchOf(found.flatMap(authorizationsOf), { ...work, from: gasAccount.address, nonce: gasAccount.nonce });
   const [request = bare] = await withPostingGas(chain, [bare], work);
@@ -328,7 +328,7 @@ async function authorizeAll<T extends AccountPayout>(
   const shares = found.flatMap(({ parts }) => parts.flatMap((part) => part.shares));
   const moved = shares.map(({ holding, units }) => ({ input: `${work.coin}:${holding.paymentId}:${holding.ref}`, holding, units }));
   return {
-    ...NOTHING,
+    ...NOTHING_MADE,
     requests: [request],
     inputs: [...moved, { input: `gas:${gasAccount.address}`, holding: null, units: null }],
     chosen: new Map(found.map(({ asked, parts }) => [asked, { anchor: payoutNonce(asked.id), number: 0, parts: storedParts(parts) }])),

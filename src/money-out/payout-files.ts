@@ -19,13 +19,13 @@ import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, readHoldings, readWallets, type SweepWallet, type SweepWish, selectHoldings } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
-import { type Made, mostBlocksOf } from './make-utxo.ts';
+import { type MadeUtxoFile, mostBlocksOf } from './make-utxo.ts';
 import { watchMissing } from './moved.ts';
 import { makeAccountPayouts } from './payout-accounts.ts';
 import { type PayoutParts, partsFromJson, partsToJson } from './payout-parts.ts';
-import { buildRequests, lotsOf, MOST_TRIES, planSpendable } from './refund-files.ts';
-import { anchorOf, blocksOf, type Chosen, chooseLots, type Lot, MAX_REFUND_FEE_PERCENT } from './refund-outputs.ts';
-import { asking, chainFor, chainIdOf, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
+import { buildRequests, MOST_TRIES, outputLots, planSpendable } from './refund-files.ts';
+import { anchorOf, blocksOf, type Chosen, chooseLots, MAX_REFUND_FEE_PERCENT, type OutputLot } from './refund-outputs.ts';
+import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, signingChainId, store } from './sweeps.ts';
 
 /** Payouts in one file. The signer shows at most 200 recipients. */
 const MOST_PAYOUTS = 100;
@@ -105,7 +105,7 @@ type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; r
 type Plan = { chosen: Map<readonly Tied[], Chosen>; left: Left[] };
 /** Payouts that have to spend the same outputs are paid together, because only one transaction can spend them. Those without any come last. */
 type Group = { payouts: readonly Tied[]; anchors: readonly string[] };
-export function groupsOf<T extends { anchors: readonly string[] }>(
+export function groupByAnchors<T extends { anchors: readonly string[] }>(
   asked: readonly T[],
 ): { payouts: readonly T[]; anchors: readonly string[] }[] {
   let groups: { payouts: readonly T[]; anchors: readonly string[] }[] = [];
@@ -125,14 +125,14 @@ export function groupsOf<T extends { anchors: readonly string[] }>(
 }
 
 /** One transaction for the payouts of each group. */
-function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
+function plan(asked: readonly Tied[], lots: readonly OutputLot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
   const made: Plan = { chosen: new Map(), left: [] };
-  const used = new Set<Lot>();
+  const used = new Set<OutputLot>();
   const leave = (payouts: readonly Tied[], reason: keyof typeof REASONS) =>
     void made.left.push(...payouts.map(({ id }) => ({ id, reason: REASONS[reason] })));
-  const groups: Group[] = groupsOf(asked);
+  const groups: Group[] = groupByAnchors(asked);
   const tied = new Set(groups.flatMap(({ anchors }) => anchors));
-  const isFree = (lot: Lot): boolean => lot.holding.stays === null && !used.has(lot) && !tied.has(anchorOf(lot));
+  const isFree = (lot: OutputLot): boolean => lot.holding.stays === null && !used.has(lot) && !tied.has(anchorOf(lot));
   const worth = (): bigint => lots.reduce((sum, lot) => (isFree(lot) ? sum + lot.units : sum), 0n);
   const choose = ({ payouts, anchors }: Group): ReturnType<typeof chooseLots> | 'waits' | 'gone' => {
     const fixed = lots.filter((lot) => anchors.includes(anchorOf(lot)));
@@ -168,7 +168,10 @@ function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, scr
 const unitsOf = (payouts: readonly Asked[]): bigint => payouts.reduce((sum, { units }) => sum + units, 0n);
 
 /** Locks what a file pays and what it spends. False: something changed, or a refund of a payment whose money it spends was requested. */
-async function lockAll(tx: Tx, { merchantId, asked, inputs }: Owner & { asked: readonly Asked[]; inputs: Made<Request>['inputs'] }) {
+async function lockAll(
+  tx: Tx,
+  { merchantId, asked, inputs }: Owner & { asked: readonly Asked[]; inputs: MadeUtxoFile<Request>['inputs'] },
+) {
   const anchors = inputs.filter(({ holding }) => holding?.stays === 'payout_approved');
   if (!(await lockPayments(tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
   const rows = await tx<Asked[]>`
@@ -183,7 +186,7 @@ type Wish = { coin: Coin; speed: SweepWish['speed'] };
 type Making = Owner & Wish & { wallet: SweepWallet; destination: string; actor: Actor };
 /** `anchor` and `parts`: what every transaction of the payout uses. `number`: the transaction that pays it. */
 type Placed = { payout: Asked; anchor: string; parts: PayoutParts | null; number: number };
-type Planned = { made: Made<Request>; placed: Placed[]; left: Left[]; gasPrice: GasPrice | null };
+type Planned = { made: MadeUtxoFile<Request>; placed: Placed[]; left: Left[]; gasPrice: GasPrice | null };
 const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
   ...{ purpose: 'payout', to, units },
   reference: lineReference(reference, id),
@@ -199,7 +202,7 @@ async function planOutputs(ctx: Context, asked: readonly Tied[], { id, ...making
   ]);
   const script = wallet.script as BitcoinScript;
   const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
-  const planned = await planSpendable<readonly Tied[], Plan>(chain, { lots: lotsOf(holdings), script }, (lots) =>
+  const planned = await planSpendable<readonly Tied[], Plan>(chain, { lots: outputLots(holdings), script }, (lots) =>
     plan(asked, lots, options),
   );
   const { chosen, full, missing, previous } = planned;
@@ -234,7 +237,7 @@ async function planAccounts(ctx: Context, asked: readonly Tied[], { merchantId, 
   }));
   const { chosen, left, ...made } = await makeAccountPayouts(chain, payouts, {
     ...{ holdings, ready, wallet, coin, network, gasPrice, contract },
-    ...{ chainId: chainIdOf(ctx, coin), nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
+    ...{ chainId: signingChainId(ctx, coin), nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
   });
   const placed = [...chosen].map(([{ payout }, one]) => ({ payout, ...one }));
   return { made, placed, left, gasPrice };

@@ -2,10 +2,10 @@
  * The deposits that pay a payout by authorization, fixed by its first file and stored with the payout: the same authorizations in every
  * file can be executed once only. Read field by field, as other versions wrote them. Pure.
  */
-import { asBigint, asList, asObject, asText, type Json } from '../core/stored-json.ts';
+import { asBigint, asList, asObject, asText, type StoredJson } from '../core/stored-json.ts';
 
 /** The address of an anchor that fixes the nonce of an account; null: the anchor is something else. */
-export function accountIn(anchor: string): string | null {
+export function accountOfAnchor(anchor: string): string | null {
   const [kind, address] = anchor.split(':');
   return kind === 'nonce' && address !== undefined ? address : null;
 }
@@ -25,7 +25,7 @@ export type PayoutPart = {
 /** The address that pays the recipient comes first. The others authorize transfers to it. */
 export type PayoutParts = readonly PayoutPart[];
 
-export const partsToJson = (parts: PayoutParts): Json => ({
+export const partsToJson = (parts: PayoutParts): StoredJson => ({
   v: VERSION,
   parts: parts.map(({ address, units, transfers }) => ({
     ...{ address, units: String(units) },

@@ -3,7 +3,7 @@
  * approvals and signing files. Nothing here can spend: keys stay with the merchant.
  */
 import type { Context } from '../context.ts';
-import { COIN, type Coin, coinText, type Mode, namesOf } from '../core/coin.ts';
+import { apiNamesOf, COIN, type Coin, coinText, type Mode } from '../core/coin.ts';
 import { API_VERSION, type PayoutEventType } from '../core/event.ts';
 import { eventId, newId } from '../core/id.ts';
 import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '../core/money.ts';
@@ -15,7 +15,7 @@ import type { Sql, Tx } from '../db/db.ts';
 import { readDisplayRates } from '../payments/display-rates.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
 import { priceOf, unitsFor } from '../payments/price.ts';
-import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
+import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '../payments/view.ts';
 import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval, weightOf } from './approvals.ts';
@@ -77,7 +77,7 @@ export const payoutDetail = (payout: Payout) => ({
   status: payout.state,
   mode: payout.mode,
   amount: formatUnits(payout.coin, payout.units),
-  ...namesOf(payout.coin),
+  ...apiNamesOf(payout.coin),
   amount_usd: formatUsd(payout.usdCents),
   address: payout.address,
   description: payout.description,
@@ -174,9 +174,9 @@ export function requestPayout(
     asked: AskedPayout;
     actor: AnyActor;
     idempotency: IdempotencyClaim | null;
-    render(payout: Payout): Rendered;
+    render(payout: Payout): RenderedReply;
   },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const drafts = [draftPayout(ctx, { ...asked, mode: owner.mode })];
     const [payout] = await insertPayouts(ctx, tx, { ...owner, drafts, batchId: null, actor });
@@ -275,8 +275,8 @@ export function cancelPayout(
     idempotency,
     render,
     ...owner
-  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(payout: Payout): Rendered },
-): Promise<Outcome> {
+  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(payout: Payout): RenderedReply },
+): Promise<ReplayableReply> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const payout = await changePayout(tx, { ...owner, id }, async (before, now) => {
       if (before.state === 'canceled') return before;

@@ -13,14 +13,14 @@ import { usedAmong } from './authorizations.ts';
 import { isDear } from './gas-worth.ts';
 import type { Holding } from './holdings.ts';
 import {
+  type AccountLot,
+  accountLots,
   batchOf,
   checkGas,
   domainFor,
   estimateEach,
   frozenAmong,
   fundedTransfers,
-  type Lot,
-  lotsOf,
   nonceInput,
   onChain,
   type PricedWork,
@@ -34,13 +34,13 @@ import {
   TRANSFER_GAS,
   withPostingGas,
 } from './make-accounts.ts';
-import type { Made } from './make-utxo.ts';
+import type { MadeUtxoFile } from './make-utxo.ts';
 import { nonceIn } from './payout-parts.ts';
 import { MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
 
 /** `anchor`: what every transaction of the refund or payout uses, once it was in a file. */
 export type AskedTransfer = { id: string; units: bigint; address: string; anchor: string | null };
-export type AskedRefund = AskedTransfer & { paymentId: string };
+export type AskedRefundTransfer = AskedTransfer & { paymentId: string };
 const OWN_WALLET = 'send it from your own wallet and mark it as sent';
 const REASONS = {
   moved: `its deposit address does not hold enough: the money was moved, paid for gas, or is in another signing file; wait for that file, or ${OWN_WALLET}`,
@@ -60,7 +60,7 @@ export const refundNonce = (id: string): string => `0x${bytesToHex(keccak_256(ut
 export const isAccountNonce = (anchor: string): boolean => anchor.startsWith('nonce:');
 
 /** What a refund takes from each transfer, oldest first. When nothing remains on the address, it takes all of them. */
-export function sharesOf(lot: Lot, { held, units }: { held: bigint; units: bigint }): { holding: Holding; units: bigint }[] {
+export function sharesOf(lot: AccountLot, { held, units }: { held: bigint; units: bigint }): { holding: Holding; units: bigint }[] {
   let missing = units;
   return lot.holdings.map((holding) => {
     if (units === held) return { holding, units: holding.units };
@@ -71,7 +71,7 @@ export function sharesOf(lot: Lot, { held, units }: { held: bigint; units: bigin
 }
 
 /** What is asked for, the address that pays it, and how much that holds. */
-export type Found<T> = { asked: T; lot: Lot; held: bigint };
+export type FundedRequest<T> = { asked: T; lot: AccountLot; held: bigint };
 export type Left = { id: string; reason: string };
 /** Those that pass, and why the others do not. */
 export function sift<F extends { asked: { id: string } }, R extends string>(
@@ -85,17 +85,17 @@ export function sift<F extends { asked: { id: string } }, R extends string>(
 }
 
 /** What the address of each refund holds, and why the others cannot be paid. */
-async function findMoney<T extends AskedRefund>(
+async function findMoney<T extends AskedRefundTransfer>(
   chain: Chain,
   asked: readonly T[],
   { holdings, contract }: { holdings: readonly Holding[]; contract: string | null },
-): Promise<{ found: Found<T>[]; left: Left[] }> {
+): Promise<{ found: FundedRequest<T>[]; left: Left[] }> {
   const left: Left[] = [];
   const leave = ({ id }: T, reason: Reason) => void left.push({ id, reason: REASONS[reason] });
-  const own = new Map<T, Lot>();
+  const own = new Map<T, AccountLot>();
   const payments = new Set<string>();
   for (const refund of asked) {
-    const [lot] = lotsOf(holdings.filter(({ paymentId }) => paymentId === refund.paymentId));
+    const [lot] = accountLots(holdings.filter(({ paymentId }) => paymentId === refund.paymentId));
     if (!lot) leave(refund, 'moved');
     // Whether an address paid is read from the sender of a transfer, so each address sends one.
     else if (payments.has(refund.paymentId)) leave(refund, 'later');
@@ -121,16 +121,21 @@ async function findMoney<T extends AskedRefund>(
 
 export type Work = Omit<PricedWork, 'wish' | 'destination' | 'reference'>;
 /** `chosen`: for each that is in the file, what only one of its transactions can use, and the request that pays it. */
-export type MadeTransfers<T> = Made<AccountRequest> & { chosen: Map<T, { anchor: string; number: number }>; left: Left[] };
-export const NOTHING: Made<AccountRequest> = { requests: [], inputs: [], stay: new Map() };
-const lineOf = ({ paymentId, address, units }: AskedRefund): Line => ({ purpose: 'refund', to: address, units, reference: paymentId });
+export type MadeTransfers<T> = MadeUtxoFile<AccountRequest> & { chosen: Map<T, { anchor: string; number: number }>; left: Left[] };
+export const NOTHING_MADE: MadeUtxoFile<AccountRequest> = { requests: [], inputs: [], stay: new Map() };
+const lineOf = ({ paymentId, address, units }: AskedRefundTransfer): Line => ({
+  purpose: 'refund',
+  to: address,
+  units,
+  reference: paymentId,
+});
 
 /** What is reserved of the ledger: `units` of each address. */
 const inputsOf = <T>(
   { coin }: Work,
-  found: readonly (Found<T> & { units: bigint })[],
+  found: readonly (FundedRequest<T> & { units: bigint })[],
   reserved: readonly string[],
-): Made<AccountRequest>['inputs'] => [
+): MadeUtxoFile<AccountRequest>['inputs'] => [
   ...found.flatMap(({ lot, held, units }) =>
     sharesOf(lot, { held, units }).map(({ holding, units }) => ({
       ...{ input: `${coin}:${holding.paymentId}:${holding.ref}`, holding, units },
@@ -140,7 +145,11 @@ const inputsOf = <T>(
 ];
 
 /** `holdings`: confirmed money of payments that a refund may return. Errors: ChainError, sweep_gas_missing. */
-export async function makeAccountRefunds<T extends AskedRefund>(chain: Chain, asked: readonly T[], work: Work): Promise<MadeTransfers<T>> {
+export async function makeAccountRefunds<T extends AskedRefundTransfer>(
+  chain: Chain,
+  asked: readonly T[],
+  work: Work,
+): Promise<MadeTransfers<T>> {
   const { holdings, contract, chainId } = work;
   const domain = contract === null ? null : await domainFor(chain, { contract, chainId });
   const money = await findMoney(chain, asked, { holdings, contract });
@@ -150,7 +159,7 @@ export async function makeAccountRefunds<T extends AskedRefund>(chain: Chain, as
   );
   const made =
     found.length === 0
-      ? { ...NOTHING, chosen: new Map(), left: [] }
+      ? { ...NOTHING_MADE, chosen: new Map(), left: [] }
       : contract !== null && domain !== null
         ? await authorizeAll(chain, found, { ...work, contract, domain })
         : await transferEach(chain, found, work, { lineOf, reasons: REASONS, most: MOST_REFUNDS });
@@ -158,9 +167,9 @@ export async function makeAccountRefunds<T extends AskedRefund>(chain: Chain, as
 }
 
 /** Authorizations in one transaction of the gas address. */
-async function authorizeAll<T extends AskedRefund>(
+async function authorizeAll<T extends AskedRefundTransfer>(
   chain: Chain,
-  candidates: readonly Found<T>[],
+  candidates: readonly FundedRequest<T>[],
   work: Work & { contract: string; domain: { name: string; version: string } },
 ): Promise<MadeTransfers<T>> {
   const published = candidates.map(({ asked: { id }, lot }) => ({ from: lot.address, nonce: refundNonce(id) }));
@@ -174,7 +183,7 @@ async function authorizeAll<T extends AskedRefund>(
     used.has(published[i]!) ? 'paid' : isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT }) ? 'fee' : null,
   );
   const found = all.slice(0, MOST_REFUNDS);
-  if (found.length === 0) return { ...NOTHING, chosen: new Map(), left };
+  if (found.length === 0) return { ...NOTHING_MADE, chosen: new Map(), left };
   const gasAccount = await readGasAccount(chain, work);
   const bare = batchOf(
     found.map(({ asked, lot }) => ({
@@ -190,13 +199,13 @@ async function authorizeAll<T extends AskedRefund>(
     [`gas:${gasAccount.address}`],
   );
   const chosen = new Map(found.map(({ asked }) => [asked, { anchor: refundNonce(asked.id), number: 0 }]));
-  return { ...NOTHING, requests: [request], inputs, chosen, left };
+  return { ...NOTHING_MADE, requests: [request], inputs, chosen, left };
 }
 
 /** A transaction from each deposit address. The gas address pays for its gas where too little is left beside the refund. */
 export async function transferEach<T extends AskedTransfer>(
   chain: Chain,
-  candidates: readonly Found<T>[],
+  candidates: readonly FundedRequest<T>[],
   work: Work,
   {
     lineOf,
@@ -219,7 +228,7 @@ export async function transferEach<T extends AskedTransfer>(
   ]);
   const anchors = candidates.map(({ asked, lot }, i) => asked.anchor ?? nonceInput(lot.address, nonces[i]!));
   const costs = gases.map((gas) => (typeof gas === 'bigint' ? gas : 0n) * gasPrice.max + publishing);
-  const isAbove = ({ asked: { units } }: Found<T>, i: number): boolean => {
+  const isAbove = ({ asked: { units } }: FundedRequest<T>, i: number): boolean => {
     const needed = costs[i]! + (contract === null ? units : 0n);
     const fee = costs[i]! + (balances[i]! < needed ? TRANSFER_GAS * gasPrice.max + publishing : 0n);
     return isDear(work.coin, { ...work, fee, units, percent: MAX_REFUND_FEE_PERCENT });
@@ -228,7 +237,7 @@ export async function transferEach<T extends AskedTransfer>(
     nonces[i]! > nonceIn(anchors[i]!) ? 'used' : typeof gases[i] === 'string' ? gases[i] : isAbove(one, i) ? 'fee' : null,
   );
   const found = all.slice(0, most);
-  if (found.length === 0) return { ...NOTHING, chosen: new Map(), left };
+  if (found.length === 0) return { ...NOTHING_MADE, chosen: new Map(), left };
   const paying = found.map((one) => {
     const i = candidates.indexOf(one);
     const [anchor, gas] = [anchors[i]!, gases[i] as bigint];
@@ -243,5 +252,5 @@ export async function transferEach<T extends AskedTransfer>(
   );
   const first = requests.length - paying.length;
   const chosen = new Map(paying.map(({ asked, anchor }, i) => [asked, { anchor, number: first + i }]));
-  return { ...NOTHING, requests, inputs: inputsOf(work, paying, reserved), chosen, left };
+  return { ...NOTHING_MADE, requests, inputs: inputsOf(work, paying, reserved), chosen, left };
 }

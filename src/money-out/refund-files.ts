@@ -19,13 +19,22 @@ import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
 import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
-import { type Made, mostBlocksOf, outputsOf, type Previous, previousOf, spentAmong } from './make-utxo.ts';
+import { type MadeUtxoFile, mostBlocksOf, outputsOfHolding, type Previous, previousOf, spentAmong } from './make-utxo.ts';
 import { readRobbed, watchMissing } from './moved.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
-import { anchorOf, blocksOf, type Chosen, chooseLots, type Lot, lotOf, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './refund-outputs.ts';
+import {
+  anchorOf,
+  blocksOf,
+  type Chosen,
+  chooseLots,
+  lotOf,
+  MAX_REFUND_FEE_PERCENT,
+  MOST_REFUNDS,
+  type OutputLot,
+} from './refund-outputs.ts';
 import { readUnpayable } from './refunds.ts';
-import { asking, chainFor, chainIdOf, fileOf, paymentsIn, rateFor, type Sweep, store } from './sweeps.ts';
-import { buildPayment, bytesOf, MAX_FILE_BYTES } from './utxo.ts';
+import { asking, chainFor, fileOf, paymentsIn, rateFor, type Sweep, signingChainId, store } from './sweeps.ts';
+import { buildPayment, bytesOfOutput, MAX_FILE_BYTES } from './utxo.ts';
 
 /** Approved refunds that are looked at for one file: more than fit, because some may wait for money. */
 const MOST_LOOKED_AT = 200;
@@ -110,9 +119,9 @@ export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promi
 
 /** What may pay for a refund: money of its own payment, also if it needs a decision, and money that a sweep could move. */
 const isOwn = ({ stays }: Holding): boolean => stays === null || stays === 'refund_requested' || stays === 'undecided';
-export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
+export const outputLots = (holdings: readonly Holding[]): OutputLot[] =>
   holdings.flatMap((holding) => {
-    const parts = outputsOf(holding);
+    const parts = outputsOfHolding(holding);
     return parts === 'unreadable' ? [] : [lotOf(holding, parts)];
   });
 
@@ -123,7 +132,7 @@ export const lotsOf = (holdings: readonly Holding[]): Lot[] =>
  */
 function whyOwnOnly(
   { paymentId, units }: Asked,
-  { all, lots, robbed }: { all: readonly Lot[]; lots: readonly Lot[]; robbed: ReadonlySet<string> },
+  { all, lots, robbed }: { all: readonly OutputLot[]; lots: readonly OutputLot[]; robbed: ReadonlySet<string> },
 ): 'waits' | 'elsewhere' | null {
   const of = all.filter(({ holding }) => holding.paymentId === paymentId);
   const usable = unitsOf(of.filter((lot) => lots.includes(lot) && isOwn(lot.holding)));
@@ -132,7 +141,7 @@ function whyOwnOnly(
   // A stranger can send small amounts to any deposit address, and they wait as long as the stranger likes.
   return usable < unitsOf(of) && unitsOf(of) >= units ? 'waits' : null;
 }
-const unitsOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
+const unitsOf = (lots: readonly OutputLot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
 
 type Options = {
   coin: Coin;
@@ -140,12 +149,16 @@ type Options = {
   script: BitcoinScript;
   rateE8: bigint;
   mostBlocks: number;
-  all: readonly Lot[];
+  all: readonly OutputLot[];
   robbed: ReadonlySet<string>;
 };
 type Plan = { chosen: Map<Tied, Chosen>; left: Left[] };
-function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, script, rateE8, mostBlocks, all, robbed }: Options): Plan {
-  const used = new Set<Lot>();
+function plan(
+  asked: readonly Tied[],
+  lots: readonly OutputLot[],
+  { coin, network, script, rateE8, mostBlocks, all, robbed }: Options,
+): Plan {
+  const used = new Set<OutputLot>();
   const [chosen, left] = [new Map<Tied, Chosen>(), [] as Left[]];
   // The money of a payment whose refund is in this file pays for no other refund before it, and neither does what another one has to spend.
   const refunding = new Set(asked.map(({ paymentId }) => paymentId));
@@ -157,7 +170,7 @@ function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, scr
       left.push({ id: refund.id, reason: REASONS.payout });
       continue;
     }
-    const isOf = ({ holding }: Lot): boolean => holding.paymentId === refund.paymentId && isOwn(holding);
+    const isOf = ({ holding }: OutputLot): boolean => holding.paymentId === refund.paymentId && isOwn(holding);
     const fixed = refund.anchors.map((anchor) => ({ anchor, lot: lots.find((lot) => anchorOf(lot) === anchor) }));
     const gone = fixed.find(({ lot }) => lot === undefined);
     if (gone || fixed.some(({ lot }) => used.has(lot!) || !(isOf(lot!) || lot!.holding.stays === null))) {
@@ -170,8 +183,9 @@ function plan(asked: readonly Tied[], lots: readonly Lot[], { coin, network, scr
       continue;
     }
     const free = lots.filter((lot) => !used.has(lot));
-    const isFixed = (lot: Lot): boolean => fixed.some((one) => one.lot === lot);
-    const isFree = (lot: Lot): boolean => lot.holding.stays === null && !refunding.has(lot.holding.paymentId) && !tied.has(anchorOf(lot));
+    const isFixed = (lot: OutputLot): boolean => fixed.some((one) => one.lot === lot);
+    const isFree = (lot: OutputLot): boolean =>
+      lot.holding.stays === null && !refunding.has(lot.holding.paymentId) && !tied.has(anchorOf(lot));
     const found = chooseLots({
       ...{ units: refund.units, anchors: refund.anchors, inputScript: script, rateE8, mostBlocks },
       scripts: [hexToBytes(decodeAddress(refund.address, { coin, network }).key)],
@@ -197,8 +211,8 @@ const MOST_PLANS = 50;
  */
 export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen> }>(
   chain: Chain,
-  { lots: all, script }: { lots: readonly Lot[]; script: BitcoinScript },
-  plan: (lots: readonly Lot[]) => P & { chosen: ReadonlyMap<K, Chosen> },
+  { lots: all, script }: { lots: readonly OutputLot[]; script: BitcoinScript },
+  plan: (lots: readonly OutputLot[]) => P & { chosen: ReadonlyMap<K, Chosen> },
 ): Promise<Omit<P, 'chosen'> & { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'>; missing: Set<Holding>; previous: Previous }> {
   let lots = all;
   const missing = new Set<Holding>();
@@ -223,7 +237,7 @@ function fitIn<K>(chosen: ReadonlyMap<K, Chosen>, previous: Previous): { chosen:
   const [kept, full] = [new Map<K, Chosen>(), new Map<K, 'later' | 'many'>()];
   let left = MAX_FILE_BYTES;
   for (const [key, one] of chosen) {
-    const bytes = partsOf(one).reduce((sum, part) => sum + bytesOf(part, previous), 0);
+    const bytes = partsOf(one).reduce((sum, part) => sum + bytesOfOutput(part, previous), 0);
     if (bytes > left) full.set(key, bytes > MAX_FILE_BYTES ? 'many' : 'later');
     else {
       kept.set(key, one);
@@ -235,16 +249,16 @@ function fitIn<K>(chosen: ReadonlyMap<K, Chosen>, previous: Previous): { chosen:
 
 type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: string; previous: Previous };
 /** One transaction: what it spends, and what it pays to others. */
-type Group = { lots: readonly Lot[]; lines: readonly Line[] };
+type Group = { lots: readonly OutputLot[]; lines: readonly Line[] };
 /** A PSBT for each group, whose rest goes to the destination. Errors: sweep_busy. */
 export function buildRequests(
   { coin, network }: Pick<Chain, 'coin' | 'network'>,
   asked: readonly Group[],
   { wallet, destination, rateE8, id, previous }: Work,
-): Made<PsbtRequest> {
+): MadeUtxoFile<PsbtRequest> {
   const script = wallet.script as BitcoinScript;
   const scriptOf = (address: string) => hexToBytes(decodeAddress(address, { coin, network }).key);
-  const made: Made<PsbtRequest> = { requests: [], inputs: [], stay: new Map() };
+  const made: MadeUtxoFile<PsbtRequest> = { requests: [], inputs: [], stay: new Map() };
   for (const { lots, lines } of asked) {
     const group = lots.flatMap(({ parts }) => parts);
     const request = buildPayment({
@@ -284,7 +298,7 @@ async function lockRefunds(
 }
 
 type Planned = {
-  made: Made<Request>;
+  made: MadeUtxoFile<Request>;
   /** For each refund in the file, what only one of its transactions can use, and the transaction that pays it. */
   chosen: ReadonlyMap<Asked, { anchor: string; number: number }>;
   left: Left[];
@@ -292,7 +306,7 @@ type Planned = {
 };
 type Making = Owner & RefundWish & { asked: readonly Tied[]; wallet: SweepWallet; destination: string; id: string };
 
-const EMPTY: Made<Request> = { requests: [], inputs: [], stay: new Map() };
+const EMPTY: MadeUtxoFile<Request> = { requests: [], inputs: [], stay: new Map() };
 
 /** Refunds of a Bitcoin-like coin. */
 async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, wallet, destination, id }: Making): Promise<Planned> {
@@ -303,7 +317,7 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
     readRobbed(ctx, { coin, paymentIds: asked.map(({ paymentId }) => paymentId) }),
   ]);
   const script = wallet.script as BitcoinScript;
-  const all = lotsOf(holdings);
+  const all = outputLots(holdings);
   const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script), all, robbed };
   const planned = await planSpendable<Tied, Plan>(chain, { lots: all, script }, (lots) => plan(asked, lots, options));
   await watchMissing(ctx, { merchantId, holdings: planned.missing });
@@ -331,7 +345,7 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
   const fixed = asked.map(({ anchors, ...one }) => ({ ...one, anchor: anchors[0] ?? null }));
   const { chosen, left, ...made } = await makeAccountRefunds(chain, fixed, {
     ...{ holdings: holdings.filter(isOwn), wallet, coin, network, gasPrice },
-    ...{ chainId: chainIdOf(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
+    ...{ chainId: signingChainId(ctx, coin), contract, nowSeconds: Math.floor(now.getTime() / 1000), prices: readGasPrices(ctx, coin) },
   });
   return { made, chosen, left, gasPrice };
 }

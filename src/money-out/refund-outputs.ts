@@ -11,19 +11,19 @@ export const MAX_REFUND_FEE_PERCENT = 25n;
 export const MOST_REFUNDS = 20;
 
 /** A transfer with its outputs, which are spent together. */
-export type Lot = { holding: Holding; parts: readonly Part[]; units: bigint };
-export const lotOf = (holding: Holding, parts: readonly Part[]): Lot => ({ holding, parts, units: holding.units });
-export const anchorOf = ({ parts }: Lot): string => `${parts[0]!.txid}:${parts[0]!.n}`;
+export type OutputLot = { holding: Holding; parts: readonly Part[]; units: bigint };
+export const lotOf = (holding: Holding, parts: readonly Part[]): OutputLot => ({ holding, parts, units: holding.units });
+export const anchorOf = ({ parts }: OutputLot): string => `${parts[0]!.txid}:${parts[0]!.n}`;
 
-const bySize = (one: Lot, other: Lot): number => (one.units === other.units ? 0 : one.units > other.units ? -1 : 1);
-const sizeOf = (lots: readonly Lot[]): number => lots.reduce((sum, { parts }) => sum + parts.length, 0);
-const worthOf = (lots: readonly Lot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
+const bySize = (one: OutputLot, other: OutputLot): number => (one.units === other.units ? 0 : one.units > other.units ? -1 : 1);
+const sizeOf = (lots: readonly OutputLot[]): number => lots.reduce((sum, { parts }) => sum + parts.length, 0);
+const worthOf = (lots: readonly OutputLot[]): bigint => lots.reduce((sum, { units }) => sum + units, 0n);
 
 /** The blocks that made their transfers. */
-export const blocksOf = (lots: readonly Lot[]): Set<string> =>
+export const blocksOf = (lots: readonly OutputLot[]): Set<string> =>
   new Set(lots.flatMap(({ parts }) => parts.map(({ blockHash }) => blockHash)));
 
-export type Chosen = { lots: readonly Lot[]; anchor: string };
+export type Chosen = { lots: readonly OutputLot[]; anchor: string };
 /**
  * The transfers to spend for `units`, paid to `scripts`. `anchors`: the outputs that earlier files spent, which have to be spent again, so
  * that only one of them can be mined. Otherwise it is the customer's largest transfer, or the largest other one if nothing of the payment is
@@ -44,14 +44,14 @@ export function chooseLots({
   units: bigint;
   scripts: readonly Uint8Array[];
   anchors: readonly string[];
-  own: readonly Lot[];
-  others: readonly Lot[];
+  own: readonly OutputLot[];
+  others: readonly OutputLot[];
   inputScript: BitcoinScript;
   rateE8: bigint;
   mostBlocks: number;
 }): Chosen | 'moved' | 'short' | 'fee' | 'many' {
   const perInput = inputFee(inputScript, rateE8);
-  const isWorthIt = ({ parts, units }: Lot): boolean => units > perInput * BigInt(parts.length);
+  const isWorthIt = ({ parts, units }: OutputLot): boolean => units > perInput * BigInt(parts.length);
   const isLarge = (part: bigint): boolean => part * 100n > units * MAX_REFUND_FEE_PERCENT;
   const all = [...own.toSorted(bySize), ...others.toSorted(bySize)];
   const worthIt = all.filter(isWorthIt);
@@ -65,9 +65,9 @@ export function chooseLots({
   if (!first) return 'short';
   if (sizeOf(lots) > MAX_INPUTS || (lots.length > 1 && blocksOf(lots).size > mostBlocks)) return 'many';
   let left = worthIt.filter((lot) => !lots.includes(lot));
-  const needed = (chosen: readonly Lot[]): bigint => neededFor({ units, scripts }, { inputs: sizeOf(chosen), inputScript, rateE8 });
-  const isEnough = (chosen: readonly Lot[]): boolean => worthOf(chosen) >= needed(chosen);
-  const isTooDear = (chosen: readonly Lot[]): boolean => isLarge(needed(chosen) - units);
+  const needed = (chosen: readonly OutputLot[]): bigint => neededFor({ units, scripts }, { inputs: sizeOf(chosen), inputScript, rateE8 });
+  const isEnough = (chosen: readonly OutputLot[]): boolean => worthOf(chosen) >= needed(chosen);
+  const isTooDear = (chosen: readonly OutputLot[]): boolean => isLarge(needed(chosen) - units);
   while (!isTooDear(lots) && !isEnough(lots)) {
     // Those of the customer come first. Of others, the smallest that is enough, or else the largest.
     const next = left.find((lot) => own.includes(lot)) ?? left.findLast((lot) => isEnough([...lots, lot])) ?? left[0];

@@ -1,7 +1,7 @@
 /** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import { type Asset, type Chain, COIN, type Coin, coinText, kindOf, type Mode, namesOf } from '../core/coin.ts';
+import { type Asset, apiNamesOf, type Chain, COIN, type Coin, coinText, kindOf, type Mode } from '../core/coin.ts';
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
 import { type Fiat, formatFiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
@@ -19,7 +19,7 @@ import { checkPayerEmail, checkRefundAddress, checkShop, writeRefunded } from '.
 import { askedOf, priceAt, priceOf, shownUnits, unitsFor } from '../payments/price.ts';
 import { eraseAgain } from '../payments/retention.ts';
 import { lockAndDecide } from '../payments/settle-payments.ts';
-import type { IdempotencyClaim, Outcome, Rendered } from '../payments/view.ts';
+import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '../payments/view.ts';
 import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '../people/members.ts';
 import { recordEvents } from '../webhooks/events.ts';
 import { weighApproval, weightOf } from './approvals.ts';
@@ -83,7 +83,7 @@ export const refundDetail = (ctx: Context, refund: Refund) => ({
   status: refund.state,
   mode: refund.mode,
   amount: formatUnits(refund.coin, refund.units),
-  ...namesOf(refund.coin),
+  ...apiNamesOf(refund.coin),
   amount_usd: formatUsd(refund.usdCents),
   rate: refund.rate,
   address: refund.address,
@@ -349,10 +349,10 @@ export async function requestRefund(
     email?: string | null | undefined;
     actor: AnyActor;
     idempotency: IdempotencyClaim | null;
-    render(refund: Refund): Rendered;
+    render(refund: Refund): RenderedReply;
   },
-): Promise<Outcome> {
-  const work = async (tx: Tx): Promise<Rendered> => {
+): Promise<ReplayableReply> {
+  const work = async (tx: Tx): Promise<RenderedReply> => {
     const refund = await step(ctx, tx, { ...owner, paymentId }, async (record) => {
       checkShop(record, shop);
       const coin = coinOf(record, wanted);
@@ -459,8 +459,8 @@ export async function cancelRefund(
     idempotency,
     render,
     ...owner
-  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(refund: Refund): Rendered },
-): Promise<Outcome> {
+  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(refund: Refund): RenderedReply },
+): Promise<ReplayableReply> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       if (before.state === 'canceled') return { refund: before, events: [] };
@@ -493,10 +493,10 @@ export async function renewClaimLink(
     email?: string | null | undefined;
     actor: AnyActor;
     idempotency: IdempotencyClaim | null;
-    render(refund: Refund): Rendered;
+    render(refund: Refund): RenderedReply;
   },
-): Promise<Outcome> {
-  const work = async (tx: Tx): Promise<Rendered> => {
+): Promise<ReplayableReply> {
+  const work = async (tx: Tx): Promise<RenderedReply> => {
     const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
       const action = 'given a new claim link';
       if (before.state !== 'requested') throw refuse(before, action);

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '../core/problem.ts';
 import { readSignedFile, type SigningFile } from '../core/signing-file.ts';
-import { readSigned } from './signed.ts';
+import { readUpload } from './signed.ts';
 
 const refusedWith = (reason: RegExp) => (error: unknown) =>
   error instanceof Problem && error.code === 'signed_file_refused' && reason.test(error.message);
-const read = (content: string) => readSigned(content, readSignedFile);
+const read = (content: string) => readUpload(content, readSignedFile);
 /** One input without a signature, and one output. */
 const transaction = `0200000001${'ab'.repeat(32)}0000000000ffffffff01e803000000000000016a00000000`;
 const file: SigningFile = {

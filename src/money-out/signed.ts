@@ -82,7 +82,7 @@ function checkBare(file: SigningFile, parts: readonly string[]): CheckedTransact
 }
 
 /** What belongs to no file is not parsed in full, because that takes seconds. Errors: signed_file_private, signed_file_refused. */
-export const readSigned = (content: string, read: (content: string) => SignedFile): Upload =>
+export const readUpload = (content: string, read: (content: string) => SignedFile): Upload =>
   refusing(() => {
     if (content.length > MAX_SIGNED_BYTES) throw new SignedError(`has more than ${MAX_SIGNED_BYTES} bytes`);
     refusePrivate(content.slice(0, SMALL_BYTES));

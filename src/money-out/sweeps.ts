@@ -29,13 +29,13 @@ import {
   selectHoldings,
 } from './holdings.ts';
 import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice } from './make-accounts.ts';
-import { type Made, makePsbts } from './make-utxo.ts';
+import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
 import { readUnpayable } from './refunds.ts';
 import { replacePsbts, STAY_TEXT } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
 import { noteFile } from './restored.ts';
-import { readSigned } from './signed.ts';
+import { readUpload } from './signed.ts';
 import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
@@ -215,7 +215,7 @@ const reasonText = (remains: readonly Remainder[]): string =>
     : remains.map(({ reason, count }) => `${count} ${count === 1 ? 'transfer is' : 'transfers are'} ${WORDS[reason]}`).join('; ');
 
 type Work = { holdings: readonly Holding[]; wallet: SweepWallet; destination: string; wish: SweepWish; reference: string };
-type Asked = Made<Request> & { gasPrice: GasPrice | null };
+type Asked = MadeUtxoFile<Request> & { gasPrice: GasPrice | null };
 async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coin; now: Date }): Promise<Asked> {
   const { coin, now } = work;
   if (kindOf(coin) !== 'ethereum')
@@ -225,7 +225,7 @@ async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coi
   const nowSeconds = Math.floor(now.getTime() / 1000);
   const on = {
     network,
-    chainId: chainIdOf(ctx, coin),
+    chainId: signingChainId(ctx, coin),
     contract: contractOf(coin, network),
     gasPrice,
     nowSeconds,
@@ -234,7 +234,7 @@ async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coi
   return { ...(await makeAccountRequests(chain, { ...work, ...on })), gasPrice };
 }
 /** The number of a chain of accounts in its signatures. */
-export const chainIdOf = (ctx: Context, coin: Coin): number => {
+export const signingChainId = (ctx: Context, coin: Coin): number => {
   const { chain, chainIds } = chainOf(coin);
   return chain === CHAIN.ethereum.chain ? ctx.settings.ethChainId : chainIds![ctx.settings.networks[chain]];
 };
@@ -250,7 +250,7 @@ export function fileOf(
     gasPrice,
   }: { id: string; round: number; coin: Coin; wallet: SweepWallet; requests: readonly Request[]; gasPrice: GasPrice | null },
 ): SigningFile {
-  const chainId = gasPrice && chainIdOf(ctx, coin);
+  const chainId = gasPrice && signingChainId(ctx, coin);
   const origin = wallet.path.startsWith('m') ? wallet.path.split('/').slice(0, -1).join('/') : null;
   return {
     ...{ id, round, coin, network: ctx.settings.networks[COIN[coin].chain], chainId, gasPrice, requests },
@@ -289,7 +289,7 @@ export async function lockPayments(
 }
 
 /** The payments whose money is spent. */
-export const paymentsIn = (inputs: Made<Request>['inputs']): string[] => [
+export const paymentsIn = (inputs: MadeUtxoFile<Request>['inputs']): string[] => [
   ...new Set(inputs.flatMap(({ holding }) => holding?.paymentId ?? [])),
 ];
 
@@ -313,7 +313,7 @@ export async function store(
     wallet: SweepWallet;
     file: SigningFile;
     destination: string;
-    inputs: Made<Request>['inputs'];
+    inputs: MadeUtxoFile<Request>['inputs'];
     actor: Actor;
     purpose?: Sweep['purpose'];
     lock(tx: Tx): Promise<boolean>;
@@ -460,7 +460,7 @@ export async function acceptSigned(
   ctx: Context,
   { merchantId, content, actor }: Owner & { content: string; actor: Actor },
 ): Promise<{ sweep: Sweep; isKnown: boolean }> {
-  const upload = readSigned(content, readSignedFile);
+  const upload = readUpload(content, readSignedFile);
   const id = await sweepOf(ctx, { merchantId, id: upload.id, input: upload.input });
   const asked = await readSigningFileOf(ctx, { merchantId, id });
   const known = upload.check(asked);

@@ -28,7 +28,7 @@ export const REPLACEABLE = 0xfffffffd;
 export const MAX_FEE_PERCENT = 25;
 export const isFeeTooLarge = (feeUnits: bigint, spentUnits: bigint): boolean => feeUnits * 100n > spentUnits * BigInt(MAX_FEE_PERCENT);
 
-export type Output = {
+export type SpendableOutput = {
   txid: string;
   n: number;
   units: bigint;
@@ -68,7 +68,7 @@ export function isRepeatable(bytes: Uint8Array, txid: string): boolean {
   }
 }
 
-function addInput(tx: Transaction, output: Output, previous: Uint8Array | null, wallet: UtxoWallet, chain: HDKey): void {
+function addInput(tx: Transaction, output: SpendableOutput, previous: Uint8Array | null, wallet: UtxoWallet, chain: HDKey): void {
   const { publicKey } = chain.deriveChild(Number(output.index));
   const script = outputScript(wallet.script, publicKey!);
   const derivation = derivationOf(wallet, chain, output.index);
@@ -87,14 +87,14 @@ function addInput(tx: Transaction, output: Output, previous: Uint8Array | null, 
 }
 
 /** The bytes that an output adds to a file. */
-export const bytesOf = ({ txid }: Output, previous: ReadonlyMap<string, Uint8Array>): number =>
+export const bytesOfOutput = ({ txid }: SpendableOutput, previous: ReadonlyMap<string, Uint8Array>): number =>
   INPUT_BYTES + (previous.get(txid)?.length ?? 0);
 
 /**
  * Groups of outputs, each small enough for one transaction and all of them for one file. The outputs of a transfer all stay (`left`) or
  * all go. `previous` are the transactions that made the outputs, which a PSBT repeats for each input; none for Taproot.
  */
-export function splitOutputs<T extends Output>(
+export function splitOutputs<T extends SpendableOutput>(
   transfers: readonly (readonly T[])[],
   previous: ReadonlyMap<string, Uint8Array>,
 ): { groups: (readonly T[])[]; left: T[] } {
@@ -105,7 +105,7 @@ export function splitOutputs<T extends Output>(
     const tried = [...groups.slice(0, -1), ...groups.slice(-1).map((last) => [...last])];
     let [inFile, inGroup] = [fileBytes, groupBytes];
     for (const output of transfer) {
-      const more = bytesOf(output, previous);
+      const more = bytesOfOutput(output, previous);
       const last = tried.at(-1);
       const fits = last && last.length < MAX_INPUTS && inGroup + more <= MAX_GROUP_BYTES;
       if (fits) last.push(output);
@@ -142,7 +142,7 @@ export function buildPayment({
   to,
   rest,
 }: {
-  group: readonly Output[];
+  group: readonly SpendableOutput[];
   previous: ReadonlyMap<string, Uint8Array>;
   wallet: UtxoWallet;
   rateE8: bigint;
@@ -182,7 +182,7 @@ export function buildPsbt({
   leastUnits,
   line,
 }: {
-  group: readonly Output[];
+  group: readonly SpendableOutput[];
   previous: ReadonlyMap<string, Uint8Array>;
   wallet: UtxoWallet;
   /** Output script of the destination. */

@@ -1,7 +1,7 @@
 /** The kinds of notices: their words, who gets them by email, and the screen that each is about. */
 import type { Mode } from '../core/coin.ts';
 import { ACTIONS, type MemberRole, mayDo, ROLES } from '../core/roles.ts';
-import { asObject, type Json } from '../core/stored-json.ts';
+import { asObject, type StoredJson } from '../core/stored-json.ts';
 import { cutText, harmless, toPrintableLine } from '../core/text.ts';
 import { explainUnreached } from '../core/unreached.ts';
 import type { Sql, Tx } from '../db/db.ts';
@@ -27,13 +27,13 @@ export const NOTICE_KINDS = [
   'operator_changed',
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
-export type Detail = Readonly<Record<string, string | number | null>>;
+export type NoticeDetail = Readonly<Record<string, string | number | null>>;
 
 /** Grows when the meaning of a field changes. Details without a version have the first form. */
 const VERSION = 1;
-export const detailToJson = (detail: Detail): Json => ({ ...detail, v: VERSION });
+export const detailToJson = (detail: NoticeDetail): StoredJson => ({ ...detail, v: VERSION });
 /** Fields that are neither text nor numbers are left out. */
-export const detailFromJson = (value: unknown): Detail =>
+export const detailFromJson = (value: unknown): NoticeDetail =>
   Object.fromEntries(
     Object.entries(asObject(value)).filter(
       (field): field is [string, string | number | null] =>
@@ -41,7 +41,7 @@ export const detailFromJson = (value: unknown): Detail =>
     ),
   );
 /** What a sentence says for a field that another version did not store. */
-const UNKNOWN: Detail = {
+const UNKNOWN: NoticeDetail = {
   ...{ ip: 'an unknown address', host: 'an unknown host', by: 'Someone', asked_by: 'Someone', name: 'unnamed', reason: '' },
   ...{ email: 'Someone', role: 'unknown', merchant: 'a merchant' },
   ...{ exception: 'unknown', percent: '?', used: '?', limit: '?', wrong: 'several', height: '?' },
@@ -59,7 +59,7 @@ export type AccountChange =
   | 'password_reset_by_mail'
   | 'password_and_factors_reset'
   | 'factors_reset';
-const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string>> = {
+const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: NoticeDetail) => string>> = {
   passkey_added: ({ name, ip }) => `The passkey “${name}” was added to your account from ${ip}.`,
   passkey_removed: ({ name, ip }) => `The passkey “${name}” was removed from your account from ${ip}.`,
   second_factor_added: ({ ip }) => `Two-factor authentication was turned on for your account from ${ip}.`,
@@ -77,7 +77,7 @@ const ACCOUNT_CHANGES: Readonly<Record<AccountChange, (detail: Detail) => string
 
 /** What may change about a team. `by`: the member who did it. */
 type TeamChange = 'invited' | 'joined' | 'role' | 'removed' | 'limit';
-const TEAM_CHANGES: Readonly<Record<TeamChange, (detail: Detail) => string>> = {
+const TEAM_CHANGES: Readonly<Record<TeamChange, (detail: NoticeDetail) => string>> = {
   invited: ({ email, role, by }) => `${email} was invited to your team as ${role}. ${by} sent the invite.`,
   joined: ({ email, name, role, by }) => `${email} (${name}) joined your team as ${role}. ${by} sent the invite.`,
   role: ({ email, name, was, role, by }) =>
@@ -88,10 +88,10 @@ const TEAM_CHANGES: Readonly<Record<TeamChange, (detail: Detail) => string>> = {
 };
 
 /** Whether a role manages the team or approves money. */
-const hasPower = (name: Detail[string] | undefined): boolean =>
+const hasPower = (name: NoticeDetail[string] | undefined): boolean =>
   ROLES.some((role) => role === name && (mayDo(role, 'team.manage') || mayDo(role, 'refunds.approve') || mayDo(role, 'payouts.approve')));
 
-const grouped = (value: Detail[string] | undefined): string =>
+const grouped = (value: NoticeDetail[string] | undefined): string =>
   String(value).replace(/^\d{1,30}$/, (digits) => BigInt(digits).toLocaleString('en-US'));
 
 const IF_NOT_YOU =
@@ -111,11 +111,11 @@ export const KINDS: Readonly<
     NoticeKind,
     {
       mailed: readonly MemberRole[];
-      words: (detail: Detail) => string;
+      words: (detail: NoticeDetail) => string;
       to: string;
-      waits?: (detail: Detail) => boolean;
+      waits?: (detail: NoticeDetail) => boolean;
       isAlwaysMailed?: true;
-      takesPower?: (detail: Detail) => boolean;
+      takesPower?: (detail: NoticeDetail) => boolean;
       once?: 'detail' | 'kind';
       advice?: string;
     }
@@ -276,14 +276,14 @@ export const KINDS: Readonly<
 const lengthOf = (minutes: number): string =>
   minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
 /** A refund or payouts, at the beginning of a sentence. Payouts can be salaries, so their amounts are not stored. */
-const moneyOutOf = ({ what, amount, count }: Detail): string => {
+const moneyOutOf = ({ what, amount, count }: NoticeDetail): string => {
   if (what === 'payout') return Number(count) > 1 ? `${grouped(count)} payouts` : 'A payout';
   return typeof amount === 'string' ? `A refund of ${amount}` : 'A refund';
 };
 /** About the person's own account or the install, not about a merchant. */
 export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
 
-export const noticeText = (kind: NoticeKind, detail: Detail): string => KINDS[kind].words({ ...UNKNOWN, ...detail });
+export const noticeText = (kind: NoticeKind, detail: NoticeDetail): string => KINDS[kind].words({ ...UNKNOWN, ...detail });
 
 /** Fields that nobody can write freely, or of which every character counts. All others are made harmless in emails. */
 const FACTS: ReadonlySet<string> = new Set([
@@ -309,11 +309,11 @@ const MOST_IN_SUBJECT = 30;
 const MOST_IN_BODY = 100;
 const MOST_SUBJECT = 250;
 const MOST_HOST = 60;
-const mapTexts = (detail: Detail, change: (text: string, field: string) => string): Detail =>
+const mapTexts = (detail: NoticeDetail, change: (text: string, field: string) => string): NoticeDetail =>
   Object.fromEntries(Object.entries(detail).map(([field, value]) => [field, typeof value === 'string' ? change(value, field) : value]));
 
 /** The same words in an email. What people wrote is one line without links, and short in the subject, so that it hides nothing. */
-export function noticeMail(kind: NoticeKind, detail: Detail): { subject: string; text: string } {
+export function noticeMail(kind: NoticeKind, detail: NoticeDetail): { subject: string; text: string } {
   const facts = (text: string) => toPrintableLine(cutText(text, 500));
   // The end of a host says whose it is.
   const short = (fact: string, field: string) =>
@@ -324,12 +324,12 @@ export function noticeMail(kind: NoticeKind, detail: Detail): { subject: string;
 }
 
 /** The screen it is about, below the dashboard's mode. */
-export const noticePath = (kind: NoticeKind, detail: Detail): string =>
+export const noticePath = (kind: NoticeKind, detail: NoticeDetail): string =>
   typeof detail.payment === 'string' ? `payments/${detail.payment}` : detail.what === 'payout' ? 'payouts' : KINDS[kind].to;
-export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: Detail };
+export type NoticeRow = { mode: Mode | null; kind: NoticeKind; detail: NoticeDetail };
 
 /** Only who may read payouts learns of these. */
-export const isAboutPayouts = ({ what }: Detail): boolean => what === 'payout';
+export const isAboutPayouts = ({ what }: NoticeDetail): boolean => what === 'payout';
 export const payoutReaders = (): MemberRole[] => [...ACTIONS['payouts.read']];
 
 /** Whether it warns of what somebody may have done in another's name. */
@@ -338,7 +338,7 @@ export const isWarning = (kind: NoticeKind): boolean => KINDS[kind].once === und
 export const isAlwaysMailed = (kind: NoticeKind): boolean => KINDS[kind].isAlwaysMailed === true;
 
 /** Adds the description of the payment to notices about one, as it is now: it may have been erased. Customers' own words stay out. */
-export async function describe<N extends { detail: Detail }>(sql: Sql | Tx, notices: readonly N[]): Promise<N[]> {
+export async function describe<N extends { detail: NoticeDetail }>(sql: Sql | Tx, notices: readonly N[]): Promise<N[]> {
   const ids = notices.flatMap(({ detail }) => (typeof detail.payment === 'string' && detail.invoice === null ? [detail.payment] : []));
   if (ids.length === 0) return [...notices];
   const rows = await sql<{ id: string; description: string }[]>`

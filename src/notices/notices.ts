@@ -9,7 +9,6 @@ import { holdNotices, sortByTiming } from './digests.ts';
 import { exactly, mailText } from './mail-text.ts';
 import { type Bound, queueMails } from './mails.ts';
 import {
-  type Detail,
   describe,
   detailFromJson,
   detailToJson,
@@ -17,6 +16,7 @@ import {
   isAlwaysMailed,
   KINDS,
   NOTICE_KINDS,
+  type NoticeDetail,
   type NoticeKind,
   noticeMail,
   noticePath,
@@ -34,7 +34,7 @@ export type NewNotice = {
   merchantId: string;
   mode: Mode | null;
   kind: Exclude<NoticeKind, OwnKind>;
-  detail: Detail;
+  detail: NoticeDetail;
   /** Named in emails, and read from the payment wherever else it is shown: it can be erased there. */
   description?: string | null;
   /** The member who did it gets the email as well: someone else may have done it in their name. */
@@ -108,7 +108,7 @@ export async function notifyOperators(ctx: Context, tx: Tx, notice: OwnNotice): 
   if (ids.length > 0) await notifyUsers(ctx, tx, ids, { ...notice, about: 'this install' });
 }
 
-type OwnNotice = { kind: OwnKind; detail: Detail };
+type OwnNotice = { kind: OwnKind; detail: NoticeDetail };
 async function notifyUsers(ctx: Context, tx: Tx, userIds: string[], { kind, detail, about }: OwnNotice & { about: string }): Promise<void> {
   await tx`insert into notices (user_id, kind, detail) select id, ${kind}, ${tx.json(detailToJson(detail) as never)} from unnest(${userIds}::text[]) as u (id)`;
   if (!ctx.mail) return;
@@ -130,7 +130,7 @@ async function queueNotice(
     mode,
     about,
     merchantId,
-  }: { kind: NoticeKind; detail: Detail; mode: Mode | null; about: string; merchantId: string | null },
+  }: { kind: NoticeKind; detail: NoticeDetail; mode: Mode | null; about: string; merchantId: string | null },
 ): Promise<void> {
   if (recipients.length === 0) return;
   const { advice, isAlwaysMailed, once, takesPower } = KINDS[kind];
@@ -157,7 +157,7 @@ async function queueNotice(
   });
 }
 
-export type Notice = { id: bigint; mode: Mode | null; kind: NoticeKind; detail: Detail; at: Date; unread: boolean };
+export type Notice = { id: bigint; mode: Mode | null; kind: NoticeKind; detail: NoticeDetail; at: Date; unread: boolean };
 /** Unread notices are counted to here; beyond it they are "many". */
 export const MOST_UNREAD = 99;
 /** Looked at for a page, and for the count of unread ones. */

@@ -22,9 +22,9 @@ import { formatUnits } from '../core/money.ts';
 import { explainUnreached } from '../core/unreached.ts';
 import { explainUnwatched, readUnwatched, type Unwatched } from '../follow/unwatched.ts';
 import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
-import { type Missing, readReadinessOfAll } from '../payments/readiness.ts';
+import { type MissingForPayments, readReadinessOfAll } from '../payments/readiness.ts';
 import { readWalletIndexes } from '../wallets/wallet-indexes.ts';
-import { listNotices } from '../webhooks/endpoints.ts';
+import { listEndpointNotices } from '../webhooks/endpoints.ts';
 import { readSecondsSinceAttempt } from '../webhooks/health.ts';
 import { readDeliveryQueue } from '../webhooks/queue.ts';
 import { bad, type Finding, good } from './finding.ts';
@@ -508,7 +508,7 @@ async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promis
   const more = merchantIds.length - found.length;
   return more > 0 ? [...findings, good('payments', `${more} more merchants have a wallet`)] : findings;
 }
-function howToTake(missing: Missing | undefined): string {
+function howToTake(missing: MissingForPayments | undefined): string {
   if (!missing) return 'add a wallet in the dashboard';
   // Whether the node responds has its own line. This one reports that nothing reads it.
   if (missing.code === 'source_starting' || missing.code === 'source_silent') return 'start the service, or check its log';
@@ -532,7 +532,7 @@ async function checkEndpoints(ctx: Context): Promise<Finding[]> {
   });
   const more = Number(failing[0]?.total ?? 0) - failing.length;
   if (more > 0) findings.push(bad('endpoints', `${more} more are failing`, 'fix the ones above first, then run this again'));
-  for (const { endpointId, mode, merchantId, url, reason, at } of await listNotices(ctx, { limit: MOST_NAMED })) {
+  for (const { endpointId, mode, merchantId, url, reason, at } of await listEndpointNotices(ctx, { limit: MOST_NAMED })) {
     const why = reason === 'gone' ? 'it answered 410' : 'no delivery succeeded for five days';
     const detail = `${url} (${mode}, ${merchantId}) was disabled at ${at.toISOString()}: ${why}`;
     findings.push(

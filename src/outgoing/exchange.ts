@@ -11,14 +11,14 @@ import { classify } from './classify.ts';
 import { dial } from './dial.ts';
 
 /** How requests leave: pools of kept connections, and the certificate authority to trust in tests. */
-export type Way = { agents: { http: http.Agent; https: https.Agent }; ca: string | undefined };
+export type HttpAgents = { agents: { http: http.Agent; https: https.Agent }; ca: string | undefined };
 
 /** How far a request to pinned addresses came. */
 type Progress = { address: string | null; tried: string[]; phase: 'connecting' | 'securing' | 'asking' };
 const TIMED_OUT = { connecting: 'connect_timeout', securing: 'tls_timeout', asking: 'answer_timeout' } as const;
 
 /** Sends a request. `pinned`: the addresses to connect to, whatever the name resolves to now. Errors: OutgoingError. */
-export const exchange = (way: Way, url: URL, request: OutgoingRequest, pinned?: readonly Address[]): Promise<OutgoingReply> =>
+export const exchange = (way: HttpAgents, url: URL, request: OutgoingRequest, pinned?: readonly Address[]): Promise<OutgoingReply> =>
   new Promise((resolve, reject) => {
     const progress: Progress = { address: null, tried: [], phase: pinned ? 'connecting' : 'asking' };
     const ended = new AbortController();
@@ -73,7 +73,7 @@ function placed(error: OutgoingError, { address, tried }: Progress): OutgoingErr
 type Pinned = { at: readonly Address[]; progress: Progress; ended: AbortSignal };
 
 function optionsOf(
-  { agents, ca }: Way,
+  { agents, ca }: HttpAgents,
   url: URL,
   { method = 'GET', headers, body, gzip }: OutgoingRequest,
   pinned: Pinned | undefined,
@@ -112,7 +112,7 @@ async function open(url: URL, ca: string | undefined, { at, progress, ended }: P
 }
 
 /** Connects, with TLS where the URL wants it, and sends nothing. */
-export async function reach(way: Way, url: URL, at: readonly Address[], timeoutMs: number): Promise<Reached> {
+export async function reach(way: HttpAgents, url: URL, at: readonly Address[], timeoutMs: number): Promise<Reached> {
   const progress: Progress = { address: null, tried: [], phase: 'connecting' };
   const ended = new AbortController();
   let socket: Socket | undefined;

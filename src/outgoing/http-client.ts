@@ -6,7 +6,7 @@ import { matchNetworks } from '../core/networks.ts';
 import type { Log } from '../log.ts';
 import { type Address, createNames, NameError, type Names } from '../names.ts';
 import { type Outgoing, OutgoingError } from '../outgoing.ts';
-import { exchange, reach, type Way } from './exchange.ts';
+import { exchange, type HttpAgents, reach } from './exchange.ts';
 import { checkAddresses, literalOf, parseMerchantUrl } from './merchant-url.ts';
 
 /** Limit for checking a URL that a merchant saves. */
@@ -35,7 +35,7 @@ export function createOutgoing({
     http: new http.Agent({ keepAlive: true, maxSockets: 256 }),
     https: new https.Agent({ keepAlive: true, maxSockets: 256, ...(ca && { ca }) }),
   };
-  const way: Way = { agents, ca };
+  const way: HttpAgents = { agents, ca };
 
   /** Checks the URL and every address that it resolves to; returns all of them, the only ones to connect to. */
   const check = async (

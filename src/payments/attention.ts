@@ -5,7 +5,7 @@ import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '.
 import { Problem } from '../core/problem.ts';
 import { isFinal } from '../core/status.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
-import type { ListItem } from './queries.ts';
+import type { PaymentListItem } from './queries.ts';
 import { receivedUsdCents } from './search.ts';
 import { uncountedFromJson } from './stored.ts';
 
@@ -49,7 +49,7 @@ export const isRefundWanted = (sql: Sql | Tx): Fragment => sql`(
   and not exists (select 1 from decisions d where d.payment_id = p.id and d.kind in ('reject', 'refund_sent')))`;
 
 export type AttentionItem = Pick<
-  ListItem,
+  PaymentListItem,
   'id' | 'mode' | 'status' | 'exceptions' | 'amountUsdCents' | 'coin' | 'createdAt' | 'invoiceId' | 'description' | 'uncounted'
 > & {
   receivedUnits: bigint;

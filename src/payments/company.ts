@@ -3,7 +3,7 @@
  * the merchant. Read once, when the transfer is first valued, and stored with its worth.
  */
 import type { Coin } from '../core/coin.ts';
-import { tierOf } from '../core/confirmation.ts';
+import { confirmationTier } from '../core/confirmation.ts';
 import type { Company, PaymentFacts, Transfer } from '../core/payment.ts';
 import type { Tx } from '../db/db.ts';
 
@@ -80,7 +80,8 @@ async function readBeside(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<N
 }
 
 /** The USD bound of the tier of the payment's own amount; null for the last tier, which requires nothing more. */
-const boundOf = (payment: PaymentFacts, { coin }: Transfer): bigint | null => tierOf(payment, coin, payment.targetUsdCents).belowUsdCents;
+const boundOf = (payment: PaymentFacts, { coin }: Transfer): bigint | null =>
+  confirmationTier(payment, coin, payment.targetUsdCents).belowUsdCents;
 
 /** Running sums by bound, in the order in which the new transfers were seen. */
 function addUp(group: readonly Newcomer[], waiting: readonly Waiting[], beside: Map<Newcomer, bigint>): void {

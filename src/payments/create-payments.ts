@@ -19,7 +19,7 @@ import { metadataPairs } from './lists.ts';
 import { newEvent } from './settlement-writes.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
 import { wakeTexts } from './texts.ts';
-import type { IdempotencyClaim, Outcome, PaymentRequest, PaymentView, Rendered } from './view.ts';
+import type { IdempotencyClaim, PaymentRequest, PaymentView, RenderedReply, ReplayableReply } from './view.ts';
 
 export type PaymentDraft = {
   /** Its ID, for a caller that has to know it before; otherwise a new one. */
@@ -55,7 +55,7 @@ export type NewPayment = {
   draft: PaymentDraft;
   ruleSet: RuleSet;
   idempotency: IdempotencyClaim | null;
-  render(view: PaymentView): Rendered;
+  render(view: PaymentView): RenderedReply;
 };
 
 type Terms = Pick<PaymentDraft, 'expiresInSeconds' | 'stricter'>;
@@ -147,9 +147,9 @@ const batcherOf = perContext((ctx) =>
 );
 
 /** Creates a payment without a coin, in one batch with other concurrent creates. */
-export const createTogether = (ctx: Context, item: NewPayment): Promise<Outcome> => batcherOf(ctx)(item);
+export const createTogether = (ctx: Context, item: NewPayment): Promise<ReplayableReply> => batcherOf(ctx)(item);
 
-type Settled = PromiseSettledResult<Outcome>;
+type Settled = PromiseSettledResult<ReplayableReply>;
 const failed = (reason: unknown): Settled => ({ status: 'rejected', reason });
 
 async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
@@ -466,7 +466,7 @@ export async function prepareCreate(
     keyId?: string | null;
     draft: PaymentDraft;
     idempotency: IdempotencyClaim | null;
-    render(view: PaymentView): Rendered;
+    render(view: PaymentView): RenderedReply;
   },
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });

@@ -1,6 +1,6 @@
 /** The wire shape of a payment, used for both the detail reply and the data of events. */
 
-import { type Coin, namesOf } from '../core/coin.ts';
+import { apiNamesOf, type Coin } from '../core/coin.ts';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
 import type { Settlement, Transfer, Uncounted } from '../core/payment.ts';
 import { itemAmount } from './price.ts';
@@ -27,7 +27,7 @@ export const fiatDetail = (fiat: NonNullable<PaymentRequest['fiat']>) => ({
 export const transferDetail = (t: Transfer) => ({
   ref: t.ref,
   transaction_hash: t.txid,
-  ...namesOf(t.coin),
+  ...apiNamesOf(t.coin),
   amount: formatUnits(t.coin, t.units),
   amount_usd: t.values.length > 0 ? formatUsd(e8ToCents(t.values.at(-1)!.usdE8)) : null,
   kind: t.kind,
@@ -109,7 +109,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     accepted_short_usd: isShort ? formatUsd(e8ToCents(s.shortUsdE8)) : null,
     amount_usd: formatUsd(facts.targetUsdCents),
     amount_received_usd: received.amount_received_usd,
-    ...(s.coin === null ? { currency: view.request.asset, network: null } : namesOf(s.coin)),
+    ...(s.coin === null ? { currency: view.request.asset, network: null } : apiNamesOf(s.coin)),
     description: view.request.description,
     payment_address: quote?.address ?? null,
     derivation_path: view.derivationPath,

@@ -1,7 +1,7 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
 import type { Context } from '../context.ts';
 import { weakestOf } from '../core/amounts.ts';
-import { type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS, namesOf } from '../core/coin.ts';
+import { apiNamesOf, type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS } from '../core/coin.ts';
 import { csvLine } from '../core/csv.ts';
 import { localTime } from '../core/dates.ts';
 import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
@@ -88,7 +88,7 @@ const PAYMENT_CELLS = {
   completed_at: (row) => at(row.completedAt),
   amount_usd: (row) => formatUsd(row.amountUsdCents),
   tax_usd: (row) => (row.request.taxMinor === null ? null : formatUsd(itemUsdCents(row.request, row.request.taxMinor))),
-  currency: (row) => namesOf(row.coin).currency,
+  currency: (row) => apiNamesOf(row.coin).currency,
   amount_received: (row) => receivedOf(row),
   usd_at_first_sight: (row) => worth(row, first),
   usd_at_completion: (row) => (row.completedAt ? worth(row, last) : null),
@@ -115,7 +115,7 @@ const PAYMENT_CELLS = {
   ),
   amount_held: (row) => (row.coin ? heldDetail(row.coin, row.uncounted).amount_held : null),
   amount_held_usd: (row) => heldDetail(row.coin, row.uncounted).amount_held_usd,
-  network: (row) => namesOf(row.coin).network,
+  network: (row) => apiNamesOf(row.coin).network,
   verified_by: (row) => weakestOf(standing(row).map((t) => t.verifiedBy)),
   amount_refunded: (row) => (row.coin ? formatUnits(row.coin, row.refunded[row.coin] ?? 0n) : null),
 } as Record<string, (row: Row) => string | null>;
@@ -130,8 +130,8 @@ const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   payment_id: (row) => row.id,
   invoice_id: (row) => row.invoiceId,
   payment_status: (row) => row.status,
-  currency: (row) => namesOf(row.coin).currency,
-  network: (row) => namesOf(row.coin).network,
+  currency: (row) => apiNamesOf(row.coin).currency,
+  network: (row) => apiNamesOf(row.coin).network,
   amount: (row) => formatUnits(row.coin, BigInt(row.units)),
   usd_at_receipt: (row) => (row.values[0] ? usdE8(row.values[0].usdE8) : null),
   usd_last_valued: (row) => (row.values.length > 0 ? usdE8(row.values.at(-1)!.usdE8) : null),
@@ -152,7 +152,7 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
   counted_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents)),
   difference_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents - row.amountUsdCents)),
   service_fee_usd: () => '0.00',
-  currency: (row) => namesOf(row.coin).currency,
+  currency: (row) => apiNamesOf(row.coin).currency,
   amount_received: (row) => receivedOf(row),
   transaction_hashes: (row) =>
     standing(row)

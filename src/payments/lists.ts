@@ -5,7 +5,7 @@ import type { PaymentStatus } from '../core/payment.ts';
 import { Problem } from '../core/problem.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { rowKeysWithin } from '../db/look.ts';
-import { inCoins, type ListItem } from './queries.ts';
+import { inCoins, type PaymentListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 
 export type ListFilter = {
@@ -59,7 +59,7 @@ export async function listFilteredPayments(
     endingBefore,
     filter,
   }: { merchantId: string; mode: Mode; limit: number; startingAfter: string | null; endingBefore: string | null; filter: ListFilter },
-): Promise<{ items: ListItem[]; hasMore: boolean; totalCount: number; isCapped: boolean }> {
+): Promise<{ items: PaymentListItem[]; hasMore: boolean; totalCount: number; isCapped: boolean }> {
   const { sql } = ctx.db;
   const cursor = startingAfter ?? endingBefore;
   const backwards = endingBefore !== null;
@@ -74,7 +74,7 @@ export async function listFilteredPayments(
   const compared = isExact ? sql`` : sql`limit ${MOST_COMPARED}`;
   const direction = backwards ? sql`asc` : sql`desc`;
   const [rows, [count]] = await Promise.all([
-    sql<(Omit<ListItem, 'uncounted'> & { uncounted: unknown })[]>`
+    sql<(Omit<PaymentListItem, 'uncounted'> & { uncounted: unknown })[]>`
       select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
         completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, uncounted
       from (select p.*, ${sql(key)} as key ${from} ${beyond} order by ${sql(key)} ${direction} ${compared}) as p where true ${others}

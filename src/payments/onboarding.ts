@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { Mode } from '../core/coin.ts';
 import { getMerchant } from '../merchants/merchants.ts';
-import { type CoinReadiness, type MissingCode, readReadiness } from './readiness.ts';
+import { type CoinReadiness, type MissingCode, readPayableCoins } from './readiness.ts';
 
 export const ONBOARDING = ['test_payment', 'business', 'wallet', 'source', 'webhook', 'second_factor', 'go_live'] as const;
 export type OnboardingStep = (typeof ONBOARDING)[number];
@@ -34,7 +34,7 @@ export async function readOnboarding(
 ): Promise<Onboarding> {
   const [merchant, coins, [row], states] = await Promise.all([
     getMerchant(ctx, { merchantId }),
-    readReadiness(ctx, { merchantId, mode: 'live' }),
+    readPayableCoins(ctx, { merchantId, mode: 'live' }),
     ctx.db.sql<{ tested: boolean; paid: boolean; factor: boolean }[]>`
       select exists (select 1 from payment_counters where merchant_id = ${merchantId} and mode = 'test') as tested,
         exists (select 1 from payment_counts where merchant_id = ${merchantId} and mode = 'live' and status = 'completed' and payments > 0)

@@ -35,14 +35,14 @@ import { eraseAgain } from './retention.ts';
 import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
 import { playToJson, refundedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
-import type { CustomerView, IdempotencyClaim, Outcome, PaymentView, Rendered } from './view.ts';
+import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, ReplayableReply } from './view.ts';
 
 export { type Scenario, scenarioFromText, scenariosOf } from '../chains/simulated.ts';
 export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
 export { SCENARIOS };
 
-type Render = (view: PaymentView) => Rendered;
+type Render = (view: PaymentView) => RenderedReply;
 /** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */
 type Also = (tx: Tx, change: { before: PaymentView; after: PaymentView }) => Promise<void>;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
@@ -83,7 +83,7 @@ export async function createPayment(
     /** Runs in its transaction, and records who created the payment. */
     also?: (tx: Tx, created: PaymentView) => Promise<void>;
   },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   const item = await prepareCreate(ctx, input);
   const { coin } = input.draft;
   const { replaces } = input.draft.request;
@@ -301,7 +301,7 @@ export async function simulatePayment(
     render: Render;
     also?: Also;
   },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   const name = scenarioNamed(scenario);
   return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render, ...(also && { also }) }, async (tx, record) => {
     if (record.plays.length > 0) throw new Problem('scenario_started');
@@ -371,7 +371,7 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
 export async function cancelPayment(
   ctx: Context,
   input: Decided & { onlyIfUnpaid?: boolean | undefined; idempotency: IdempotencyClaim | null },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   return change(ctx, { ...input, also: auditDecision(input, 'cancel') }, (tx, record) => {
     if (input.onlyIfUnpaid && record.transfers.length > 0) throw new Problem('payment_has_money', { id: record.facts.id });
     if (record.facts.status !== 'pending') {
@@ -461,7 +461,7 @@ export async function resolvePayment(
     txid?: string | null;
     idempotency: IdempotencyClaim | null;
   },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   return change(ctx, { ...input, also: auditDecision(input, input.action) }, async (tx, record) => {
     const { status, exceptions } = record.facts;
     // Before the payment ends, only money in a wrong coin waits for the merchant. Refusing it would refuse all that is still to come.
@@ -552,7 +552,7 @@ async function decide(
  * A member has reviewed the exceptions of an ended payment, and nothing is left to do: it leaves the queue until there is a new
  * exception. Errors: payment_not_found, payment_status_conflict.
  */
-export async function reviewPayment(ctx: Context, input: Decided): Promise<Outcome> {
+export async function reviewPayment(ctx: Context, input: Decided): Promise<ReplayableReply> {
   return change(ctx, { ...input, idempotency: null, also: auditDecision(input, 'reviewed') }, async (tx, record) => {
     const { status, id } = record.facts;
     if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
@@ -565,7 +565,7 @@ export async function reviewPayment(ctx: Context, input: Decided): Promise<Outco
  * Archives a payment, which hides it from the lists, or unarchives it. Its records stay unchanged, and new activity unarchives it
  * automatically. Errors: payment_not_found, payment_status_conflict, payment_needs_attention.
  */
-export async function archivePayment(ctx: Context, input: Decided & { archived: boolean }): Promise<Outcome> {
+export async function archivePayment(ctx: Context, input: Decided & { archived: boolean }): Promise<ReplayableReply> {
   const also = auditDecision(input, input.archived ? 'archived' : 'unarchived');
   return change(ctx, { ...input, idempotency: null, also }, async (tx, record) => {
     const { status, id } = record.facts;
@@ -587,7 +587,7 @@ export async function archivePayment(ctx: Context, input: Decided & { archived: 
 export async function setInvoiceId(
   ctx: Context,
   input: Owner & { invoiceId: string | null; render: Render; also: Also },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   return change(ctx, { ...input, idempotency: null }, async (tx, record) => {
     const { invoiceId } = input;
     if (record.invoiceId === invoiceId) return 'nothing';
@@ -607,7 +607,7 @@ export async function setMetadata(
       render: Render;
       also?: Also;
     },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   return change(ctx, input, async (tx, record) => {
     const merged = new Map(Object.entries(record.metadata));
     for (const [key, value] of Object.entries(input.metadata)) {
@@ -718,9 +718,9 @@ export async function advanceClock(
     paymentId: string | null;
     seconds: number;
     idempotency: IdempotencyClaim | null;
-    render(result: { now: Date; offsetSeconds: bigint }): Rendered;
+    render(result: { now: Date; offsetSeconds: bigint }): RenderedReply;
   },
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   if (!Number.isInteger(seconds) || seconds < 1 || seconds > 90 * 86_400) {
     throw new Problem('parameter_invalid', { reason: 'it must be a whole number from 1 to 7776000' }, { param: 'seconds' });
   }
@@ -763,7 +763,7 @@ async function change(
     also,
   }: Owner & Stated & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
   write: (tx: Tx, record: PaymentRecord) => Promise<Written>,
-): Promise<Outcome> {
+): Promise<ReplayableReply> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const { before, after } = await decideOne(ctx, tx, paymentId, (record) => {
       if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });

@@ -8,7 +8,7 @@ import type { PaymentRequest } from './view.ts';
 
 /** A price in the smallest units of its currency. */
 export type AskedPrice = { currency: Fiat; minor: bigint };
-export type Price = { amountUsdCents: bigint; fiat: PaymentRequest['fiat'] };
+export type PaymentPrice = { amountUsdCents: bigint; fiat: PaymentRequest['fiat'] };
 
 /**
  * A price in US cents, rounded up to a cent. Errors, with the names in `params`: price_unavailable if there is no current rate,
@@ -17,7 +17,7 @@ export type Price = { amountUsdCents: bigint; fiat: PaymentRequest['fiat'] };
 export function priceAt(
   ctx: Context,
   { mode, currency, minor, params }: AskedPrice & { mode: Mode; params: { amount: string; currency: string } },
-): Price {
+): PaymentPrice {
   const tooLarge = (maximum: string) => new Problem('amount_too_large', { maximum }, { param: params.amount });
   if (currency === 'USD') {
     if (minor > MAX_USD_CENTS) throw tooLarge('1000000.00');
@@ -49,7 +49,7 @@ export function priceShare({ minor, cents, ofCents }: { minor: bigint; cents: bi
 /** How far the market may be from par before a token no longer counts as its currency. */
 const PAR_PERCENT = 1n;
 /** What a customer is asked for in a coin, and the rate at which it is worth the price. */
-export type Ask = { units: bigint; rateE8: bigint };
+export type QuotedAmount = { units: bigint; rateE8: bigint };
 /**
  * A token of the price's own currency is asked for at par, while its market is there too: 20.00 EUR are 20.00 EURC. Any other coin is
  * asked for at its price in US dollars.
@@ -58,7 +58,7 @@ export function askIn(
   coin: Coin,
   { targetUsdCents, fiat }: { targetUsdCents: bigint } & Pick<PaymentRequest, 'fiat'>,
   priceE8: bigint,
-): Ask {
+): QuotedAmount {
   const { currency, minor } = askedOf({ fiat }, targetUsdCents);
   if (ASSET[COIN[coin].asset].par === currency && minor > 0n) {
     const units = minor * 10n ** BigInt(COIN[coin].decimals - fiatDecimals(currency));

@@ -176,20 +176,20 @@ const customerMerchant = ({ name, logo, settings }: Merchant, shop: ShopTerms | 
 };
 
 /** What a waiting page needs to stay true: whether something changed, and the payment's own time, which its countdown follows. */
-export type Moment = { version: bigint; nowMs: bigint };
+export type PaymentMoment = { version: bigint; nowMs: bigint };
 const moments = (sql: Sql | Tx): Fragment => sql`
   p.version, floor(extract(epoch from clock_timestamp()) * 1000)::bigint + coalesce(${testOffset(sql)}, 0)::bigint * 1000 as "nowMs"`;
 /** Errors: payment_not_found. */
-export async function getMoment(ctx: Context, { paymentId }: { paymentId: string }): Promise<Moment> {
+export async function getMoment(ctx: Context, { paymentId }: { paymentId: string }): Promise<PaymentMoment> {
   const { sql } = ctx.db;
-  const [row] = await sql<Moment[]>`select ${moments(sql)} from payments p where p.id = ${paymentId}`;
+  const [row] = await sql<PaymentMoment[]>`select ${moments(sql)} from payments p where p.id = ${paymentId}`;
   if (!row) throw new Problem('payment_not_found', { id: paymentId });
   return row;
 }
 /** The time of each payment that exists, by its clock, in one statement. */
 export async function getTimes(ctx: Context, { paymentIds }: { paymentIds: readonly string[] }): Promise<Map<string, bigint>> {
   const { sql } = ctx.db;
-  const rows = await sql<(Moment & { id: string })[]>`
+  const rows = await sql<(PaymentMoment & { id: string })[]>`
     select p.id, ${moments(sql)} from payments p where p.id = any(${paymentIds as string[]}::text[])`;
   return new Map(rows.map((row) => [row.id, row.nowMs]));
 }
@@ -203,7 +203,7 @@ export async function getNewVersions(ctx: Context, { known }: { known: ReadonlyM
   return new Map(rows.map((row) => [row.id, row.version]));
 }
 
-export type ListItem = {
+export type PaymentListItem = {
   id: string;
   mode: Mode;
   status: PaymentStatus;
@@ -246,7 +246,7 @@ export async function listPayments(
     /** Null for all. */
     coins: readonly Coin[] | null;
   },
-): Promise<{ items: ListItem[]; hasMore: boolean; totalCount: bigint }> {
+): Promise<{ items: PaymentListItem[]; hasMore: boolean; totalCount: bigint }> {
   const { sql } = ctx.db;
   const cursor = startingAfter ?? endingBefore;
   const backwards = endingBefore !== null;
@@ -256,7 +256,7 @@ export async function listPayments(
       known: boolean;
       total: bigint;
       items:
-        | (Omit<ListItem, 'amountUsdCents' | 'createdAt' | 'completedAt' | 'uncounted'> & {
+        | (Omit<PaymentListItem, 'amountUsdCents' | 'createdAt' | 'completedAt' | 'uncounted'> & {
             amountUsdCents: string;
             uncounted: unknown;
             createdAt: string;

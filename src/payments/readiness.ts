@@ -24,18 +24,18 @@ export const MISSING = [
 ] as const;
 export type MissingCode = (typeof MISSING)[number];
 /** `lines` are settings to paste unchanged; `fix` says where. */
-export type Missing = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
+export type MissingForPayments = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
 export type CoinReadiness = {
   coin: Coin;
   /** A customer can pay with it now. Entries in `missing` then only keep payments from completing. */
   payable: boolean;
-  missing: readonly Missing[];
+  missing: readonly MissingForPayments[];
 };
 
 type Unreachables = ReadonlyMap<Coin, Unreachable>;
 
 /** Every native coin and every token that is switched on, with everything that is missing. Test payments need nothing. */
-export async function readReadiness(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
+export async function readPayableCoins(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<CoinReadiness[]> {
   const [found] = await readReadinessOfAll(ctx, { merchantIds: [merchantId] });
   if (!found) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
   return mode === 'test' ? found.coins.map(({ coin }) => ({ coin, payable: true, missing: [] })) : found.coins;
@@ -70,7 +70,7 @@ function readinessOf(
     usedUp,
   }: { merchant: Merchant; coin: Coin; unreachable: Unreachables; held: readonly string[]; usedUp: number | null },
 ): CoinReadiness {
-  const tell = (code: MissingCode, about = ''): Missing => explain(ctx, { code, coin, about, merchant });
+  const tell = (code: MissingCode, about = ''): MissingForPayments => explain(ctx, { code, coin, about, merchant });
   const isOwn = merchant.walletCoins.includes(coin);
   // Its own network is read once there is a wallet.
   const away = isOwn || !ctx.chains.get(COIN[coin].chain)?.onDemand ? unreachable.get(coin) : undefined;
@@ -127,7 +127,7 @@ const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.s
 function explain(
   ctx: Context,
   { code, coin, about, merchant }: { code: MissingCode; coin: Coin; about: string; merchant: Merchant },
-): Missing {
+): MissingForPayments {
   const { name } = COIN[coin];
   // The guide of a chain is named after its native coin, and so is the wallet, which all chains of a family share.
   const native = nativeOf(coin);
@@ -135,7 +135,7 @@ function explain(
   const source = isToken(native) ? chainOf(coin).name : COIN[native].name;
   const guide = isToken(native) ? 'guides/stablecoins' : `guides/${COIN[native].name.toLowerCase()}`;
   const walletGuide = `guides/${wallet.toLowerCase()}`;
-  const told = (message: string, fix: string, page: string, lines: readonly string[] = []): Missing => ({
+  const told = (message: string, fix: string, page: string, lines: readonly string[] = []): MissingForPayments => ({
     ...{ code, message, fix, lines },
     docUrl: `${ctx.settings.publicUrl}/docs/${page}`,
   });
@@ -233,8 +233,8 @@ const payableCoins = (ctx: Context, merchant: Merchant, unreachable: Unreachable
 const payableOf = perContext(() => new WeakMap<Merchant, Payable[]>());
 
 /** Something the caller should know although the request succeeds. */
-export type Warning = { code: 'no_payable_currency'; message: string; doc_url: string };
-const NONE: readonly Warning[] = [];
+export type PaymentWarning = { code: 'no_payable_currency'; message: string; doc_url: string };
+const NONE: readonly PaymentWarning[] = [];
 
 /**
  * Warnings for the reply to a create when the payment could not be paid now, as of about a second ago. Members get a notice when no
@@ -243,7 +243,7 @@ const NONE: readonly Warning[] = [];
 export async function warningsFor(
   ctx: Context,
   { merchantId, mode, amountUsdCents }: { merchantId: string; mode: Mode; amountUsdCents: bigint | null },
-): Promise<readonly Warning[]> {
+): Promise<readonly PaymentWarning[]> {
   if (mode === 'test') return NONE;
   const [merchant, unreachable] = await Promise.all([getMerchant(ctx, { merchantId }), recentUnreachable(ctx)]);
   const known = payableOf(ctx);
@@ -254,7 +254,7 @@ export async function warningsFor(
   }
   if (payable.some(({ coin, priceE8 }) => amountUsdCents === null || isCarried(coin, quoteUnits(coin, amountUsdCents, priceE8))))
     return NONE;
-  const warn = (message: string): Warning[] => [
+  const warn = (message: string): PaymentWarning[] => [
     { code: 'no_payable_currency', message, doc_url: `${ctx.settings.publicUrl}/docs/guides/going-live#no-payable-currency` },
   ];
   if (payable.length > 0) return warn('Customers cannot pay this: the amount is too small for every currency you accept.');
@@ -265,7 +265,7 @@ export async function warningsFor(
 /** A customer or a create found no payable currency. */
 export async function reportUnpayable(ctx: Context, { merchantId }: { merchantId: string }): Promise<void> {
   const why = async (): Promise<string> => {
-    const coins = await readReadiness(ctx, { merchantId, mode: 'live' });
+    const coins = await readPayableCoins(ctx, { merchantId, mode: 'live' });
     const withWallet = coins.filter(({ missing }) => missing.every(({ code }) => code !== 'wallet_missing'));
     if (withWallet.length === 0) return 'No wallet is set up.';
     return withWallet.flatMap(({ missing }) => missing.slice(0, 1).map(({ message }) => message)).join(' ');

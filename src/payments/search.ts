@@ -9,12 +9,12 @@ import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 import { type ActorKind, kindOfActor } from '../people/members.ts';
 import { keysOfShop } from '../webhooks/endpoints.ts';
 import { pairOf } from './lists.ts';
-import type { ListItem } from './queries.ts';
+import type { PaymentListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 import { findByText, type Matches, matchIn, plainQuery } from './text-search.ts';
 import { readTexts, type TextField } from './texts.ts';
 
-export type FoundItem = ListItem & {
+export type FoundItem = PaymentListItem & {
   receivedUnits: bigint;
   /** Null if the payment was last settled by a version that did not write it yet. */
   receivedUsdCents: bigint | null;
@@ -208,7 +208,7 @@ export async function* sequencesOf(
   } while (below !== null);
 }
 
-export type Moment = {
+export type SearchMoment = {
   at: Date;
   kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event';
   /** The decision, or the type of the event. */
@@ -232,9 +232,9 @@ export type Moment = {
 export async function listMoments(
   ctx: Context,
   { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
-): Promise<Moment[]> {
+): Promise<SearchMoment[]> {
   const { sql } = ctx.db;
-  const rows = await sql<(Omit<Moment, 'sources' | 'actorKind'> & { sources: unknown; actorId: string | null })[]>`
+  const rows = await sql<(Omit<SearchMoment, 'sources' | 'actorKind'> & { sources: unknown; actorId: string | null })[]>`
     with p as (select * from payments where id = ${paymentId} and merchant_id = ${merchantId} and mode = ${mode}),
     moments (at, place, kind, what, coin, units, ref, actor, block_height, rate_e8, sources, actor_id) as (
       select created_at, 0, 'created', created_with, null, null::numeric, null,

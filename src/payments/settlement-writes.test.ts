@@ -5,7 +5,7 @@ import type { Coin } from '../core/coin.ts';
 import type { Settlement } from '../core/payment.ts';
 import type { PaymentNotice } from '../notices/payment-notices.ts';
 import type { PaymentRecord } from './facts.ts';
-import { changeOf, isChange, noticesOf } from './settlement-writes.ts';
+import { isChange, noticesOf, settlementChange } from './settlement-writes.ts';
 
 const at = new Date('2026-01-01T00:00:00Z');
 const until = new Date('2026-01-01T01:00:00Z');
@@ -40,7 +40,7 @@ const settlement = {
   amountUnits: 5n,
   completedAt: null,
 } as unknown as Settlement;
-const changed = (parts: Partial<Settlement>) => changeOf({ record, settlement: { ...settlement, ...parts } });
+const changed = (parts: Partial<Settlement>) => settlementChange({ record, settlement: { ...settlement, ...parts } });
 
 test('a settlement that repeats what was written last changes nothing', () => {
   assert.equal(isChange(changed({})), false);
@@ -86,7 +86,7 @@ test('a notice names a token by its asset and its chain, and a native coin by it
     const usdE8 = 2_550_000_000n;
     const seen = { seenUnits: receivedUnits, seenUsdE8: usdE8 };
     const paid = { ...settlement, ...seen, coin, receivedUnits, receivedUsdE8: usdE8, exceptions: ['underpaid'] } as Settlement;
-    return noticesOf(changeOf({ record: priced, settlement: paid })).map(({ detail }) => (detail as PaymentNotice).money);
+    return noticesOf(settlementChange({ record: priced, settlement: paid })).map(({ detail }) => (detail as PaymentNotice).money);
   };
   assert.deepEqual(money('USDC@ethereum', 25_500_000n), ['25.5 USDC on Ethereum ($25.50)']);
   assert.deepEqual(money('BTC', 25_500n), ['0.000255 BTC ($25.50)']);

@@ -61,7 +61,7 @@ function heldChange(before: PaymentRecord['last']['held'], { uncounted, exceptio
 const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
 
 /** Compares a settlement with what was written last. */
-export function changeOf({ record, settlement }: Settled): Change {
+export function settlementChange({ record, settlement }: Settled): Change {
   checkSettlement(record.facts, settlement);
   const types = settlement.steps.map((step) => ({ type: EVENT_OF[step.status], status: step.status }));
   const holds = heldChange(record.last.held, settlement);
@@ -104,7 +104,7 @@ export async function writeSettlements(
   settled: readonly Settled[],
   { touched }: { touched: (paymentId: string) => boolean },
 ): Promise<void> {
-  const changes = settled.map(changeOf).filter((change) => touched(change.record.facts.id) || isChange(change));
+  const changes = settled.map(settlementChange).filter((change) => touched(change.record.facts.id) || isChange(change));
   if (changes.length === 0) return;
   const events = await newEvents(ctx, tx, changes);
   await updatePayments(tx, changes);

@@ -1,6 +1,6 @@
 /** The sources of a chain as the guard stored them: written with the version of their form, read field by field with defaults. */
 import type { SourceState } from '../chains/chain.ts';
-import { asList, asObject, asText, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import { asList, asObject, asText, asWhole, oneOf, type StoredJson } from '../core/stored-json.ts';
 import type { Trust } from '../core/trust.ts';
 
 /** One source as the guard last found it. */
@@ -20,7 +20,8 @@ const VERSION = 1;
 const TRUSTS: readonly Trust[] = ['own', 'proven', 'claimed'];
 const STATES: readonly SourceState['state'][] = ['ok', 'syncing', 'behind', 'unproven', 'down', 'wrong_network'];
 
-export const sourcesToJson = (sources: readonly StoredSource[]): readonly Json[] => sources.map((source) => ({ v: VERSION, ...source }));
+export const sourcesToJson = (sources: readonly StoredSource[]): readonly StoredJson[] =>
+  sources.map((source) => ({ v: VERSION, ...source }));
 
 /** A source without a name is omitted. A trust or a state that this version does not know becomes the weakest one. */
 export const sourcesFromJson = (value: unknown): StoredSource[] =>

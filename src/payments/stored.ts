@@ -6,7 +6,7 @@ import { type Play, SCENARIOS } from '../chains/simulated.ts';
 import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '../core/payment.ts';
-import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, type Json, oneOf } from '../core/stored-json.ts';
+import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, oneOf, type StoredJson } from '../core/stored-json.ts';
 import type { PaymentItem, PaymentRequest, ShopTerms } from './view.ts';
 
 /**
@@ -32,7 +32,7 @@ const tierToJson = ({ belowUsdCents, confirmations, rule }: ConfirmationTier): u
   confirmations,
   rule,
 ];
-export const rulesToJson = (rules: Rules): Json => ({
+export const rulesToJson = (rules: Rules): StoredJson => ({
   v: VERSION,
   ...rules,
   toleranceCapUsdCents: String(rules.toleranceCapUsdCents),
@@ -70,7 +70,7 @@ function tiersFromJson(coin: Coin, value: unknown): readonly ConfirmationTier[] 
 }
 
 /** What the merchant requested; absent keys are omitted. */
-export const requestToJson = (request: PaymentRequest): Json => ({
+export const requestToJson = (request: PaymentRequest): StoredJson => ({
   v: VERSION,
   ...(request.returnUrl === null ? {} : { returnUrl: request.returnUrl }),
   ...(request.description === null ? {} : { description: request.description }),
@@ -106,7 +106,7 @@ export function requestFromJson(value: unknown): PaymentRequest {
     ...(stored.shop !== undefined && { shop: shopFromJson(asObject(stored.shop)) }),
   };
 }
-const shopFromJson = ({ coins, autoReturn, origins, cancelUrl }: Json): ShopTerms => ({
+const shopFromJson = ({ coins, autoReturn, origins, cancelUrl }: StoredJson): ShopTerms => ({
   // A choice of which nothing is left offers nothing; it does not become all coins.
   coins: Array.isArray(coins) ? COINS.filter((coin) => coins.includes(coin)) : null,
   autoReturn: asBoolean(autoReturn) ?? false,
@@ -131,7 +131,7 @@ function fiatFromJson(value: unknown): PaymentRequest['fiat'] {
   return { amount, currency: currency as Fiat, rateE8, source: asText(stored.source) ?? '', at: asText(stored.at) ?? '' };
 }
 
-export const valuesToJson = (values: readonly TransferValue[]): readonly Json[] =>
+export const valuesToJson = (values: readonly TransferValue[]): readonly StoredJson[] =>
   values.map(({ usdE8, at, basis, reason, company, display }) => ({
     v: VERSION,
     usdE8: String(usdE8),
@@ -173,7 +173,7 @@ export const valuesFromJson = (value: unknown): TransferValue[] =>
   });
 
 /** Null if everything counts and arrived, as in nearly every payment that ended. */
-export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly Json[] | null =>
+export const uncountedToJson = (uncounted: readonly Uncounted[]): readonly StoredJson[] | null =>
   uncounted.length === 0
     ? null
     : uncounted.map(({ coin, state, units, usdE8, waits }) => ({
@@ -195,7 +195,7 @@ export const uncountedFromJson = (value: unknown): Uncounted[] =>
   });
 
 /** What refunds have returned, by coin. */
-export const refundedToJson = (refunded: Readonly<Partial<Record<Coin, bigint>>>): Json =>
+export const refundedToJson = (refunded: Readonly<Partial<Record<Coin, bigint>>>): StoredJson =>
   Object.fromEntries(Object.entries(refunded).map(([coin, units]) => [coin, String(units)]));
 export function refundedFromJson(value: unknown): Partial<Record<Coin, bigint>> {
   const stored = asObject(value);
@@ -207,7 +207,7 @@ export function refundedFromJson(value: unknown): Partial<Record<Coin, bigint>> 
   );
 }
 
-export const playToJson = ({ units, startedAt, ...play }: Play): Json => ({
+export const playToJson = ({ units, startedAt, ...play }: Play): StoredJson => ({
   v: VERSION,
   ...play,
   units: String(units),

@@ -106,7 +106,7 @@ export type CustomerView = PaymentView & {
 };
 
 /** A reply rendered inside the transaction of its effect, so that both are stored together. */
-export type Rendered = { status: number; body: string | Uint8Array };
-export type Outcome = Rendered & { replayed: boolean };
+export type RenderedReply = { status: number; body: string | Uint8Array };
+export type ReplayableReply = RenderedReply & { replayed: boolean };
 /** Claim of an Idempotency-Key: hash of its scope and value, and of the canonical request body. */
 export type IdempotencyClaim = { claim: Uint8Array; fingerprint: Uint8Array };

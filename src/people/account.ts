@@ -32,7 +32,7 @@ const MOST_PASSKEYS = 20;
 const MOST_SESSIONS = 100;
 
 export type Passkey = { id: string; name: string; createdAt: Date; backedUp: boolean };
-export type Session = { id: string; ip: string; userAgent: string; startedAt: Date; usedAt: Date; current: boolean };
+export type SignInSession = { id: string; ip: string; userAgent: string; startedAt: Date; usedAt: Date; current: boolean };
 /** What every change to your own account needs. */
 export type Own = { visitor: Visitor; signedIn: SignedIn };
 const actorOf = ({ visitor, signedIn }: Own): Actor => ({ userId: signedIn.userId, name: signedIn.name, ip: visitor.ip });
@@ -124,8 +124,8 @@ export async function renewBackupCodes(ctx: Context, { visitor, signedIn, passwo
 }
 
 /** Active sessions of the user, the current one first. */
-export async function listSessions(ctx: Context, { signedIn }: { signedIn: SignedIn }): Promise<Session[]> {
-  return ctx.db.sql<Session[]>`
+export async function listSessions(ctx: Context, { signedIn }: { signedIn: SignedIn }): Promise<SignInSession[]> {
+  return ctx.db.sql<SignInSession[]>`
     select id, coalesce(ip_address, '') as ip, coalesce(user_agent, '') as "userAgent", created_at as "startedAt", updated_at as "usedAt",
       id = ${signedIn.sessionId} as current
     from sessions where user_id = ${signedIn.userId} and expires_at > clock_timestamp()

@@ -5,7 +5,7 @@ import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { ACTIONS, type Action, type MemberRole, mayDo, rolesWith } from '../core/roles.ts';
-import type { Json } from '../core/stored-json.ts';
+import type { StoredJson } from '../core/stored-json.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
 import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
 import { changeFromJson, changeToJson } from './audit-change.ts';
@@ -87,8 +87,8 @@ export type AuditEntry = {
   object: string;
   /** Of a user, as it is now. */
   objectName: string | null;
-  before: Json | null;
-  after: Json | null;
+  before: StoredJson | null;
+  after: StoredJson | null;
   ip: string;
   at: Date;
 };

@@ -1,6 +1,6 @@
 /** Dashboard preferences of a member: views, columns, dismissed hints. They affect nobody else. */
 import type { Context } from '../context.ts';
-import { asBoolean, asList, asObject, asText, asTexts, type Json } from '../core/stored-json.ts';
+import { asBoolean, asList, asObject, asText, asTexts, type StoredJson } from '../core/stored-json.ts';
 
 export type Preferences = {
   /** Saved searches of payments. */
@@ -20,7 +20,7 @@ export const preferencesToJson = ({
   columns,
   onboarding,
 }: Partial<Omit<Preferences, 'onboarding'>> & { onboarding?: Partial<Preferences['onboarding']> }): { name: string; value: unknown }[] => [
-  ...(views ? [{ name: 'payments.views', value: views.map(({ name, query }): Json => ({ v: VERSION, name, query })) }] : []),
+  ...(views ? [{ name: 'payments.views', value: views.map(({ name, query }): StoredJson => ({ v: VERSION, name, query })) }] : []),
   ...(columns ? [{ name: 'payments.columns', value: columns }] : []),
   ...(onboarding ? [{ name: 'onboarding', value: { v: VERSION, ...onboarding } }] : []),
 ];

@@ -7,7 +7,7 @@ import { type MemberRole, mayDo, mayGive, ROLES } from '../core/roles.ts';
 import type { Tx } from '../db/db.ts';
 import { exactly, mailText } from '../notices/mail-text.ts';
 import { type Bound, forgetSent, queueMails } from '../notices/mails.ts';
-import type { Detail } from '../notices/notice-kinds.ts';
+import type { NoticeDetail } from '../notices/notice-kinds.ts';
 import { notifyMembers, notifyOperators } from '../notices/notices.ts';
 import { markVerified } from './email-proofs.ts';
 import { type Actor, checkStanding, type Departure, holdRole, writeAudit } from './members.ts';
@@ -45,8 +45,11 @@ async function checkReach(tx: Tx, { merchantId, actor }: Manager, ...roles: Memb
   if (!roles.every((role) => mayGive(mine, role))) throw new Problem('role_out_of_reach');
 }
 /** Tells the owners, and the member whom it is about. */
-const tellTeam = (ctx: Context, tx: Tx, { merchantId, about, detail }: { merchantId: string; about: string | null; detail: Detail }) =>
-  notifyMembers(ctx, tx, [{ merchantId, mode: null, kind: 'team_changed', detail, actorId: about }]);
+const tellTeam = (
+  ctx: Context,
+  tx: Tx,
+  { merchantId, about, detail }: { merchantId: string; about: string | null; detail: NoticeDetail },
+) => notifyMembers(ctx, tx, [{ merchantId, mode: null, kind: 'team_changed', detail, actorId: about }]);
 
 export async function listTeam(
   ctx: Context,

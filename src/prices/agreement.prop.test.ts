@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ASSET, ASSETS, NATIVE_ASSETS } from '../core/coin.ts';
-import { agree, decidePrice, median, outlierPercent, type Vote } from './agreement.ts';
+import { agree, decidePrice, median, outlierPercent, type PriceReport } from './agreement.ts';
 
 const runs = { numRuns: process.env.FLORIN_LONG ? 100_000 : 2_000 };
 const percent = fc.constantFrom(2n, 3n);
@@ -74,8 +74,9 @@ const vote = fc.record({
   change24hBasisPoints: fc.option(fc.bigInt({ min: -5_000n, max: 5_000n })),
 });
 const NOW = 1_000_000;
-const asVotes = (given: readonly { priceE8: bigint; age: number; aggregator: boolean; change24hBasisPoints: bigint | null }[]): Vote[] =>
-  given.map(({ age, ...v }, i) => ({ ...v, source: `s${i}`, at: NOW - age }));
+const asVotes = (
+  given: readonly { priceE8: bigint; age: number; aggregator: boolean; change24hBasisPoints: bigint | null }[],
+): PriceReport[] => given.map(({ age, ...v }, i) => ({ ...v, source: `s${i}`, at: NOW - age }));
 
 test('votes older than 120 seconds change nothing', () => {
   fc.assert(
@@ -133,7 +134,7 @@ test('a price more than 15% from five minutes ago needs three sources', () => {
       (asset, before, toPercent, sources, age, last) => {
         const priceE8 = (before * BigInt(toPercent)) / 100n;
         // The last of them may be an aggregator: it confirms as well as any.
-        const votes = Array.from({ length: sources }, (_, i): Vote => {
+        const votes = Array.from({ length: sources }, (_, i): PriceReport => {
           const aggregator = last && i === sources - 1;
           return { source: `s${i}`, aggregator, priceE8, change24hBasisPoints: null, at: NOW };
         });

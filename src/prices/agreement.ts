@@ -3,7 +3,7 @@ import { ASSET, type Asset } from '../core/coin.ts';
 import { formatDecimal } from '../core/money.ts';
 
 /** The last report of a source. `at` is monotonic time. */
-export type Vote = {
+export type PriceReport = {
   source: string;
   /** An aggregator repeats exchange prices, so it only votes when there are too few exchanges. */
   aggregator: boolean;
@@ -70,7 +70,7 @@ const distance = (a: bigint, b: bigint): bigint => (a > b ? a - b : b - a);
 /** The current price of an asset, or why there is none. `past` are its last prices, oldest first. */
 export function decidePrice(
   asset: Asset,
-  { votes, past, now }: { votes: readonly Vote[]; past: readonly Past[]; now: number },
+  { votes, past, now }: { votes: readonly PriceReport[]; past: readonly Past[]; now: number },
 ): Agreed | { reason: string } {
   const fresh = votes.filter((v) => now - v.at <= STALE_MS);
   if (fresh.length === 0) return { reason: 'no price source answers' };

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 
-export type Asked<T> = {
+export type FeedSource<T> = {
   name: string;
   /** Not asked more often than this; 0: at every round. */
   everyMs: number;
@@ -11,11 +11,11 @@ export type Asked<T> = {
   fetch(outgoing: Outgoing): Promise<T>;
 };
 /** A source's last answer, or why it failed. */
-export type Told<T> = { name: string; answer: T | null; failure: string | null };
+export type FeedAnswer<T> = { name: string; answer: T | null; failure: string | null };
 export type Feed<T> = {
   start(): void;
   /** Asks every source now, regardless of earlier failures; not together with `start`. */
-  askAll(): Promise<Told<T>[]>;
+  askAll(): Promise<FeedAnswer<T>[]>;
   stop(): Promise<void>;
 };
 
@@ -52,7 +52,7 @@ export function createFeed<T>({
   take,
   decide,
 }: {
-  sources: readonly Asked<T>[];
+  sources: readonly FeedSource<T>[];
   outgoing: Outgoing;
   clock: Clock;
   log: Log;
@@ -67,7 +67,7 @@ export function createFeed<T>({
   /** The round under way. */
   let polling: Promise<void> | null = null;
 
-  const ask = async (source: Asked<T>, { quiet = false } = {}): Promise<Told<T>> => {
+  const ask = async (source: FeedSource<T>, { quiet = false } = {}): Promise<FeedAnswer<T>> => {
     const failures = waits.get(source.name)?.failures ?? 0;
     const askedAtMs = clock.monotonicMs();
     try {

@@ -5,8 +5,8 @@ import { E8, parseDecimal } from '../core/money.ts';
 import type { Log } from '../log.ts';
 import type { Outgoing } from '../outgoing.ts';
 import { agree } from './agreement.ts';
-import { type Asked, createFeed, type Outages } from './feed.ts';
-import { getJson, getText, type Hosts, inverse, isDead, namesIn, priceOf, readKraken, readStatic, record } from './sources.ts';
+import { createFeed, type FeedSource, type Outages } from './feed.ts';
+import { getJson, getText, type Hosts, inverse, isDead, namesIn, readKraken, readPositivePrice, readStatic, record } from './sources.ts';
 
 export type FiatRate = {
   currency: Fiat;
@@ -103,7 +103,7 @@ const coinbase =
   async (outgoing) => {
     const data = record(record(await getJson(outgoing, `${host}/v2/exchange-rates?currency=USD`)).data);
     if (data.currency !== 'USD') throw new Error('it answers the rates of another currency');
-    return { rates: Object.entries(record(data.rates)).map(([currency, rate]) => [currency, priceOf(rate)]) };
+    return { rates: Object.entries(record(data.rates)).map(([currency, rate]) => [currency, readPositivePrice(rate)]) };
   };
 
 /** Pairs as Kraken names them; those quoted per dollar are inverted. */
@@ -137,7 +137,7 @@ const bitstamp =
     rates: await Promise.all(
       (['EUR', 'GBP'] as const).map(async (currency) => {
         const ticker = record(await getJson(outgoing, `${host}/api/v2/ticker/${currency.toLowerCase()}usd/`));
-        const price = isDead(ticker.volume) ? null : priceOf(ticker.last);
+        const price = isDead(ticker.volume) ? null : readPositivePrice(ticker.last);
         return [currency, price && inverse(price)] as const;
       }),
     ),
@@ -149,11 +149,11 @@ const coingecko =
   async (outgoing) => {
     const wanted = FIATS.map((currency) => currency.toLowerCase()).join(',');
     const bitcoin = record(record(await getJson(outgoing, `${host}/api/v3/simple/price?ids=bitcoin&vs_currencies=${wanted}`)).bitcoin);
-    const usd = priceOf(bitcoin.usd);
+    const usd = readPositivePrice(bitcoin.usd);
     if (usd === null) throw new Error('no rate is in its answer');
     return {
       rates: FIATS.map((currency) => {
-        const price = priceOf(bitcoin[currency.toLowerCase()]);
+        const price = readPositivePrice(bitcoin[currency.toLowerCase()]);
         return [currency, price && (price * E8) / usd];
       }),
     };
@@ -167,7 +167,7 @@ const ecb =
     const day = /<Cube time=['"](\d{4}-\d\d-\d\d)['"]/.exec(xml)?.[1];
     const perEuro = new Map<string, bigint | null>([['EUR', E8]]);
     for (const [, currency, rate] of xml.matchAll(/<Cube currency=['"]([A-Z]{3})['"] rate=['"]([\d.]+)['"]/g))
-      perEuro.set(currency!, priceOf(rate));
+      perEuro.set(currency!, readPositivePrice(rate));
     const usd = perEuro.get('USD');
     if (day === undefined || !usd) throw new Error('no rate is in its answer');
     return {
@@ -185,7 +185,7 @@ const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; everyMs?: numb
 };
 export const FIAT_SOURCES: readonly string[] = Object.keys(ADAPTERS);
 
-function createFiatSources(names: readonly string[], hosts: Hosts): (Asked<Told> & { reference: boolean })[] {
+function createFiatSources(names: readonly string[], hosts: Hosts): (FeedSource<Told> & { reference: boolean })[] {
   return [...new Set(names)].map((name) => {
     const adapter = Object.hasOwn(ADAPTERS, name) ? ADAPTERS[name] : undefined;
     if (!adapter) throw new Error(`FIAT_RATES names ${name}; known are ${FIAT_SOURCES.join(', ')} and static:`);

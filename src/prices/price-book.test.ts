@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InvariantError } from '../core/invariant.ts';
-import { agreedPrices, type Book, changeOf, createBook, decidePrices, lookUp, quotableAt, takeVotes } from './price-book.ts';
+import { agreedPrices, type Book, createBook, decidePrices, lookUp, priceChange, quotableAt, takeVotes } from './price-book.ts';
 import { minuteOf } from './price-history.ts';
 
 const START = Date.parse('2026-03-01T12:00:00Z');
@@ -71,9 +71,9 @@ test('a jump is measured from the oldest price of the last five minutes, which a
 
 test('the change of a day is the one that sources report, else the one since the price of a day ago, else none', () => {
   const now = { priceE8: 102n, change24hBasisPoints: null };
-  assert.deepEqual(changeOf({ ...now, change24hBasisPoints: -5n }, 100n), { change24hBasisPoints: -5n, changeFrom: 'sources' });
-  assert.deepEqual(changeOf(now, 100n), { change24hBasisPoints: 200n, changeFrom: 'history' });
-  assert.deepEqual(changeOf(now, undefined), { change24hBasisPoints: 0n, changeFrom: 'none' });
+  assert.deepEqual(priceChange({ ...now, change24hBasisPoints: -5n }, 100n), { change24hBasisPoints: -5n, changeFrom: 'sources' });
+  assert.deepEqual(priceChange(now, 100n), { change24hBasisPoints: 200n, changeFrom: 'history' });
+  assert.deepEqual(priceChange(now, undefined), { change24hBasisPoints: 0n, changeFrom: 'none' });
 });
 
 test('a price of zero, or one that was reported in the future, is never kept', () => {

@@ -3,10 +3,10 @@ import { addMs } from '../core/clock.ts';
 import { ASSET, ASSETS, type Asset } from '../core/coin.ts';
 import { invariant } from '../core/invariant.ts';
 import { E8 } from '../core/money.ts';
-import { type Agreed, decidePrice, type Past, priceAtPar, STALE_MS, type Vote } from './agreement.ts';
+import { type Agreed, decidePrice, type Past, type PriceReport, priceAtPar, STALE_MS } from './agreement.ts';
 import type { FiatRates } from './fiat.ts';
 
-export type Price = {
+export type AgreedPrice = {
   asset: Asset;
   /** USD per unit with eight decimals. */
   priceE8: bigint;
@@ -24,13 +24,13 @@ export type Price = {
 
 const UNUSABLE_MS = 600_000;
 /** How long past prices are used to detect a jump. */
-export const RECENT_MS = 300_000;
+export const PAST_PRICES_MS = 300_000;
 
 export type Book = {
   /** The last report of each source. */
-  readonly votes: ReadonlyMap<Asset, Map<string, Vote>>;
+  readonly votes: ReadonlyMap<Asset, Map<string, PriceReport>>;
   /** The last price on which sources agreed, and when, in monotonic time. */
-  readonly last: Map<Asset, { price: Omit<Price, 'stale'>; at: number }>;
+  readonly last: Map<Asset, { price: Omit<AgreedPrice, 'stale'>; at: number }>;
   /** Why there is no price now. */
   readonly reasons: Map<Asset, string>;
   /** Prices of the last minutes, oldest first. */
@@ -52,17 +52,17 @@ export type Now = { ms: number; date: Date };
 /** What a source reported replaces its earlier report. */
 export function takeVotes(
   { votes }: Book,
-  { source, aggregator, at }: Pick<Vote, 'source' | 'aggregator' | 'at'>,
-  seen: readonly ({ asset: Asset } & Pick<Vote, 'priceE8' | 'change24hBasisPoints'>)[],
+  { source, aggregator, at }: Pick<PriceReport, 'source' | 'aggregator' | 'at'>,
+  seen: readonly ({ asset: Asset } & Pick<PriceReport, 'priceE8' | 'change24hBasisPoints'>)[],
 ): void {
   for (const { asset, ...observed } of seen) votes.get(asset)!.set(source, { ...observed, source, aggregator, at });
 }
 
 /** The change as reported by the sources, else from our history. */
-export function changeOf(
+export function priceChange(
   { priceE8, change24hBasisPoints: reported }: Pick<Agreed, 'priceE8' | 'change24hBasisPoints'>,
   dayAgoE8: bigint | undefined,
-): Pick<Price, 'change24hBasisPoints' | 'changeFrom'> {
+): Pick<AgreedPrice, 'change24hBasisPoints' | 'changeFrom'> {
   if (reported !== null) return { change24hBasisPoints: reported, changeFrom: 'sources' };
   return dayAgoE8 === undefined
     ? { change24hBasisPoints: 0n, changeFrom: 'none' }
@@ -73,7 +73,7 @@ export function changeOf(
 export function decidePrices(book: Book, now: Now): void {
   const { votes, last, reasons, recent, dayAgo } = book;
   for (const asset of ASSETS) {
-    const past = (recent.get(asset) ?? []).filter((p) => now.ms - p.at <= RECENT_MS);
+    const past = (recent.get(asset) ?? []).filter((p) => now.ms - p.at <= PAST_PRICES_MS);
     const decision = decidePrice(asset, { votes: [...votes.get(asset)!.values()], past, now: now.ms });
     if ('reason' in decision) {
       reasons.set(asset, decision.reason);
@@ -84,7 +84,7 @@ export function decidePrices(book: Book, now: Now): void {
     reasons.delete(asset);
     recent.set(asset, [...past, { at: now.ms, priceE8 }]);
     const asOf = addMs(now.date, at - now.ms);
-    last.set(asset, { at, price: { asset, priceE8, asOf, sources, sample: false, ...changeOf(decision, dayAgo.get(asset)) } });
+    last.set(asset, { at, price: { asset, priceE8, asOf, sources, sample: false, ...priceChange(decision, dayAgo.get(asset)) } });
   }
 }
 
@@ -93,16 +93,16 @@ export const agreedPrices = ({ last, reasons }: Book): { asset: Asset; priceE8: 
   [...last.values()].flatMap(({ price }) => (reasons.has(price.asset) ? [] : [price]));
 
 /** The last price of an asset, even if it is too old for a quote; null when there is none of the last ten minutes. */
-export function lookUp({ last }: Book, asset: Asset, nowMs: number): Price | null {
+export function lookUp({ last }: Book, asset: Asset, nowMs: number): AgreedPrice | null {
   const entry = last.get(asset);
   const ageMs = entry ? nowMs - entry.at : Number.POSITIVE_INFINITY;
   return entry && ageMs <= UNUSABLE_MS ? { ...entry.price, stale: ageMs > STALE_MS } : null;
 }
 
-type Quotable = { price: Price } | { reason: string };
+type Quotable = { price: AgreedPrice } | { reason: string };
 
 /** The price that an asset is quoted at if it should be worth a currency; other prices stay as they are. */
-export function atPar(price: Price, fiat: Pick<FiatRates, 'quotable'>): Quotable {
+export function atPar(price: AgreedPrice, fiat: Pick<FiatRates, 'quotable'>): Quotable {
   const { par } = ASSET[price.asset];
   if (par === undefined) return { price };
   const found = fiat.quotable(par);
@@ -115,7 +115,7 @@ export function atPar(price: Price, fiat: Pick<FiatRates, 'quotable'>): Quotable
  * The price that money which arrived is valued at: that of a quote, and below it where the asset is too far from its currency to be quoted.
  * Money must have a value before a payment can end.
  */
-export function atMostPar(price: Price, fiat: Pick<FiatRates, 'quotable'>): Price {
+export function atMostPar(price: AgreedPrice, fiat: Pick<FiatRates, 'quotable'>): AgreedPrice {
   const quoted = atPar(price, fiat);
   if ('price' in quoted) return quoted.price;
   const { par } = ASSET[price.asset];

@@ -7,6 +7,7 @@ import type { Outgoing } from '../outgoing.ts';
 import { createFeed, type Outages } from './feed.ts';
 import type { FiatRates } from './fiat.ts';
 import {
+  type AgreedPrice,
   agreedPrices,
   atMostPar,
   atPar,
@@ -14,9 +15,8 @@ import {
   createBook,
   decidePrices,
   lookUp,
-  type Price,
+  PAST_PRICES_MS,
   quotableAt,
-  RECENT_MS,
   takeVotes,
 } from './price-book.ts';
 import { HISTORY_MS, minuteOf, readDayAgo, readRecentPrices, thinHistory, writePrices } from './price-history.ts';
@@ -26,16 +26,16 @@ import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 export type SourceReport = { name: string; assets: readonly Asset[]; unlisted: readonly Asset[]; failure: string | null };
 export type Prices = {
   /** The last good price, even if old (null: none, or older than 10 min). */
-  look(asset: Asset): Price | null;
+  look(asset: Asset): AgreedPrice | null;
   /**
    * A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why there is none. An asset that should be
    * worth a currency is quoted at par while the sources say about that. Synchronous, from memory.
    */
-  quotable(asset: Asset): { price: Price } | { reason: string };
+  quotable(asset: Asset): { price: AgreedPrice } | { reason: string };
   /** The price that money is valued at; null when sources do not agree on one. Unlike a quote, it may be far from par. */
-  valuing(asset: Asset): Price | null;
+  valuing(asset: Asset): AgreedPrice | null;
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
-  forTest(asset: Asset): Price;
+  forTest(asset: Asset): AgreedPrice;
   /** Asks every source now; not together with `start`. Empty with static prices. */
   check(): Promise<SourceReport[]>;
   start(): Promise<void>;
@@ -127,13 +127,13 @@ type Memory = {
   thinnedAtMs: number | null;
 };
 
-function look({ clock, fixed, book }: Memory, asset: Asset): Price | null {
+function look({ clock, fixed, book }: Memory, asset: Asset): AgreedPrice | null {
   if (!fixed) return lookUp(book, asset, clock.monotonicMs());
   const priceE8 = fixed.get(asset);
   return priceE8 ? { asset, priceE8, asOf: clock.now(), sources: ['static'], ...NO_CHANGE, sample: false } : null;
 }
 
-function quotable(memory: Memory, asset: Asset): { price: Price } | { reason: string } {
+function quotable(memory: Memory, asset: Asset): { price: AgreedPrice } | { reason: string } {
   if (!memory.fixed) {
     const found = quotableAt(memory.book, asset, memory.clock.monotonicMs());
     return 'price' in found ? atPar(found.price, memory.fiat) : found;
@@ -142,7 +142,7 @@ function quotable(memory: Memory, asset: Asset): { price: Price } | { reason: st
   return price ? { price } : { reason: 'PRICES does not set one' };
 }
 
-function valuing(memory: Memory, asset: Asset): Price | null {
+function valuing(memory: Memory, asset: Asset): AgreedPrice | null {
   if (memory.fixed) return look(memory, asset);
   const found = quotableAt(memory.book, asset, memory.clock.monotonicMs());
   return 'price' in found ? atMostPar(found.price, memory.fiat) : null;
@@ -154,7 +154,7 @@ async function seed(memory: Memory): Promise<void> {
   const nowMs = clock.monotonicMs();
   const now = clock.now();
   try {
-    for (const { asset, at, priceE8 } of await readRecentPrices(db, { now, withinMs: RECENT_MS })) {
+    for (const { asset, at, priceE8 } of await readRecentPrices(db, { now, withinMs: PAST_PRICES_MS })) {
       book.recent.set(asset, [{ at: nowMs - (now.getTime() - at.getTime()), priceE8 }, ...(book.recent.get(asset) ?? [])]);
     }
     book.dayAgo = await readDayAgo(db, now);

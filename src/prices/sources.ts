@@ -3,11 +3,11 @@ import type { Clock } from '../core/clock.ts';
 import { ASSET, type Asset, type Market, NATIVE_ASSETS } from '../core/coin.ts';
 import { E8, parseDecimal, parseExactJson } from '../core/money.ts';
 import type { Outgoing } from '../outgoing.ts';
-import type { Asked } from './feed.ts';
+import type { FeedSource } from './feed.ts';
 
 /** The report of one source on one asset. */
-export type Observed = { asset: Asset; priceE8: bigint; change24hBasisPoints: bigint | null };
-export type Source = Asked<readonly Observed[]> & {
+export type ObservedPrice = { asset: Asset; priceE8: bigint; change24hBasisPoints: bigint | null };
+export type PriceSource = FeedSource<readonly ObservedPrice[]> & {
   aggregator: boolean;
   /** Coins that the source does not list: not requested for an hour. */
   unlisted(): readonly Asset[];
@@ -28,7 +28,7 @@ const UNLISTED_MS = 3_600_000;
 const AGGREGATE_AGE_MS = 300_000;
 
 /** A positive price, cut to eight decimals. Null when it is invalid. */
-export function priceOf(value: unknown): bigint | null {
+export function readPositivePrice(value: unknown): bigint | null {
   const match = typeof value === 'string' ? /^(\d{1,12})(?:\.(\d+))?$/.exec(value) : null;
   const price = match ? parseDecimal(`${match[1]!.replace(/^0+(?=\d)/, '')}.${(match[2] ?? '0').slice(0, 8)}`, 8) : null;
   return price !== null && price > 0n ? price : null;
@@ -46,7 +46,7 @@ const changeOf = (now: bigint, before: bigint | null): bigint | null => (before 
 /** A market without trades for a day: its price is out of date. */
 export const isDead = (volume: unknown): boolean => typeof volume === 'string' && /^0+(?:\.0+)?$/.test(volume);
 
-const observed = (asset: Asset, priceE8: bigint | null, change24hBasisPoints: bigint | null): Observed | null =>
+const observed = (asset: Asset, priceE8: bigint | null, change24hBasisPoints: bigint | null): ObservedPrice | null =>
   priceE8 === null ? null : { asset, priceE8, change24hBasisPoints };
 
 /** Which of the assets have a market at a source, by the table. */
@@ -89,11 +89,11 @@ const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 /** Which assets to ask for: those that the table names a market for, without those that the source said it does not list. */
 type Listing = { traded: readonly Asset[]; assets(): Asset[]; lacks(asset: Asset): void };
 /** Fetches the prices of some assets, or a reason; reports unlisted assets to `listing`. */
-type Ask = (outgoing: Outgoing, listing: Listing, now: Date) => Promise<(Observed | null)[]>;
+type Ask = (outgoing: Outgoing, listing: Listing, now: Date) => Promise<(ObservedPrice | null)[]>;
 
 /** One request per asset. An exchange that fails for every asset has failed. */
 const each =
-  (one: (outgoing: Outgoing, asset: Asset) => Promise<Observed | null>): Ask =>
+  (one: (outgoing: Outgoing, asset: Asset) => Promise<ObservedPrice | null>): Ask =>
   async (outgoing, listing) => {
     const assets = listing.assets();
     const found = await Promise.allSettled(assets.map((asset) => one(outgoing, asset)));
@@ -111,14 +111,14 @@ const each =
 const coinbase = (host: string): Ask =>
   each(async (outgoing, asset) => {
     const stats = record(await getJson(outgoing, `${host}/products/${ASSET[asset].markets.coinbase!}/stats`));
-    const priceE8 = isDead(stats.volume) ? null : priceOf(stats.last);
-    return observed(asset, priceE8, priceE8 && changeOf(priceE8, priceOf(stats.open)));
+    const priceE8 = isDead(stats.volume) ? null : readPositivePrice(stats.last);
+    return observed(asset, priceE8, priceE8 && changeOf(priceE8, readPositivePrice(stats.open)));
   });
 
 const bitstamp = (host: string): Ask =>
   each(async (outgoing, asset) => {
     const ticker = record(await getJson(outgoing, `${host}/api/v2/ticker/${ASSET[asset].markets.bitstamp!}/`));
-    const priceE8 = isDead(ticker.volume) ? null : priceOf(ticker.last);
+    const priceE8 = isDead(ticker.volume) ? null : readPositivePrice(ticker.last);
     return observed(asset, priceE8, changeText(ticker.percent_change_24, 2));
   });
 
@@ -136,7 +136,7 @@ async function krakenTicker(outgoing: Outgoing, host: string, pairs: readonly Kr
     const ticker = pair.map((key) => result[key]).find((value) => value !== undefined);
     if (ticker === undefined) continue;
     const { c, v } = record(ticker);
-    prices.set(pair[0], isDead(list(v)[1]) ? null : priceOf(list(c)[0]));
+    prices.set(pair[0], isDead(list(v)[1]) ? null : readPositivePrice(list(c)[0]));
   }
   return { prices, unknown };
 }
@@ -190,7 +190,7 @@ const bitfinex =
     return assets.map((asset) => {
       const row = list(rows.find((r) => list(r)[0] === ASSET[asset].markets.bitfinex));
       if (rows.length > 0 && row.length === 0) listing.lacks(asset);
-      const priceE8 = isDead(row[8]) ? null : priceOf(row[7]);
+      const priceE8 = isDead(row[8]) ? null : readPositivePrice(row[7]);
       return observed(asset, priceE8, changeText(row[6], 4));
     });
   };
@@ -211,7 +211,7 @@ const coingecko =
       if (entry === undefined) listing.lacks(asset);
       const { usd, usd_24h_change: change, last_updated_at: updated } = record(entry);
       const isOld = typeof updated === 'string' && now.getTime() - Number(updated) * 1000 > AGGREGATE_AGE_MS;
-      const priceE8 = isOld ? null : priceOf(usd);
+      const priceE8 = isOld ? null : readPositivePrice(usd);
       return observed(asset, priceE8, changeText(change, 2));
     });
   };
@@ -231,8 +231,8 @@ const isMarket = (name: string): name is Market => Object.hasOwn(ADAPTERS, name)
 export function createSources(
   names: readonly string[],
   { assets = NATIVE_ASSETS, hosts = SOURCE_HOSTS, clock }: { assets?: readonly Asset[]; hosts?: Hosts; clock: Clock },
-): Source[] {
-  return [...new Set(names)].map((name): Source => {
+): PriceSource[] {
+  return [...new Set(names)].map((name): PriceSource => {
     if (!isMarket(name)) throw new Error(`PRICES names ${name}; known are ${SOURCES.join(', ')} and static:`);
     const adapter = ADAPTERS[name];
     const traded = tradedAt(name, assets);

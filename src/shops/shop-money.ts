@@ -23,4 +23,4 @@ export const moneyOf = ({ request: { fiat }, facts }: PaymentView): ShopMoney =>
 };
 
 /** Whether a transfer is there and large enough to matter, whether it counts or not. */
-export const hasArrived = ({ role }: { role: TransferRole }): boolean => role !== 'small' && role !== 'contested' && role !== 'gone';
+export const hasMattered = ({ role }: { role: TransferRole }): boolean => role !== 'small' && role !== 'contested' && role !== 'gone';

@@ -17,7 +17,7 @@ import { addInvoice, type ShopInvoice } from './shop-invoices.ts';
 import type { ShopDialect, ShopKey } from './shop-keys.ts';
 
 /** What is wrong with a field. */
-export type Fault = { path: string; message: string };
+export type FieldFault = { path: string; message: string };
 
 /** Bytes of metadata that are kept, and characters of an address to return to. */
 const MOST_METADATA = 16_384;
@@ -29,7 +29,7 @@ const LONGEST_INVOICE_ID = 100;
 
 export type Order = {
   dialect: ShopDialect;
-  price: Price;
+  price: OrderPrice;
   invoice: ShopInvoice;
   /** Where the payer returns to, with its placeholders filled. */
   returnUrl: string | null;
@@ -80,12 +80,12 @@ export async function createOrder(ctx: Context, shop: OrderingShop, order: Order
   return Buffer.from(made.body).toString();
 }
 
-export type Price = Pick<PaymentDraft, 'amountUsdCents' | 'fixed'> & { fiat: PaymentDraft['request']['fiat'] };
+export type OrderPrice = Pick<PaymentDraft, 'amountUsdCents' | 'fixed'> & { fiat: PaymentDraft['request']['fiat'] };
 /** A price as it was sent; `written`: the source text of an amount that is a number. */
-type GivenPrice = { amount: unknown; written: string | undefined; currency: unknown; faults: Fault[] };
+type GivenPrice = { amount: unknown; written: string | undefined; currency: unknown; faults: FieldFault[] };
 
 /** The price, or null with the faults. */
-export function readPrice(ctx: Context, shop: ShopKey, { amount, written, currency: asked, faults }: GivenPrice): Price | null {
+export function readOrderPrice(ctx: Context, shop: ShopKey, { amount, written, currency: asked, faults }: GivenPrice): OrderPrice | null {
   const currency = (asText(asked) ?? '').toUpperCase();
   const coin = isFiat(currency) ? null : coinOfMethod(currency);
   if (!isFiat(currency) && coin === null) faults.push({ path: 'Currency', message: 'Invalid currency' });
@@ -109,8 +109,8 @@ export function readPrice(ctx: Context, shop: ShopKey, { amount, written, curren
 function fiatPrice(
   ctx: Context,
   { mode }: ShopKey,
-  { currency, parsed, faults }: { currency: Fiat; parsed: bigint; faults: Fault[] },
-): Price | null {
+  { currency, parsed, faults }: { currency: Fiat; parsed: bigint; faults: FieldFault[] },
+): OrderPrice | null {
   const step = 10n ** BigInt(AMOUNT_DECIMALS - fiatDecimals(currency));
   const minor = (parsed + step / 2n) / step;
   if (minor === 0n) {
@@ -125,8 +125,8 @@ function fiatPrice(
 function fixedPrice(
   ctx: Context,
   { mode }: ShopKey,
-  { coin, units, faults }: { coin: Coin; units: bigint | AmountFault; faults: Fault[] },
-): Price | null {
+  { coin, units, faults }: { coin: Coin; units: bigint | AmountFault; faults: FieldFault[] },
+): OrderPrice | null {
   const { asset, dustUnits } = COIN[coin];
   if (typeof units !== 'bigint' || units < dustUnits) {
     faults.push({ path: 'Amount', message: `The amount is too small or too exact for ${asset}.` });
@@ -140,7 +140,7 @@ function fixedPrice(
 }
 
 /** The metadata, as it was sent. */
-export function readMetadata(body: ParsedBody, given: unknown, faults: Fault[]): { value: unknown; text: string } {
+export function readOrderMetadata(body: ParsedBody, given: unknown, faults: FieldFault[]): { value: unknown; text: string } {
   if (given === undefined || given === null) return { value: {}, text: '{}' };
   if (typeof given !== 'object' || Array.isArray(given)) {
     faults.push({ path: 'Metadata', message: 'The metadata must be an object.' });
@@ -168,7 +168,7 @@ export function readText(given: unknown, most: number): string | null {
 }
 
 /** An http or https address. Its path and query may have placeholders, and characters that strict parsers refuse; its host may not. */
-export function readRedirect(given: unknown, { path, name, faults }: { path: string; name: string; faults: Fault[] }): string | null {
+export function readRedirect(given: unknown, { path, name, faults }: { path: string; name: string; faults: FieldFault[] }): string | null {
   const text = asText(given)?.trim() ?? '';
   if (text === '') return null;
   const url = parseWebUrl(text);

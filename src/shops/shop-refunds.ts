@@ -118,7 +118,7 @@ export async function askRefund(
 }
 
 /** For the customer, who knows the ID. Errors: payment_not_found. */
-export async function getRefund(ctx: Context, { refundId }: { refundId: string }): Promise<ShopRefund> {
+export async function getShopRefund(ctx: Context, { refundId }: { refundId: string }): Promise<ShopRefund> {
   const { sql } = ctx.db;
   const [row] = await sql<ShopRefund[]>`select ${sql.unsafe(COLUMNS)} from shop_refunds where id = ${refundId}`;
   if (!row) throw new Problem('payment_not_found', { id: refundId });
@@ -129,25 +129,25 @@ export async function getRefund(ctx: Context, { refundId }: { refundId: string }
  * The customer enters an address: stored once, never changed. Errors: payment_not_found, address_invalid, refund_state if another address
  * was entered before, or the link has expired.
  */
-export async function claimRefund(
+export async function claimShopRefund(
   ctx: Context,
   { refundId, coin, address }: { refundId: string; coin: Coin; address: string },
 ): Promise<void> {
-  const { mode, coins } = await getRefund(ctx, { refundId });
+  const { mode, coins } = await getShopRefund(ctx, { refundId });
   if (coins !== null && !coins.includes(coin)) throw new Problem('coin_not_configured', { coin }, { param: 'coin' });
   const stored = checkRefundAddress(ctx, { mode, coin, address });
   const taken = await ctx.db.sql`
     update shop_refunds set coin = ${coin}, address = ${stored}, claimed_at = clock_timestamp()
     where id = ${refundId} and claimed_at is null and claim_until > clock_timestamp()`;
   if (taken.count > 0) return;
-  const known = await getRefund(ctx, { refundId });
+  const known = await getShopRefund(ctx, { refundId });
   if (known.coin === coin && known.address === stored) return;
   const state = known.claimedAt === null ? 'expired' : 'waiting with another address';
   throw new Problem('refund_state', { id: refundId, state, action: 'claimed' });
 }
 
 /** A page of these refunds, newest first. Errors: cursor_invalid. */
-export async function listRefunds(
+export async function listShopRefunds(
   { db: { sql } }: Context,
   {
     merchantId,
@@ -234,7 +234,7 @@ export async function needApproval(tx: Tx, target: Target): Promise<ShopRefund> 
 }
 
 /** The merchant sent the money. Errors: refund_not_found, refund_address_missing, refund_state (it was marked before). */
-export async function markRefundSent(
+export async function markShopRefundSent(
   tx: Tx,
   { txid, units = null, ...target }: Target & { txid: string | null; units?: bigint | null },
 ): Promise<void> {

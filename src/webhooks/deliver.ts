@@ -5,7 +5,7 @@ import { startLoop } from '../db/loop.ts';
 import { dueIf, startQueue } from '../db/work.ts';
 import { forgetEvents, stepRecovery } from './deliveries.ts';
 import { beginRequest, endRequest, forgetIdle, type Paces, roomFor, storeFailure } from './pace.ts';
-import { type Due, leaseDue, type Outcome, recordOutcomes } from './queue.ts';
+import { type AttemptOutcome, type Due, leaseDue, recordOutcomes } from './queue.ts';
 import { sendDelivery } from './send.ts';
 
 /** While half of the request slots are in use, rounds start this far apart, which saves statements. */
@@ -23,7 +23,7 @@ type Worker = {
   readonly running: Set<Promise<void>>;
   readonly counts: { delivered: number; failed: number };
   /** Attempts that are not stored yet. */
-  finished: Outcome[];
+  finished: AttemptOutcome[];
   /** The endpoint after which the next round begins; empty: at the first one. */
   ring: string;
 };

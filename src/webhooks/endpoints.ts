@@ -417,7 +417,7 @@ export async function sendTestEvent(
 
 export type EndpointNotice = { endpointId: string; merchantId: string; mode: Mode; url: string; reason: string; at: Date };
 /** For the operator: endpoints that were disabled automatically and still are, newest first. */
-export async function listNotices(ctx: Context, { limit }: { limit: number }): Promise<EndpointNotice[]> {
+export async function listEndpointNotices(ctx: Context, { limit }: { limit: number }): Promise<EndpointNotice[]> {
   return ctx.db.sql<EndpointNotice[]>`
     select n.endpoint_id as "endpointId", n.merchant_id as "merchantId", n.mode, e.url, n.reason, n.at
     from endpoint_notices n join endpoints e on e.id = n.endpoint_id where n.closed_at is null order by n.id desc limit ${limit}`;

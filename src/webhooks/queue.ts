@@ -53,7 +53,7 @@ export type Due = {
   /** The endpoint's last attempt failed, or there was none yet. */
   failing: boolean;
 };
-export type Outcome = {
+export type AttemptOutcome = {
   due: Due;
   durationMs: number;
   status: number | null;
@@ -230,7 +230,7 @@ export function nextStepSeconds(
 }
 
 /** Outcomes for counting: responses by status, everything else by its reason. */
-const countedAs = ({ failure, status }: Outcome): string =>
+const countedAs = ({ failure, status }: AttemptOutcome): string =>
   failure === null ? 'delivered' : status === null ? failure : `status_${Math.floor(status / 100)}xx`;
 
 const tally = (names: readonly string[]): [string, number][] =>
@@ -242,7 +242,7 @@ const tally = (names: readonly string[]): [string, number][] =>
  * Stores the results of a batch of attempts, in one statement where all were delivered. Only a lease that is still ours decides, but a 2xx
  * response is always recorded.
  */
-export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[]): Promise<void> {
+export async function recordOutcomes(ctx: Context, outcomes: readonly AttemptOutcome[]): Promise<void> {
   // What failed before it was sent says nothing of the endpoint.
   const working = new Set(outcomes.flatMap((o) => (o.failure === null ? [o.due.endpointId] : [])));
   const failed = outcomes.filter((o) => o.failure !== null && o.failure !== 'internal' && !working.has(o.due.endpointId));
@@ -259,7 +259,7 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly Outcome[])
  * Records attempts and what follows from them: the deliveries and those that waited for them, the endpoints that respond again, and the
  * counts. PostgreSQL runs the parts from the last to the first, so the counts, whose few rows every worker writes, are locked last.
  */
-function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Outcome[], working: string[]) {
+function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly AttemptOutcome[], working: string[]) {
   const fraction = () => Buffer.from(ctx.random(4)).readUInt32BE() / 2 ** 32;
   const rows = outcomes.map((o) => ({
     id: o.due.id.toString(),
@@ -347,7 +347,7 @@ function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Outco
 }
 
 /** Opens the circuit breakers of endpoints that fail, and disables those that responded with 410 or only fail. */
-async function recordFailures(ctx: Context, tx: Tx, failed: readonly Outcome[]): Promise<void> {
+async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutcome[]): Promise<void> {
   const failures = tally(failed.map((o) => o.due.endpointId));
   const of = (endpointId: string) => failed.filter((o) => o.due.endpointId === endpointId);
   const asked = failures.map(([id]) => Math.min(Math.max(0, ...of(id).map((o) => o.retryAfterSeconds ?? 0)), LONGEST_REST_SECONDS));

@@ -5,17 +5,17 @@ import { unreachedOfStatus } from '../core/unreached.ts';
 import { OutgoingError } from '../outgoing.ts';
 import { ATTEMPT_MS, commerceBody, commerceHeaders, greenfieldBody, greenfieldHeaders } from './dialect.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
-import type { Due, Outcome } from './queue.ts';
+import type { AttemptOutcome, Due } from './queue.ts';
 import { signDelivery } from './sign.ts';
 
 const REPLY_BYTES = 16_384;
 const REPLY_KEPT_BYTES = 4_096;
 
 /** One attempt. A failure is an outcome too; nothing is thrown. */
-export async function sendDelivery(ctx: Context, due: Due): Promise<Outcome> {
+export async function sendDelivery(ctx: Context, due: Due): Promise<AttemptOutcome> {
   const started = performance.now();
   let headers: Record<string, string> = {};
-  const outcome = (more: Partial<Outcome>): Outcome => ({
+  const outcome = (more: Partial<AttemptOutcome>): AttemptOutcome => ({
     due,
     durationMs: Math.round(performance.now() - started),
     status: null,

@@ -584,7 +584,7 @@ test('the list, its file, reports and books cut months in the time zone of the m
       path,
     );
   }
-  const { periodOf } = await import('../../src/money-out/book-periods.ts');
+  const { bookPeriod: periodOf } = await import('../../src/money-out/book-periods.ts');
   const { getMerchant } = await import('../../src/merchants/merchants.ts');
   const { settings } = await getMerchant(app.app.ctx, { merchantId });
   const { start, end } = await periodOf(app.app.ctx, { ...days, timeZone: settings.timeZone });

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { MemberRole } from '../../src/core/roles.ts';
 import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
-import { claimRefund } from '../../src/shops/shop-refunds.ts';
+import { claimShopRefund } from '../../src/shops/shop-refunds.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { ageRoles, joinTeam, Person, setUpFactor, setUpPerson } from '../kit/person.ts';
@@ -80,7 +80,7 @@ async function unmatchedRefund(): Promise<string> {
     body: JSON.stringify({ name: 'Without an order', amount: '10.00', currency: 'USD' }),
   });
   const { id } = (await reply.json()) as { id: string };
-  await claimRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
+  await claimShopRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
   return id;
 }
 const payoutBody = (reference: string) => ({ currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference });

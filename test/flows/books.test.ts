@@ -18,7 +18,7 @@ import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, inCurrency } from '../../src/money-out/book-files.ts';
-import { periodOf } from '../../src/money-out/book-periods.ts';
+import { bookPeriod } from '../../src/money-out/book-periods.ts';
 import { readEntries, readStatement, trialBalance, withTrialBalance } from '../../src/money-out/books.ts';
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
 import { startSweeps } from '../../src/money-out/follow-sweeps.ts';
@@ -426,7 +426,7 @@ test('a day is all that clocks there call by its date, also where midnight comes
     ['Asia/Beirut', '2026-10-24', '2026-10-23T21:00', '2026-10-24T22:00'],
     ['Pacific/Apia', '2011-12-31', '2011-12-30T10:00', '2011-12-31T10:00'],
   ] as const) {
-    const period = await periodOf(ctx, { from: day, until: day, timeZone });
+    const period = await bookPeriod(ctx, { from: day, until: day, timeZone });
     assert.deepEqual(
       [period.start, period.end].map((at) => at.toISOString().slice(0, 16)),
       [start, end],
@@ -469,7 +469,7 @@ async function exported(
   return wishOf(merchantId);
 }
 async function wishOf(merchantId: string) {
-  const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(2), timeZone: 'UTC' });
+  const period = await bookPeriod(ctx, { from: dayFromNow(-1), until: dayFromNow(2), timeZone: 'UTC' });
   return { merchantId, mode: 'live' as const, period, display: null };
 }
 /** What differs from run to run is replaced by what it is. */
@@ -708,7 +708,7 @@ test('the deposit addresses alone: what a refund leaves on an account is moved b
 
 test('held money that goes back is not a cost, because it was never income', async () => {
   const { merchantId } = await balancesAfter([paidIn('underpaid'), { do: 'pass', minutes: 1_500 }, refundOf(100)]);
-  const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
+  const period = await bookPeriod(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
   const wish = { merchantId, mode: 'test' as const, period, display: null, scope: 'all' as const };
   const rows = (file: string) =>
     file
@@ -789,7 +789,7 @@ test('files in the display currency have the rates of the time at which the mone
   });
   await approvePayouts(ctx, { ...owner, which: { id: payout }, actor: ACTOR });
   const fileAt = async (rateE8: bigint) => {
-    const period = await periodOf(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
+    const period = await bookPeriod(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
     return (await whole(exportXero(ctx, { ...owner, period, display: { currency: 'EUR', rateE8 }, scope: 'all' }))).toString();
   };
   const { rateE8 } = ctx.fiat.forTest('EUR');
@@ -853,10 +853,10 @@ test('DATEV: a header, 125 columns in Windows-1252, and one posting for each ent
   for (const display of [null, { currency: 'CHF' as const, rateE8: 90_000_000n }])
     assert.throws(() => checkDatev({ ...wish, display }, datev), { code: 'parameter_invalid', param: 'currency' });
   assert.throws(() => datevAccountsOf('sales=8400;refunds'), { code: 'parameter_invalid' });
-  await assert.rejects(periodOf(ctx, { from: '2026-02-30', until: '2026-03-01', timeZone: 'UTC' }), { param: 'from' });
-  await assert.rejects(periodOf(ctx, { from: '2026-01-01', until: '2027-01-02', timeZone: 'UTC' }), { param: 'until' });
-  await assert.rejects(periodOf(ctx, { from: '2026-01-01', until: '2026-01-01', timeZone: 'Nowhere' }), { param: 'time_zone' });
-  const berlin = await periodOf(ctx, { from: '2026-03-29', until: '2026-03-29', timeZone: 'Europe/Berlin' });
+  await assert.rejects(bookPeriod(ctx, { from: '2026-02-30', until: '2026-03-01', timeZone: 'UTC' }), { param: 'from' });
+  await assert.rejects(bookPeriod(ctx, { from: '2026-01-01', until: '2027-01-02', timeZone: 'UTC' }), { param: 'until' });
+  await assert.rejects(bookPeriod(ctx, { from: '2026-01-01', until: '2026-01-01', timeZone: 'Nowhere' }), { param: 'time_zone' });
+  const berlin = await bookPeriod(ctx, { from: '2026-03-29', until: '2026-03-29', timeZone: 'Europe/Berlin' });
   assert.deepEqual([berlin.start, berlin.end], [new Date('2026-03-28T23:00:00Z'), new Date('2026-03-29T22:00:00Z')], 'a day of 23 hours');
 });
 

@@ -2,7 +2,7 @@
 // Invariant: A merchant's decisions, lists and totals are exact, even with many concurrent requests.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { OPERATOR } from '../../src/cli/command.ts';
+import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import {
   archivePayment,
@@ -331,7 +331,7 @@ test('more late money is reported, and asks again after the first was handled', 
   const notices = async () => (await sql`select 1 from notices where detail->>'payment' = ${id}`).length;
   const told = await notices();
   assert.ok(await asks());
-  const of = { merchantId: app.merchant.merchantId, mode: 'test' as const, paymentId: id, actor: OPERATOR };
+  const of = { merchantId: app.merchant.merchantId, mode: 'test' as const, paymentId: id, actor: OPERATOR_ACTOR };
   await reviewPayment(app.app.ctx, { ...of, render: () => ({ status: 200, body: Buffer.alloc(0) }) });
   assert.equal(await asks(), false);
   await receive(id, 20_000n, { name: 'c' });
@@ -890,7 +890,7 @@ const owned = (paymentId: string) => ({
   merchantId: app.merchant.merchantId,
   mode: 'test' as const,
   paymentId,
-  actor: OPERATOR,
+  actor: OPERATOR_ACTOR,
   idempotency: null,
   render,
 });

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { createLink } from '../../src/payments/links.ts';
-import { endOutages, readReadiness } from '../../src/payments/readiness.ts';
+import { endOutages, readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 
@@ -28,7 +28,7 @@ const create = async (body: object = PAYMENT) => {
 };
 const codesOf = async (coin: string) => {
   const { merchantId } = app.merchant;
-  const found = (await readReadiness(app.app.ctx, { merchantId, mode: 'live' })).find((one) => one.coin === coin)!;
+  const found = (await readPayableCoins(app.app.ctx, { merchantId, mode: 'live' })).find((one) => one.coin === coin)!;
   return { payable: found.payable, codes: found.missing.map(({ code }) => code) };
 };
 const notices = () =>
@@ -98,7 +98,7 @@ test('everything that is missing is listed, each with what to do and where to re
   assert.deepEqual(await codesOf('BTC'), { payable: false, codes: ['wallet_missing', 'source_starting'] });
   assert.deepEqual(await codesOf('LTC'), { payable: false, codes: ['wallet_missing', 'source_missing'] });
   assert.deepEqual(await codesOf('DOGE'), { payable: false, codes: ['wallet_missing', 'source_missing', 'price_missing'] });
-  for (const { missing } of await readReadiness(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live' }))
+  for (const { missing } of await readPayableCoins(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live' }))
     for (const { message, fix, docUrl } of missing) {
       assert.match(message, /^[A-Z].*\.$/);
       assert.match(fix, /[.:]$/);

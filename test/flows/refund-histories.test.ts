@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { addressOfScript } from '../../src/chains/address.ts';
-import { OPERATOR } from '../../src/cli/command.ts';
+import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import type { Context } from '../../src/context.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import type { Sql, Tx } from '../../src/db/db.ts';
@@ -155,7 +155,7 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
     const address = addressOfScript(`0014${hash(key).toString('hex').slice(0, 40)}`, { coin: 'BTC', network: 'mainnet' })!;
     const send = async (ctx: Context) => {
       const { body } = await requestRefund(ctx, {
-        ...{ ...owner, paymentId, rate: 'payment', address, reason: null, actor: OPERATOR },
+        ...{ ...owner, paymentId, rate: 'payment', address, reason: null, actor: OPERATOR_ACTOR },
         asked: share === 1n ? { kind: 'all' } : { kind: 'coin', units: () => deposits[0]!.units / share },
         idempotency: { claim: hash(`claim ${key}`), fingerprint: hash(key) },
         render: ({ id }) => ({ status: 201, body: id }),

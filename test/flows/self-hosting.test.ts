@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { CONFIG, namesOf } from '../../src/config.ts';
+import { CONFIG, variableNames } from '../../src/config.ts';
 import { client, countingAsOne, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { codeBlocks } from '../kit/documents.ts';
@@ -158,8 +158,8 @@ test('the services of compose.yaml fit each other and the image', { skip: missin
   for (const name of ['api-1', 'api-2', 'back']) {
     const { environment, volumes: mounted } = services[name]!;
     assert.deepEqual(
-      CONFIG.flatMap(namesOf).filter((known) => !(known in environment)),
-      CONFIG.flatMap(namesOf).filter((known) => decided.includes(known)),
+      CONFIG.flatMap(variableNames).filter((known) => !(known in environment)),
+      CONFIG.flatMap(variableNames).filter((known) => decided.includes(known)),
       name,
     );
     const at = new URL(environment.DATABASE_URL!);

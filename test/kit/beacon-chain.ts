@@ -6,7 +6,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
-import { type BeaconFork, type BeaconNetwork, forkAt, PLACES, periodOf } from '../../src/chains/ethereum/light-client/beacon-networks.ts';
+import {
+  type BeaconFork,
+  type BeaconNetwork,
+  committeePeriod,
+  forkAt,
+  PLACES,
+} from '../../src/chains/ethereum/light-client/beacon-networks.ts';
 import { readLightHeader } from '../../src/chains/ethereum/light-client/light-header.ts';
 import { numberLeaf, rootOf, sha256 } from '../../src/chains/ethereum/light-client/ssz.ts';
 import { committeeRoot, signingRoot } from '../../src/chains/ethereum/light-client/sync-committee.ts';
@@ -78,7 +84,7 @@ export function createBeaconChain(network: BeaconNetwork) {
   ): MadeHeader => {
     const { fork } = forkAt(network, slot)!;
     const places = PLACES[fork];
-    const period = periodOf(network, slot);
+    const period = committeePeriod(network, slot);
     const state = tree(
       new Map([
         [places.currentCommittee, committee(period, seed).root],
@@ -130,7 +136,7 @@ export function createBeaconChain(network: BeaconNetwork) {
       signatureSlot = attested.slot + 1,
       absent = [],
       seed = 0,
-      by = committee(periodOf(network, signatureSlot), seed),
+      by = committee(committeePeriod(network, signatureSlot), seed),
       on = network,
     }: {
       finalized?: MadeHeader;
@@ -154,7 +160,7 @@ export function createBeaconChain(network: BeaconNetwork) {
     return {
       attested_header: attested.json,
       ...(withNext && {
-        next_sync_committee: committee(periodOf(network, attested.slot) + 1, seed).json,
+        next_sync_committee: committee(committeePeriod(network, attested.slot) + 1, seed).json,
         next_sync_committee_branch: attested.tree.branch(places.nextCommittee),
       }),
       ...(finalized && { finalized_header: finalized.json, finality_branch: attested.tree.branch(places.finalizedRoot) }),
@@ -164,7 +170,7 @@ export function createBeaconChain(network: BeaconNetwork) {
   };
   const bootstrap = (at: MadeHeader, seed = 0) => ({
     header: at.json,
-    current_sync_committee: committee(periodOf(network, at.slot), seed).json,
+    current_sync_committee: committee(committeePeriod(network, at.slot), seed).json,
     current_sync_committee_branch: at.tree.branch(PLACES[at.fork].currentCommittee),
   });
   return { network, committee, header, update, bootstrap };

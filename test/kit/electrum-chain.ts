@@ -4,7 +4,7 @@ import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { scriptHashOf } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
 import { hashBytes, showHash } from '../../src/chains/bitcoin/header.ts';
 import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
-import { inputsOf, outputsOf, parseTransaction, type RawTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { inputsOf, outputsOfTransaction, parseTransaction, type RawTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
 import { GENESIS, mineBlock } from './regtest-chain.ts';
 
@@ -76,7 +76,7 @@ export function createElectrumChain(blocks: readonly Buffer[] = [], pending: rea
   const index = (raw: RawTransaction, height: number, position: number): void => {
     const txid = txidOf(raw);
     const outputs = new Map(
-      outputsOf(raw).map(({ n, units, script }) => [
+      outputsOfTransaction(raw).map(({ n, units, script }) => [
         `${txid}:${n}`,
         [scriptHashOf(Buffer.from(script).toString('hex')), units] as [string, bigint],
       ]),

@@ -1,5 +1,5 @@
 /** Makes merge-mining proofs for Dogecoin headers, correct except for the part that a test makes wrong. */
-import { slotOf } from '../../src/chains/bitcoin/auxpow.ts';
+import { auxSlot } from '../../src/chains/bitcoin/auxpow.ts';
 import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
 
 const MARKER = Buffer.from('fabe6d6d', 'hex');
@@ -43,7 +43,7 @@ export function mergeMine(
     script?: (root: Buffer, tail: Buffer) => Buffer;
   } = {},
 ): Buffer {
-  const index = chainIndex ?? slotOf(nonce, header.readInt32LE(0) >> 16, Math.min(levels, 30));
+  const index = chainIndex ?? auxSlot(nonce, header.readInt32LE(0) >> 16, Math.min(levels, 30));
   const siblings = Array.from({ length: levels }, (_, i) => Buffer.alloc(32, i + 1));
   let root = sha256d(header);
   for (const [level, sibling] of siblings.entries())

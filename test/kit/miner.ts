@@ -1,5 +1,5 @@
 /** Mines headers on networks whose difficulty is low enough for it. */
-import { nextBits, targetOf } from '../../src/chains/bitcoin/difficulty.ts';
+import { nextBits, targetOfBits } from '../../src/chains/bitcoin/difficulty.ts';
 import { idOf, showHash } from '../../src/chains/bitcoin/header.ts';
 import type { KnownHeader } from '../../src/chains/bitcoin/header-chain.ts';
 import { meetsTarget, workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
@@ -35,7 +35,7 @@ export function mineHeader(
     version = parent.bytes.readInt32LE(0),
     bits = nextBits(params, parent.height + 1, timeSeconds, (height) => timed(ancestorAt(parent, height).bytes)),
     /** Whether a hash is good enough. */
-    accepts = (hash: Buffer) => meetsTarget(hash, targetOf(bits, params.powLimit)),
+    accepts = (hash: Buffer) => meetsTarget(hash, targetOfBits(bits, params.powLimit)),
   }: { timeSeconds?: number; marker?: number; version?: number; bits?: number; accepts?(hash: Buffer): boolean } = {},
 ): Mined {
   const bytes = Buffer.alloc(80);

@@ -1,7 +1,7 @@
 /** A regtest chain of any Bitcoin-like coin for scripted peers to serve: blocks with real work, on DOGE merge-mined ones too. */
 
 import { merkleRootOf } from '../../src/chains/bitcoin/block-proof.ts';
-import { targetOf } from '../../src/chains/bitcoin/difficulty.ts';
+import { targetOfBits } from '../../src/chains/bitcoin/difficulty.ts';
 import { encodeHeader, idOf, showHash } from '../../src/chains/bitcoin/header.ts';
 import type { WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
@@ -33,7 +33,7 @@ export type PeerChain = {
 export function createPeerChain(family: BitcoinFamily, peers: readonly ScriptedPeer[], { served = emptyChain() } = {}): PeerChain {
   const { params, start } = regtestProof(family);
   const idText = (header: Buffer): string => showHash(idOf(params, header));
-  const target = targetOf(BITS, params.powLimit);
+  const target = targetOfBits(BITS, params.powLimit);
   const tip = (): string => served.headers.at(-1)?.hash ?? idText(start.headers.at(-1)!);
   /** Searches the nonce in the last 80 bytes. */
   const work = (bytes: Buffer): void => {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import type { Message } from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { PeerMessage } from '../../src/chains/bitcoin/p2p/messages.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 
 export type RecordedMessage = { to: 'node' | 'us'; command: string; payload: Buffer };
@@ -35,7 +35,7 @@ export const recordedMessages = (coin: (typeof RECORDED_COINS)[number]): Recorde
   readRecording(coin).conversations.flatMap(({ messages }) => messages);
 
 /** Dogecoin headers 974401 to 974411 with their merge-mining proofs, each as in a `headers` message. */
-export const readMergeMinedHeaders = (): Extract<Message, { command: 'headers' }>['headers'] =>
+export const readMergeMinedHeaders = (): Extract<PeerMessage, { command: 'headers' }>['headers'] =>
   readFileSync(join(FIXTURES, 'doge-auxpow-974401.hex'), 'utf8')
     .trim()
     .split('\n')

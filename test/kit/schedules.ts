@@ -1,6 +1,6 @@
 /** What random schedules of sweeps and refunds share: seeded numbers, a node that only takes what it could mine, and other wallets. */
 import { addressOfScript } from '../../src/chains/address.ts';
-import { inputsOf, outputsOf, parseTransaction, strippedOf, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import { inputsOf, outputsOfTransaction, parseTransaction, strippedOf, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { ChainError } from '../../src/chains/chain.ts';
 import { Problem } from '../../src/core/problem.ts';
 import type { ChainTx, TestChain } from './test-chain.ts';
@@ -33,7 +33,7 @@ export function nodeOf(chain: TestChain) {
       ...{ txid: outpoint.slice(0, 64), vout: Number(outpoint.slice(65)) },
       ...{ address: known.get(outpoint)?.address ?? '', units: known.get(outpoint)?.units ?? 0n },
     }));
-    const paid = outputsOf(tx).map(({ units, script }) => ({
+    const paid = outputsOfTransaction(tx).map(({ units, script }) => ({
       units,
       script: Buffer.from(script).toString('hex'),
       address: addressOfScript(Buffer.from(script).toString('hex'), { coin: 'BTC', network: 'mainnet' }) ?? '',

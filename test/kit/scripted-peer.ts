@@ -2,14 +2,14 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { createFrameReader, frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import { commandOf, decodeMessage, encodeMessage, type Message, type WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { commandOf, decodeMessage, encodeMessage, type PeerMessage, type WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import type { PeerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
-import type { Endpoint } from '../../src/chains/bitcoin/p2p/socks5.ts';
+import type { PeerAddress } from '../../src/chains/bitcoin/p2p/socks5.ts';
 
 /** One connection, as seen from the peer. Its functions return true, so that a script can end with them. */
-export type Link = { send(message: Message): boolean; write(bytes: Buffer): boolean; end(): boolean; socket: Socket };
+export type Link = { send(message: PeerMessage): boolean; write(bytes: Buffer): boolean; end(): boolean; socket: Socket };
 /** What a peer does on a message: nothing more when it returns true, else what an honest peer would do. */
-export type Script = (message: Message, link: Link) => boolean | undefined;
+export type Script = (message: PeerMessage, link: Link) => boolean | undefined;
 /** What an honest peer serves. */
 export type ServedChain = {
   /** From block 1, each with its id. */
@@ -18,16 +18,16 @@ export type ServedChain = {
   transactions: Map<string, Buffer>;
 };
 export type ScriptedPeer = {
-  endpoint: Endpoint;
+  endpoint: PeerAddress;
   name: string;
   /** Everything that was sent to it. */
   received(): Buffer;
-  messages: Message[];
+  messages: PeerMessage[];
   links: Set<Link>;
   /** How many connections were opened to it. */
   opened(): number;
   /** Sends to everybody who is connected. */
-  announce(message: Message): void;
+  announce(message: PeerMessage): void;
   close(): Promise<void>;
 };
 
@@ -55,10 +55,10 @@ export async function startScriptedPeer({
   version?: number;
 }): Promise<ScriptedPeer> {
   const received: Buffer[] = [];
-  const messages: Message[] = [];
+  const messages: PeerMessage[] = [];
   const links = new Set<Link>();
   let opened = 0;
-  const hello: Message = {
+  const hello: PeerMessage = {
     ...{ command: 'version', version, services, timeSeconds: BigInt(Math.floor(Date.now() / 1000)), to: NO_ADDRESS, from: NO_ADDRESS },
     ...{ nonce: 7n, agent: '/scripted:1.0/', height: chain.headers.length, tail: Buffer.from([1]) },
   };
@@ -113,7 +113,7 @@ export async function startScriptedPeer({
 }
 
 /** What an honest peer answers. */
-function serve(message: Message, link: Link, chain: ServedChain, hello: Message): void {
+function serve(message: PeerMessage, link: Link, chain: ServedChain, hello: PeerMessage): void {
   if (message.command === 'version') {
     link.send(hello);
     link.send({ command: 'verack' });

@@ -25,7 +25,7 @@ import {
 import { batchOf } from '../../src/money-out/make-accounts.ts';
 import { gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
 import { refundNonce } from '../../src/money-out/refund-accounts.ts';
-import { buildPayment, buildPsbt, neededFor, type Output } from '../../src/money-out/utxo.ts';
+import { buildPayment, buildPsbt, neededFor, type SpendableOutput } from '../../src/money-out/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */
 export const PHRASE = `${'abandon '.repeat(11)}about`;
@@ -46,14 +46,14 @@ export function numbersFrom(seed: number): (below: number) => number {
   };
 }
 
-export type MadeFile = { file: SigningFile; destination: string; outputs: readonly (Output & { script: Uint8Array })[] };
+export type MadeFile = { file: SigningFile; destination: string; outputs: readonly (SpendableOutput & { script: Uint8Array })[] };
 /** A sweep of so many outputs, each made by a transaction of its own. */
 export function sweepFile(coin: BitcoinFamily, script: BitcoinScript, count: number, seed = 1): MadeFile {
   const number = numbersFrom(seed);
   const chain = addressesOf(coin, script);
   const chainKey = bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!);
   const previous = new Map<string, Uint8Array>();
-  const outputs: (Output & { script: Uint8Array })[] = [];
+  const outputs: (SpendableOutput & { script: Uint8Array })[] = [];
   for (let i = 0; i < count; i++) {
     const index = number(1_000_000);
     const paid = outputScript(script, chain.deriveChild(index).publicKey!);

@@ -1,7 +1,7 @@
 /** A shop whose follower and guard are stepped by the test, over nodes on mainnet: nothing depends on the speed of the machine. */
 
 import type { Role } from '../../src/app.ts';
-import type { Endpoint } from '../../src/chains/bitcoin/p2p/socks5.ts';
+import type { PeerAddress } from '../../src/chains/bitcoin/p2p/socks5.ts';
 import { ChainError } from '../../src/chains/chain.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import type { TrustSetting } from '../../src/core/trust.ts';
@@ -72,9 +72,9 @@ export async function tellStepped(
   }: {
     coin?: Coin;
     /** Starts the peers that bring headers. */
-    helpers?: (chain: TestChain) => Promise<readonly Endpoint[]>;
+    helpers?: (chain: TestChain) => Promise<readonly PeerAddress[]>;
     /** Starts peers that are a source beside the others. */
-    peers?: ((chain: TestChain) => Promise<readonly Endpoint[]>) | null;
+    peers?: ((chain: TestChain) => Promise<readonly PeerAddress[]>) | null;
     /** Changes what the sources show before anything reads them. */
     prepare?: (servers: SteppedShop['servers']) => void;
     environment?: Record<string, string>;

@@ -12,7 +12,7 @@ import { BlockError, parseBlock } from '../../src/chains/bitcoin/block-proof.ts'
 import { createCoreCalls, MAX_REPLY_BYTES } from '../../src/chains/bitcoin/core-calls.ts';
 import { mostHeaders, readHeaders } from '../../src/chains/bitcoin/electrum/electrum-headers.ts';
 import { createLineReader, LARGE_BYTES, LineError } from '../../src/chains/bitcoin/electrum/electrum-lines.ts';
-import { ProofError as ElectrumError, MAX_DEPTH, readBranch } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
+import { ElectrumProofError as ElectrumError, MAX_DEPTH, readBranch } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
 import { HeaderError } from '../../src/chains/bitcoin/header.ts';
 import { createFrameReader, frame, MAX_ITEMS, MAX_PAYLOAD, WireError } from '../../src/chains/bitcoin/p2p/message.ts';
 import {

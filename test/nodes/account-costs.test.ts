@@ -5,7 +5,7 @@ import { transfersOf } from '../../src/chains/ethereum/account-requests.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
 import { authorizedData, MULTICALL3, selector, signaturesIn, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSigned } from '../../src/chains/ethereum/transaction.ts';
+import { readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { DEFAULT_WISH, MOST_TRANSFERS, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
@@ -77,7 +77,7 @@ test('Arbitrum: a batch has gas for posting its data on Ethereum, and one that n
   const { sweep } = await desk.make(coin);
   const batch = await batchIn(sweep.id);
   const signed = await desk.sign(sweep.id);
-  const bytes = readSigned(Buffer.from(readSignedFile(signed).transactions[0]!, 'hex'))!.data.length;
+  const bytes = readSignedTransaction(Buffer.from(readSignedFile(signed).transactions[0]!, 'hex'))!.data.length;
   assert.equal(batch.gas - cheap.gas, 2n * 100n * BigInt(bytes), 'twice of what posting costs now');
   // A contract that counts down from 50,000: PUSH3 c350 JUMPDEST PUSH1 1 SWAP1 SUB DUP1 PUSH1 4 JUMPI.
   const code = await node.rpc('eth_getCode', MULTICALL3, 'latest');
@@ -152,7 +152,7 @@ test('an authorization that a stranger executed does not keep the fee of the oth
   const batch = await batchIn(sweep.id);
   await sent(sweep.id);
   const [raw] = readSignedFile(await desk.sign(sweep.id)).transactions;
-  const [signature] = signaturesIn(readSigned(Buffer.from(raw!, 'hex'))!.data, 2)!;
+  const [signature] = signaturesIn(readSignedTransaction(Buffer.from(raw!, 'hex'))!.data, 2)!;
   const data = `0x${authorizedData(transfersOf(batch)[0]!, signature!)}`;
   await desk.nodeOf(coin).send({ to: COIN[coin].contract!, data, gas: 200_000, gwei: 5_000 });
   await mineDear(coin);

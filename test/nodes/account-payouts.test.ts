@@ -8,7 +8,7 @@ import { signFile } from '../../signer/sign.ts';
 import { domainOf, transfersOf } from '../../src/chains/ethereum/account-requests.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { authorizedData, selector, signaturesIn, transferData, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSigned as readTransaction } from '../../src/chains/ethereum/transaction.ts';
+import { readSignedTransaction as readTransaction } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { type AccountRequest, type BatchRequest, readSignedFile } from '../../src/core/signing-file.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';

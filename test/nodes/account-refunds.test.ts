@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { MULTICALL3 } from '../../src/chains/ethereum/token-calls.ts';
-import { readSigned } from '../../src/chains/ethereum/transaction.ts';
+import { readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { followRefunds } from '../../src/money-out/follow-refunds.ts';
@@ -39,7 +39,7 @@ async function keptFile(coin: 'ETH' | typeof USDC, payment: { id: string }, amou
 const isEmptyWith = (reason: RegExp) => (error: any) => error.code === 'refund_file_empty' && reason.test(error.message);
 /** Anybody sends the authorizations of a signed batch. */
 async function sendAs(raw: string): Promise<void> {
-  const { data } = readSigned(Buffer.from(raw, 'hex'))!;
+  const { data } = readSignedTransaction(Buffer.from(raw, 'hex'))!;
   await desk.nodeOf(USDC).send({ to: MULTICALL3, data: `0x${Buffer.from(data).toString('hex')}`, gas: 400_000 });
   await desk.nodeOf(USDC).mine(1);
 }

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { HIGH_FEE, signFile } from '../../signer/sign.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSigned as readTransaction } from '../../src/chains/ethereum/transaction.ts';
+import { readSignedTransaction as readTransaction } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { type AccountRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';

@@ -1,7 +1,7 @@
 /** Real nodes cut off from their peers, under mainnet rules: such a node is behind, and transactions that it does not show may exist. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { readReadiness } from '../../src/http/health.ts';
+import { readServiceReadiness } from '../../src/http/health.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type RealNode, startBitcoind } from '../kit/nodes.ts';
 import { agePayment } from '../kit/payments.ts';
@@ -92,7 +92,7 @@ async function openShop(t: TestContext, nodes: readonly RealNode[]): Promise<Sho
 test('a node without peers: payments made in time elsewhere neither expire nor count as late, and unpaid ones expire afterwards', async (t) => {
   const { network, own } = await startPair(t);
   const { app, look, detail, letPass, noReorg } = await openShop(t, [own]);
-  assert.deepEqual((await readReadiness(app.app.ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(app.app.ctx)).reasons, []);
   const [paid, unpaid] = [await openPayment(app, 'BTC', 50), await openPayment(app, 'BTC', 50)];
   await cutOff(own);
   await payOn(network, paid, 2);
@@ -100,14 +100,14 @@ test('a node without peers: payments made in time elsewhere neither expire nor c
   await look(3);
   const statuses = async () => [(await detail(paid.id)).status, (await detail(unpaid.id)).status];
   assert.deepEqual(await statuses(), ['pending', 'pending']);
-  assert.deepEqual((await readReadiness(app.app.ctx)).reasons, ['BTC: the node has no peers; nothing expires meanwhile']);
+  assert.deepEqual((await readServiceReadiness(app.app.ctx)).reasons, ['BTC: the node has no peers; nothing expires meanwhile']);
   await connect(own, network);
   await look();
   assert.deepEqual(await statuses(), ['completed', 'pending'], 'connected for less than a minute');
   await look(2);
   assert.deepEqual(await statuses(), ['completed', 'expired']);
   assert.deepEqual((await detail(paid.id)).exceptions, []);
-  assert.deepEqual((await readReadiness(app.app.ctx)).reasons, []);
+  assert.deepEqual((await readServiceReadiness(app.app.ctx)).reasons, []);
   await noReorg();
 });
 
@@ -128,7 +128,7 @@ test('when the cut-off one of two nodes takes over, it is behind: it takes nothi
   await look(3);
   const after = await detail(paid.id);
   assert.deepEqual([after.status, after.confirmations, after.transfers], ['processing', 3, held.transfers]);
-  const reasons = async () => (await readReadiness(app.app.ctx)).reasons.join();
+  const reasons = async () => (await readServiceReadiness(app.app.ctx)).reasons.join();
   await app.app.ctx.db.sql`update followers set behind_since = behind_since - interval '1 minute'`;
   assert.match(await reasons(), /BTC: the source is 3 blocks behind what was read before/);
   await noReorg();

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { fallbackPeers } from '../../src/chains/bitcoin/p2p/fallback-peers.ts';
 import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
-import { endpointName, groupOf } from '../../src/chains/bitcoin/p2p/peer-book.ts';
+import { endpointName, networkGroup } from '../../src/chains/bitcoin/p2p/peer-book.ts';
 import { type PeerNetwork, peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
 import { createPeerStore } from '../../src/chains/bitcoin/p2p/peer-store.ts';
@@ -133,7 +133,7 @@ test('the fallback lists hold public addresses in distinct network groups', () =
     const list = fallbackPeers(family, 'mainnet', port);
     assert.equal(list.length, least, family);
     for (const one of list) assert.ok(isPublicAddress(one.host), endpointName(one));
-    assert.equal(new Set(list.map(({ host }) => groupOf(host))).size, least, family);
+    assert.equal(new Set(list.map(({ host }) => networkGroup(host))).size, least, family);
     assert.ok(list.filter((one) => one.port === port).length > least / 2, family);
   }
   assert.deepEqual(fallbackPeers('BTC', 'regtest', 18_444), []);

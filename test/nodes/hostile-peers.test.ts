@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import type { Message, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { PeerMessage, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
@@ -78,8 +78,8 @@ async function settles(service: PeerService, chain: ServedChain, peers: number):
     ({ connected, syncing }) => connected === peers && !syncing,
   );
 }
-const inv = (txid: string): Message => ({ command: 'inv', items: [{ type: 1, hash: txid }] });
-const announceBlock = (header: WireHeader): Message => ({ command: 'headers', headers: [header] });
+const inv = (txid: string): PeerMessage => ({ command: 'inv', items: [{ type: 1, hash: txid }] });
+const announceBlock = (header: WireHeader): PeerMessage => ({ command: 'headers', headers: [header] });
 
 test('a chain of more than 2,000 headers is read from several peers, and each block once', async () => {
   const chain = createServedChain(2_345);
@@ -193,7 +193,7 @@ for (const { name, send } of WITHHELD)
       const { service } = serve([liar, ...honest]);
       await settles(service, chain, 3);
       shown.headers.splice(0, shown.headers.length, ...fork.headers);
-      const announced: Message = { command: 'headers', headers: fork.headers.slice(-6).map(({ header }) => header) };
+      const announced: PeerMessage = { command: 'headers', headers: fork.headers.slice(-6).map(({ header }) => header) };
       liar.announce(announced);
       await eventually(
         async () => service.view.knows(fork.headers.at(-1)!.hash),

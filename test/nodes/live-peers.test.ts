@@ -9,7 +9,7 @@ import { PROOF_PARAMS, type ProofParams } from '../../src/chains/bitcoin/proof-p
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { createLog } from '../../src/log.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { readReadiness } from '../../src/payments/readiness.ts';
+import { readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { extend, mineBlock, shownHash, transaction } from '../kit/regtest-chain.ts';
@@ -66,7 +66,7 @@ async function startLive({ peers, starts }: Net): Promise<TestApp> {
 const addWallet = ({ app, merchant }: TestApp) =>
   setWallet(app.ctx, { merchantId: merchant.merchantId, coin: 'BTC', accountKey: KEY, script: 'p2wpkh' });
 const missing = async ({ app, merchant }: TestApp) => {
-  const coins = await readReadiness(app.ctx, { merchantId: merchant.merchantId, mode: 'live' });
+  const coins = await readPayableCoins(app.ctx, { merchantId: merchant.merchantId, mode: 'live' });
   return coins.find(({ coin }) => coin === 'BTC')!.missing.map(({ code, message }) => `${code}: ${message}`);
 };
 const readyz = async (url: string) => (await fetch(`${url}/readyz`)).json() as Promise<any>;

@@ -6,7 +6,7 @@ import { decodeAddress } from '../../src/chains/address.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { createLog } from '../../src/log.ts';
-import { readReadiness } from '../../src/payments/readiness.ts';
+import { readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
@@ -115,7 +115,7 @@ export async function tellAway({
   await again.ctx.db.sql`update tips set looked_at = 'epoch'`;
   const readyz = async () => (await fetch(`${again.url}/readyz`)).json() as Promise<any>;
   await eventually(readyz, ({ reasons }) => reasons.includes(`BTC: ${progress}`), timeoutMs);
-  const readiness = await readReadiness(again.ctx, { merchantId, mode: 'live' });
+  const readiness = await readPayableCoins(again.ctx, { merchantId, mode: 'live' });
   assert.deepEqual(
     readiness.find(({ coin }) => coin === 'BTC')!.missing.map(({ message }) => message),
     [`The Bitcoin source is not in sync: ${progress}.`],

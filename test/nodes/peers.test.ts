@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
-import type { Item, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { Inventory, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
@@ -20,7 +20,7 @@ for (const { coin, start } of [
   describe(`a real ${coin} node as a peer`, () => {
     let node: RealNode;
     let peer: Peer;
-    const heard = { headers: [] as WireHeader[], items: [] as Item[], transactions: new Map<string, Buffer>() };
+    const heard = { headers: [] as WireHeader[], items: [] as Inventory[], transactions: new Map<string, Buffer>() };
     const handlers: PeerHandlers = {
       onHeaders: (_, headers) => heard.headers.push(...headers),
       onItems: (_, items) => heard.items.push(...items),

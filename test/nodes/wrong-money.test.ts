@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
-import { OPERATOR } from '../../src/cli/command.ts';
+import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import { type Chain, COIN, type Coin, feeCoinOf, isToken } from '../../src/core/coin.ts';
 import { readSigningFile, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
@@ -221,7 +221,13 @@ test('a coin that nobody accepted is swept once the merchant has decided about i
   assert.deepEqual(await eventually(sweepable, (coins) => coins.length > 0), ['USDC@base']);
   await assert.rejects(make('USDbC@base'), (error: any) => error.code === 'sweep_empty' && /need a decision/.test(error.message));
   // The payment is completed by the right money, so there is nothing to accept or reject.
-  await reviewPayment(app.app.ctx, { ...owner(), mode: 'live', paymentId: id, actor: OPERATOR, render: () => ({ status: 200, body: '' }) });
+  await reviewPayment(app.app.ctx, {
+    ...owner(),
+    mode: 'live',
+    paymentId: id,
+    actor: OPERATOR_ACTOR,
+    render: () => ({ status: 200, body: '' }),
+  });
   assert.deepEqual(await sweepable(), ['USDC@base', 'USDbC@base']);
   const { done } = await sweep('USDbC@base');
   assert.equal(done.totalUnits, TOKENS);

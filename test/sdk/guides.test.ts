@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { type Client, createClient, type Payment, type Scenario, webhooks } from '../../sdk/src/index.ts';
-import { CONFIG, namesOf, readConfig } from '../../src/config.ts';
+import { CONFIG, readConfig, variableNames } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { CLIENT } from '../../src/web/docs/reference.ts';
@@ -310,7 +310,7 @@ test('every command in every document is run as printed, or by the test that is 
 });
 
 test('every setting in a document is one that the service accepts', () => {
-  const known = new Set(CONFIG.flatMap(namesOf));
+  const known = new Set(CONFIG.flatMap(variableNames));
   let count = 0;
   for (const document of DOCUMENTS)
     for (const { language, text, heading } of codeBlocks(document)) {
@@ -434,7 +434,7 @@ test('everything that the migration guides say about Florin exists: fields, stat
   const document = (await app.anonymous.get('/openapi.json')).json;
   const known = JSON.stringify(document);
   const names = new Set(known.match(/[A-Za-z_][\w.]*/g));
-  const settings = new Set(CONFIG.flatMap(namesOf));
+  const settings = new Set(CONFIG.flatMap(variableNames));
   const { out } = await new Promise<{ out: string }>((done) => {
     const child = spawn(process.execPath, ['src/main.ts', 'help'], { cwd: ROOT });
     let out = '';

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.ts';
 import { PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
 import { connectShop, disconnectShop } from '../../src/shops/shop-keys.ts';
-import { listRefunds, markRefundSent } from '../../src/shops/shop-refunds.ts';
+import { listShopRefunds, markShopRefundSent } from '../../src/shops/shop-refunds.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { connectPlugin, type PluginShop, play, startShopApp } from '../kit/connected-shop.ts';
 import { ok, readShopFile, shopClient } from '../kit/shop-flows.ts';
@@ -180,7 +180,7 @@ test('a refund of an order that was paid is a refund of its payment: one limit f
   const page = await (await fetch(app.url + new URL(refund.viewLink).pathname)).text();
   assert.ok(page.includes('Refund from Lab') && page.includes('data-state="claim"'), page);
   assert.equal((await fetch(`${app.url}/btcpay/pull-payments/${refund.id}`)).status, 404, 'the ID alone opens no page');
-  assert.equal((await listRefunds(app.app.ctx, { merchantId: shop.merchantId, mode: 'test' })).length, 0);
+  assert.equal((await listShopRefunds(app.app.ctx, { merchantId: shop.merchantId, mode: 'test' })).length, 0);
 
   const coins = await pull(shop, 'Refund of order 4711', '0.00000001', 'BTC');
   assert.deepEqual([coins.status, coins.json[0].path], [422, 'Amount'], 'dust');
@@ -216,7 +216,7 @@ test('a refund that could be of several payments, or of one without money, is re
   await paidOrder(shop, '70');
   const several = await pull(shop, 'Refund of order 70');
   assert.deepEqual([several.status, several.json[0].path], [422, 'Name']);
-  assert.equal((await listRefunds(app.app.ctx, { merchantId: shop.merchantId, mode: 'test' })).length, 0);
+  assert.equal((await listShopRefunds(app.app.ctx, { merchantId: shop.merchantId, mode: 'test' })).length, 0);
 });
 
 test('a refund stays inside its shop, and is never of a payment of an earlier order with the same number', async () => {
@@ -301,10 +301,10 @@ test('a refund that fits no payment: the customer enters an address once, and th
   assert.ok(said.includes('Another address was entered before yours') && said.includes('test_btc_payer'), said);
   assert.ok((await (await fetch(path)).text()).includes('test_btc_payer'), 'the first address stays');
   const { ctx } = app.app;
-  const [listed] = await listRefunds(ctx, { merchantId: shop.merchantId, mode: 'test' });
+  const [listed] = await listShopRefunds(ctx, { merchantId: shop.merchantId, mode: 'test' });
   assert.equal(listed!.address, 'test_btc_payer');
   const sent = { merchantId: shop.merchantId, mode: 'test' as const, refundId: refund.id, txid: null };
-  const mark = (more: object = {}) => ctx.db.begin((tx) => markRefundSent(tx, { ...sent, ...more }));
+  const mark = (more: object = {}) => ctx.db.begin((tx) => markShopRefundSent(tx, { ...sent, ...more }));
   await assert.rejects(mark({ mode: 'live' }), { code: 'refund_not_found' });
   await mark();
   await assert.rejects(mark(), { code: 'refund_state', message: /is already marked as sent/ });

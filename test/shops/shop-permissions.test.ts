@@ -1,10 +1,10 @@
 /** What a shop may do: at most what the member who connected it may do, whatever its plugin asks for. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Entry, readEntries } from '../../src/money-out/books.ts';
+import { type BookEntry, readEntries } from '../../src/money-out/books.ts';
 import { packQuery } from '../../src/shops/pairing.ts';
 import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS } from '../../src/shops/permissions.ts';
-import { claimRefund } from '../../src/shops/shop-refunds.ts';
+import { claimShopRefund } from '../../src/shops/shop-refunds.ts';
 import { eventually, type Reply, type TestApp } from '../kit/app.ts';
 import { startShopApp } from '../kit/connected-shop.ts';
 import { ageRoles, type Person, setPartnerRole, setUpPartner, setUpPerson } from '../kit/person.ts';
@@ -146,7 +146,7 @@ test('a refund without a payment needs the approvals of other refunds, and is in
   await ageRoles(app);
   const asked = async (amount: string) => {
     const made = await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount, currency: 'USD' });
-    await claimRefund(ctx, { refundId: ok(made).id, coin: 'BTC', address: 'test_btc_customer' });
+    await claimShopRefund(ctx, { refundId: ok(made).id, coin: 'BTC', address: 'test_btc_customer' });
     return made.json.id as string;
   };
   const act = (person: Person, id: string, verb: string, body: object = {}) => person.post(`/test/shop-refunds/${id}/${verb}`, body);
@@ -171,7 +171,7 @@ test('a refund without a payment needs the approvals of other refunds, and is in
   const again = await act(owner, large, 'sent', { amount: '0.0025', txid: null });
   assert.equal(again.json.error.code, 'refund_state');
   const ever = { from: new Date(0), until: new Date(Date.UTC(2100, 0)), display: null };
-  const booked: Entry[] = [];
+  const booked: BookEntry[] = [];
   for await (const page of readEntries(ctx, { merchantId: app.merchant.merchantId, mode: 'test', ...ever }))
     booked.push(...page.filter(({ ref }) => ref === large));
   assert.deepEqual(
@@ -209,7 +209,7 @@ test('who cannot request refunds does not see the link of one to which the custo
   assert.equal(await listed(developer), true);
   await setPartnerRole(app, 'developer');
   assert.equal(await listed(owner), true);
-  await claimRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
+  await claimShopRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
   assert.equal(await listed(developer), true, 'the address cannot be changed any more');
   const [mine] = ok(await developer.get('/test/shop-refunds')).data.filter((one: any) => one.id === id);
   assert.equal(mine.url, null);

@@ -8,7 +8,14 @@ import { SignerError } from '../../signer/secret.ts';
 import { describeFile, HIGH_FEE, signFile } from '../../signer/sign.ts';
 import { accountOf } from '../../src/chains/ethereum/address.ts';
 import { domainSeparator, MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSigned, signedBytes, signerOf, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
+import {
+  readSignedTransaction,
+  signedBytes,
+  signerOf,
+  signHash,
+  signingHash,
+  transactionId,
+} from '../../src/chains/ethereum/transaction.ts';
 import type { Coin, Network } from '../../src/core/coin.ts';
 import {
   type AccountPath,
@@ -129,8 +136,8 @@ test('bytes that are not a transaction are none, and a changed one has another s
     hexToBytes('01c0'),
     hexToBytes('02c0'),
   ])
-    assert.equal(readSigned(bytes), null);
-  const { signature } = readSigned(raw)!;
+    assert.equal(readSignedTransaction(bytes), null);
+  const { signature } = readSignedTransaction(raw)!;
   assert.notEqual(signerOf(signingHash({ ...tx, units: 6n }), signature), accountOf(publicKey!));
   const N = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n;
   assert.equal(signerOf(signingHash(tx), { ...signature, s: N - signature.s, parity: signature.parity === 0 ? 1 : 0 }), null);

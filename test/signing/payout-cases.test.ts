@@ -5,7 +5,7 @@ import { SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
 import { transactionOf } from '../../src/chains/ethereum/account-requests.ts';
 import { signaturesIn } from '../../src/chains/ethereum/token-calls.ts';
-import { readSigned as readTransaction, signedBytes, signHash, signingHash } from '../../src/chains/ethereum/transaction.ts';
+import { readSignedTransaction as readTransaction, signedBytes, signHash, signingHash } from '../../src/chains/ethereum/transaction.ts';
 import {
   type Authorization,
   type BatchRequest,
@@ -18,10 +18,10 @@ import {
   signingFileText,
 } from '../../src/core/signing-file.ts';
 import type { Holding } from '../../src/money-out/holdings.ts';
-import type { Lot } from '../../src/money-out/make-accounts.ts';
+import type { AccountLot } from '../../src/money-out/make-accounts.ts';
 import { chooseSources, gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
 import { type PayoutParts, partsFromJson, partsToJson } from '../../src/money-out/payout-parts.ts';
-import { readSigned } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/money-out/signed.ts';
 import { masterKey, PHRASE, recordsFor, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
 
 const made = tokenPayoutFile();
@@ -45,7 +45,7 @@ const changed = (one: Authorization, line: Partial<Line> | Partial<GatherLine>):
 });
 
 test('the smallest deposit that is enough pays alone; otherwise the largest ones pay together, exactly', () => {
-  const lot = (units: bigint): Lot => ({ address: `0x${units}`, index: 0, units, holdings: [] as Holding[] });
+  const lot = (units: bigint): AccountLot => ({ address: `0x${units}`, index: 0, units, holdings: [] as Holding[] });
   const rows: [units: bigint, lots: bigint[], expected: [bigint, bigint][] | 'short'][] = [
     [10n, [5n, 30n, 12n, 20n], [[12n, 12n - 2n]]],
     [12n, [5n, 30n, 12n, 20n], [[12n, 12n]]],
@@ -113,7 +113,7 @@ test('the recipients are shown, what moves between addresses of the wallet is no
   ]);
   assert.equal(describeFile(withThese([alone])).together, 0);
   const { text } = sign(made.file);
-  assert.equal(readSigned(text, readSignedFile).check(made.file).length, 1);
+  assert.equal(readUpload(text, readSignedFile).check(made.file).length, 1);
   const { data } = readTransaction(Buffer.from(readSignedFile(text).transactions[0]!, 'hex'))!;
   // aggregate3((address,bool,bytes)[]): the second word of each call.
   const word = (at: number) => Number(BigInt(`0x${Buffer.from(data.subarray(at, at + 32)).toString('hex')}`));
@@ -202,7 +202,7 @@ test('the service refuses every signed file that is not exactly what was asked',
   // Each is signed by the holder of the keys, so that all signatures are valid.
   const signedAs = (given: SigningFile) => readSignedFile(sign(given, everybody(given)).text).transactions;
   const check = (transactions: readonly string[]) =>
-    readSigned(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
+    readUpload(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
   const [right] = signedAs(file);
   assert.equal(check([right!]).length, 1);
   const { data } = readTransaction(Buffer.from(right!, 'hex'))!;

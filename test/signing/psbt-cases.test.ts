@@ -24,7 +24,7 @@ import {
 } from '../../src/core/signing-file.ts';
 import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/money-out/holdings.ts';
 import { makePsbts } from '../../src/money-out/make-utxo.ts';
-import { readSigned } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/money-out/signed.ts';
 import { base58check } from '../kit/base58.ts';
 import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, randomPaymentFile, refundFile, sweepFile } from '../kit/signing.ts';
 
@@ -42,7 +42,7 @@ const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [
 const ROOT = masterKey().privateExtendedKey;
 const sign = ({ file, destination }: Pick<MadeFile, 'file' | 'destination'>) =>
   signFile({ content: signingFileText(file), secret: PHRASE, destination }).text;
-const upload = (file: SigningFile, content: string) => readSigned(content, readSignedFile).check(file);
+const upload = (file: SigningFile, content: string) => readUpload(content, readSignedFile).check(file);
 
 /**
  * The same transaction, built and signed by another library. Taproot signatures contain random bytes, so it verifies those of `mine` instead

@@ -20,9 +20,9 @@ import {
 } from '../../src/core/signing-file.ts';
 import type { Holding } from '../../src/money-out/holdings.ts';
 import { refundNonce, sharesOf } from '../../src/money-out/refund-accounts.ts';
-import { chooseLots, type Lot } from '../../src/money-out/refund-outputs.ts';
+import { chooseLots, type OutputLot } from '../../src/money-out/refund-outputs.ts';
 import { replacePsbts } from '../../src/money-out/replace.ts';
-import { readSigned } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/money-out/signed.ts';
 import { addressesOf, PHRASE, refundFile, sentRefundFile, tokenRefundFile } from '../kit/signing.ts';
 
 const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
@@ -52,7 +52,7 @@ test('a refund is shown with its payment, its address and its amount, and signed
     { what: 'Refund for payment pay_4fTq0ZcJb8sWn2LxR7vKd1Ye', to: made.customer, amount: '0.50000000 BTC' },
     { what: 'The rest, to your own wallet', to: made.destination, amount: review.destinations[1]!.amount },
   ]);
-  const [checked] = readSigned(sign(made.file).text, readSignedFile).check(made.file);
+  const [checked] = readUpload(sign(made.file).text, readSignedFile).check(made.file);
   const tx = Transaction.fromRaw(checked!.raw, { allowUnknownOutputs: true });
   assert.deepEqual([tx.outputsLength, tx.getOutput(0).amount, tx.getOutput(1).amount], [2, made.units, rest.units]);
   assert.equal(made.outputs.reduce((sum, { units }) => sum + units, 0n) - made.units - rest.units, request.feeUnits);
@@ -161,7 +161,7 @@ test('the service refuses every signed refund that is not exactly what was asked
     return bytesToHex(tx.extract());
   };
   const check = (transactions: string[], file = made.file) =>
-    readSigned(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
+    readUpload(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
   assert.equal(check([signedWith(() => {})]).length, 1);
   const rows: [what: string, transactions: string[], reason: RegExp][] = [
     ['another customer', [signedWith((tx) => tx.updateOutput(0, { script: otherScript }))], /another address/],
@@ -199,14 +199,14 @@ test('a higher fee is paid by what goes to the merchant; the refund and its inpu
 
 test('the output of the customer always pays, others only if they must, and an earlier output is never exchanged', () => {
   let next = 0;
-  const lot = (units: bigint): Lot => {
+  const lot = (units: bigint): OutputLot => {
     const txid = (++next).toString(16).padStart(64, '0');
     const holding = { units } as Holding;
     return { holding, units, parts: [{ txid, n: 0, units, blockHash: '', index: 0n, holding }] };
   };
-  const anchor = ({ parts }: Lot) => `${parts[0]!.txid}:0`;
+  const anchor = ({ parts }: OutputLot) => `${parts[0]!.txid}:0`;
   const script = hexToBytes(`0014${'ab'.repeat(20)}`);
-  const choose = (units: bigint, own: Lot[], others: Lot[], anchored: string | null = null) =>
+  const choose = (units: bigint, own: OutputLot[], others: OutputLot[], anchored: string | null = null) =>
     chooseLots({
       units,
       scripts: [script],
@@ -218,7 +218,7 @@ test('the output of the customer always pays, others only if they must, and an e
       mostBlocks: 1,
     });
   const [a, b, small, large] = [lot(100_000n), lot(40_000n), lot(5_000n), lot(900_000n)];
-  const rows: [what: string, found: ReturnType<typeof choose>, lots: Lot[] | string][] = [
+  const rows: [what: string, found: ReturnType<typeof choose>, lots: OutputLot[] | string][] = [
     ['a part of it', choose(50_000n, [a], [small, large]), [a]],
     ['all of it needs the smallest other one for the fee', choose(100_000n, [a], [large, small]), [a, small]],
     ['two transfers of the customer before any other', choose(120_000n, [b, a], [large]), [a, b]],
@@ -237,16 +237,16 @@ test('the output of the customer always pays, others only if they must, and an e
 
 test('a refund never pays a fee above its share, spends dust, or has more inputs than a transaction holds', () => {
   let next = 0;
-  const lot = (count: number, each: bigint): Lot => {
+  const lot = (count: number, each: bigint): OutputLot => {
     const txid = (++next).toString(16).padStart(64, '0');
     const units = each * BigInt(count);
     const holding = { units } as Holding;
     const parts = Array.from({ length: count }, (_, n) => ({ txid, n, units: each, blockHash: '', index: 0n, holding }));
     return { holding, units, parts };
   };
-  const anchor = ({ parts }: Lot) => `${parts[0]!.txid}:0`;
+  const anchor = ({ parts }: OutputLot) => `${parts[0]!.txid}:0`;
   const script = hexToBytes(`0014${'ab'.repeat(20)}`);
-  const choose = (units: bigint, own: Lot[], others: Lot[], anchored: string | null = null) =>
+  const choose = (units: bigint, own: OutputLot[], others: OutputLot[], anchored: string | null = null) =>
     chooseLots({
       units,
       scripts: [script],
@@ -259,7 +259,7 @@ test('a refund never pays a fee above its share, spends dust, or has more inputs
     });
   const [dust, main, large] = [lot(490, 546n), lot(1, 300_000n), lot(1, 9_000_000n)];
   const [crumb, many] = [lot(1, 1_000n), lot(501, 100_000n)];
-  const rows: [what: string, found: ReturnType<typeof choose>, lots: Lot[] | string][] = [
+  const rows: [what: string, found: ReturnType<typeof choose>, lots: OutputLot[] | string][] = [
     ['a payment of dust is not exchanged for the money of others', choose(267_540n, [dust], [large]), 'fee'],
     ['not even if an earlier file spent it', choose(267_540n, [dust], [large], anchor(dust)), 'fee'],
     ['dust beside a transfer that is enough', choose(290_000n, [dust, main], [large]), [main]],
@@ -299,7 +299,7 @@ test('refunds of tokens are shown one by one, and authorized for exactly that', 
     { what: 'Refund for payment pay_0', to: someone, amount: '5.00 USDC' },
     { what: 'Refund for payment pay_1', to: another, amount: '5.00 USDC' },
   ]);
-  assert.equal(readSigned(signTokens(tokens.file).text, readSignedFile).check(tokens.file).length, 1);
+  assert.equal(readUpload(signTokens(tokens.file).text, readSignedFile).check(tokens.file).length, 1);
   assert.notEqual(refundNonce('ref_1'), refundNonce('ref_2'));
 });
 
@@ -351,7 +351,7 @@ test('the service refuses every signed refund of a token that is not exactly wha
   // Each is signed by the holder of the keys, so that all signatures are valid.
   const signedAs = (given: SigningFile) => readSignedFile(signTokens(given, [...tokens.customers, stranger].join(' ')).text).transactions;
   const check = (transactions: readonly string[]) =>
-    readSigned(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
+    readUpload(signedFileText({ id: file.id, round: 0, transactions }), readSignedFile).check(file);
   const [right] = signedAs(file);
   assert.equal(check([right!]).length, 1);
   const rows: [what: string, transactions: readonly string[]][] = [
@@ -411,7 +411,7 @@ for (const coin of ['ETH', 'USDT@ethereum'] as const) {
       [review.destinations[0]!.amount, review.fee],
       coin === 'ETH' ? ['0.00500000 ETH', '0.00004200 ETH'] : ['5.00 USDT', '0.00008100 ETH'],
     );
-    assert.equal(readSigned(signSent(sent.file, sent.customer).text, readSignedFile).check(sent.file).length, 2);
+    assert.equal(readUpload(signSent(sent.file, sent.customer).text, readSignedFile).check(sent.file).length, 2);
     const rows: [what: string, file: SigningFile, reason: RegExp][] = [
       ['another customer', edited({ line: { to: '0x00000000000000000000000000000000000fa15e' } }), /not among the recipients/],
       ['a refund that goes to the address of the merchant', edited({ line: { to: own } }), /not among the recipients/],
@@ -445,7 +445,7 @@ for (const coin of ['ETH', 'USDT@ethereum'] as const) {
     // Each is signed by the holder of the keys, so that all signatures are valid.
     const signed = (file: SigningFile) => readSignedFile(signSent(file).text).transactions;
     const check = (transactions: readonly string[]) =>
-      readSigned(signedFileText({ id: sent.file.id, round: 0, transactions }), readSignedFile).check(sent.file);
+      readUpload(signedFileText({ id: sent.file.id, round: 0, transactions }), readSignedFile).check(sent.file);
     const [fund, own] = signed(sent.file);
     assert.equal(check([fund!, own!]).length, 2);
     const rows: [what: string, transactions: readonly string[]][] = [

@@ -6,7 +6,7 @@ import { Transaction } from '@scure/btc-signer';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { type PsbtRequest, readSignedFile } from '../../src/core/signing-file.ts';
-import { readSigned } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/money-out/signed.ts';
 import { addressesOf, type MadeFile, sweepFile } from '../kit/signing.ts';
 
 const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [
@@ -37,7 +37,7 @@ function trimmed(tx: Transaction): Transaction {
   return bare;
 }
 const textOf = (tx: Transaction, version: Version): string => Buffer.from(tx.toPSBT(version)).toString('base64');
-const check = ({ file }: MadeFile, content: string) => readSigned(content, readSignedFile).check(file);
+const check = ({ file }: MadeFile, content: string) => readUpload(content, readSignedFile).check(file);
 
 for (const [coin, script] of KINDS)
   test(`a PSBT in ${coin} ${script} is accepted in versions 0 and 2, whole or only with its signatures, finished or not`, () => {
@@ -51,7 +51,7 @@ for (const [coin, script] of KINDS)
     for (const version of [0, 2] as const)
       for (const [what, tx] of Object.entries({ whole: signed, trimmed: trimmed(signed), finished, bare: trimmed(finished) })) {
         const content = textOf(tx, version);
-        assert.equal(readSigned(content, readSignedFile).input, `${first!.txid}:${first!.n}`, `${what} ${version}`);
+        assert.equal(readUpload(content, readSignedFile).input, `${first!.txid}:${first!.n}`, `${what} ${version}`);
         const [checked] = check(made, content);
         assert.equal(checked!.txid, finished.id, `${what} ${version}`);
         if (expected !== null) assert.equal(bytesToHex(checked!.raw), expected, `${what} ${version}`);

@@ -7,7 +7,7 @@ import { signFile } from '../../signer/sign.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { readSignedFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
-import { readSigned } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/money-out/signed.ts';
 import { addressesOf, PHRASE, sweepFile } from '../kit/signing.ts';
 
 bitcoin.initEccLib(ecc);
@@ -44,7 +44,7 @@ function open([coin, script]: Kind) {
     return tx.toHex();
   };
   const check = (hex: string) =>
-    readSigned(signedFileText({ id: made.file.id, round: 0, transactions: [hex] }), readSignedFile).check(made.file);
+    readUpload(signedFileText({ id: made.file.id, round: 0, transactions: [hex] }), readSignedFile).check(made.file);
   return { raw, resign, edited, check };
 }
 type Opened = ReturnType<typeof open>;

@@ -5,7 +5,7 @@ import { hexToBytes } from '@noble/hashes/utils.js';
 import type { PsbtRequest } from '../../src/core/signing-file.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makePsbts } from '../../src/money-out/make-utxo.ts';
-import { buildRequests, lotsOf, planSpendable } from '../../src/money-out/refund-files.ts';
+import { buildRequests, outputLots, planSpendable } from '../../src/money-out/refund-files.ts';
 import { chooseLots } from '../../src/money-out/refund-outputs.ts';
 import { type Deposit, depositsOf } from '../kit/holdings.ts';
 import { sweepFile } from '../kit/signing.ts';
@@ -30,7 +30,7 @@ test('special transactions of DASH stay as unreadable and do not stop a sweep of
 test('refunds and payouts in DASH are paid without special transactions, which are larger', async () => {
   const { chain, wallet, holdings } = depositsOf('DASH', 'p2pkh', [...SPECIAL.map(([, deposit]) => deposit), { units: [100_000_000n] }]);
   const script = hexToBytes(`76a914${'ab'.repeat(20)}88ac`);
-  const planned = await planSpendable(chain, { lots: lotsOf(holdings), script: 'p2pkh' }, (lots) => {
+  const planned = await planSpendable(chain, { lots: outputLots(holdings), script: 'p2pkh' }, (lots) => {
     const options = { units: 50_000_000n, scripts: [script], anchors: [], own: [], inputScript: 'p2pkh', rateE8: 100_000_000n } as const;
     const found = chooseLots({ ...options, others: lots, mostBlocks: 10 });
     return { chosen: typeof found === 'string' ? new Map() : new Map([['it', found]]) };
@@ -69,7 +69,7 @@ test('refunds and payouts stay within the bytes of a file and the blocks that pe
   const script = hexToBytes(`0014${'ab'.repeat(20)}`);
   const planOf = async (deposits: readonly Deposit[], groups: readonly (readonly number[])[]) => {
     const { chain, holdings } = depositsOf('BTC', 'p2wpkh', deposits);
-    const all = lotsOf(holdings);
+    const all = outputLots(holdings);
     const { chosen, full } = await planSpendable<number, any>(chain, { lots: all, script: 'p2wpkh' }, () => ({
       chosen: new Map(groups.map((lots, i) => [i, { lots: lots.map((at) => all[at]!), anchor: '' }])),
     }));
@@ -87,7 +87,7 @@ test('refunds and payouts stay within the bytes of a file and the blocks that pe
   );
   const choose = (mostBlocks: number) =>
     chooseLots({
-      ...{ units: 250_000n, scripts: [script], anchors: [], own: [], others: lotsOf(holdings) },
+      ...{ units: 250_000n, scripts: [script], anchors: [], own: [], others: outputLots(holdings) },
       ...{ inputScript: 'p2wpkh', rateE8: 100_000_000n, mostBlocks },
     });
   assert.equal(choose(2), 'many');

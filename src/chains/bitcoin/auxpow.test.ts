@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { sample, sentOf } from '../../../test/kit/headers.ts';
 import { mergeMine } from '../../../test/kit/merge-mining.ts';
-import { type Auxpow, checkAuxpow, slotOf, takeAuxpow } from './auxpow.ts';
+import { type Auxpow, auxSlot, checkAuxpow, takeAuxpow } from './auxpow.ts';
 import { HeaderError } from './header.ts';
 import type { SentHeader } from './header-rules.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
@@ -119,7 +119,7 @@ test('the slot of a chain is that of the formula, and within the branch', () => 
       let r = (BigInt(nonce) * 1103515245n + 12345n) % modulus;
       r = (r + BigInt(chainId)) % modulus;
       r = (r * 1103515245n + 12345n) % modulus;
-      assert.equal(slotOf(nonce, chainId, levels), Number(r % 2n ** BigInt(levels)));
+      assert.equal(auxSlot(nonce, chainId, levels), Number(r % 2n ** BigInt(levels)));
     }),
   );
 });

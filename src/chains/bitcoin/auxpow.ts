@@ -29,7 +29,7 @@ export type Auxpow = {
   parent: Buffer;
 };
 
-export const chainIdOf = (header: Buffer): number => header.readInt32LE(0) >> 16;
+export const auxChainId = (header: Buffer): number => header.readInt32LE(0) >> 16;
 
 function takeBranch(reader: StrictReader, most = Number.POSITIVE_INFINITY): Branch {
   const count = takeCount(reader, 32);
@@ -61,7 +61,7 @@ function rootOf(leaf: Buffer, { hashes, index }: Branch): Buffer {
 }
 
 /** Where a chain's commitment must stand among those of others, so that a parent cannot commit to two blocks of one chain. */
-export function slotOf(nonce: number, chainId: number, levels: number): number {
+export function auxSlot(nonce: number, chainId: number, levels: number): number {
   const step = (value: number) => (Math.imul(value, 1_103_515_245) + 12_345) >>> 0;
   return step((step(nonce) + chainId) >>> 0) % 2 ** levels;
 }
@@ -101,13 +101,13 @@ export function checkAuxpow(
     throw error instanceof RangeError ? refuse(error.message) : error;
   }
   const { coinbaseId, script, coinbaseBranch, chainBranch, parent } = auxpow;
-  const chainId = chainIdOf(header);
+  const chainId = auxChainId(header);
   if (coinbaseBranch.index !== 0) throw refuse('the commitment is not in the coinbase');
-  if (rules.strict && chainIdOf(parent) === chainId) throw refuse('the parent is a block of this chain');
+  if (rules.strict && auxChainId(parent) === chainId) throw refuse('the parent is a block of this chain');
   if (!rootOf(coinbaseId, coinbaseBranch).equals(parent.subarray(36, 68))) throw refuse('the coinbase is not in the parent');
   const after = afterCommitment(script, Buffer.from(rootOf(id, chainBranch)).reverse());
   const levels = chainBranch.hashes.length;
   if (after.readUInt32LE(0) !== 2 ** levels) throw refuse('the number of chains is not that of the branch');
-  if (chainBranch.index !== slotOf(after.readUInt32LE(4), chainId, levels)) throw refuse('the chain is at the place of another');
+  if (chainBranch.index !== auxSlot(after.readUInt32LE(4), chainId, levels)) throw refuse('the chain is at the place of another');
   return parent;
 }

@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { headersOf } from '../../../test/kit/headers.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { BlockError, parseBlock, parseBlockInTurns } from './block-proof.ts';
-import { readBlock } from './core-blocks.ts';
+import { readCoreBlock } from './core-blocks.ts';
 import { idOf, showHash } from './header.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
 import { sha256d } from './sha256d.ts';
@@ -51,7 +51,7 @@ for (const [name, family] of RECORDED)
   test(`${name} is the block of its header, and of no other`, async () => {
     const block = blockOf(name);
     const hashOf = (bytes: Buffer): string => showHash(idOf(PROOF_PARAMS[family].main, bytes.subarray(0, 80)));
-    const ask = (bytes: Buffer) => readBlock(bytes, { hash: hashOf(block), coin: family, server: 'a peer' });
+    const ask = (bytes: Buffer) => readCoreBlock(bytes, { hash: hashOf(block), coin: family, server: 'a peer' });
     await ask(block);
     const other = Buffer.from(block);
     other[76]! ^= 1;

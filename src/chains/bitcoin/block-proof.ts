@@ -9,7 +9,7 @@ import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, idOf, showHash } from './header.ts';
 import { PARAMS } from './params.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
-import { formsOf, paysHogAddress, type RawBlock, type RawTransaction, readTransaction } from './raw-block.ts';
+import { formsOf, paysHogAddress, type RawBlock, type RawTransaction, readRawTransaction } from './raw-block.ts';
 import { hashRange, sha256d } from './sha256d.ts';
 import { type StrictReader, skip, strippedSize, takeCount } from './strict-reader.ts';
 
@@ -49,7 +49,7 @@ function* readTransactions(reader: StrictReader, family: BitcoinFamily): Generat
   const transactions: RawTransaction[] = [];
   let total = HEADER_BYTES;
   for (let i = 0; i < count; i++) {
-    const tx = readTransaction(reader, i === count - 1 ? last : inner, params, ids, i * 32);
+    const tx = readRawTransaction(reader, i === count - 1 ? last : inner, params, ids, i * 32);
     tx.coinbase = spendsNothing(tx);
     if (tx.coinbase !== (i === 0))
       throw new RangeError(i === 0 ? 'the first transaction of a block is not its coinbase' : 'a block has a second coinbase');

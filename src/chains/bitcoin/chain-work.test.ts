@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { headersOf } from '../../../test/kit/headers.ts';
 import { confirmationsAt, findWorkHolds, type WorkView, workPerBlock, workPerConfirmation } from './chain-work.ts';
-import { bitsOf, nextBits, targetOf, workOf } from './difficulty.ts';
+import { bitsOf, nextBits, targetOfBits, workOf } from './difficulty.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const SPACING = 60;
@@ -97,7 +97,7 @@ const viewOfBits = ({ powLimit, spacingSeconds }: ProofParams, bits: readonly nu
 const provenOf = (view: WorkView, params: ProofParams, blocks: number): number =>
   confirmationsAt(view, view.tipHeight() - blocks + 1, workPerConfirmation(view, params, NOW)).proven;
 const scaledBits = (bits: number, powLimit: bigint, share: number): number =>
-  bitsOf((targetOf(bits, powLimit) * 1_000n) / BigInt(Math.round(share * 1_000)));
+  bitsOf((targetOfBits(bits, powLimit) * 1_000n) / BigInt(Math.round(share * 1_000)));
 
 /** After the largest fall of the difficulty so far, and after the largest that the rules allow. */
 for (const { coin, params, bits, falls } of [

@@ -7,7 +7,7 @@ import { advance, heightFor, render } from '../../../scripts/checkpoints.ts';
 import { timed } from '../../../test/kit/headers.ts';
 import { ancestorAt, firstHeader, hashOf, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { CHECKPOINTS, type Checkpoint, startOf } from './checkpoints.ts';
-import { nextBits, targetOf } from './difficulty.ts';
+import { nextBits, targetOfBits } from './difficulty.ts';
 import { HeaderError, idOf, showHash } from './header.ts';
 import { createHeaderChain, type HashWork } from './header-chain.ts';
 import { meetsTarget, workHash } from './proof-of-work.ts';
@@ -24,7 +24,7 @@ for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'] as const)
     for (const [i, header] of headers.entries()) {
       if (i > 0) assert.deepEqual(header.subarray(4, 36), idOf(params, headers[i - 1]!));
       // The work of a merge-mined block is in its parent, which is not kept.
-      if (!params.auxpow) assert.ok(meetsTarget(workHash(params.work, header), targetOf(timed(header).bits, params.powLimit)));
+      if (!params.auxpow) assert.ok(meetsTarget(workHash(params.work, header), targetOfBits(timed(header).bits, params.powLimit)));
     }
     const chain = createHeaderChain({ params, start: startOf(checkpoint), hashWork, nowSeconds: () => 0 });
     assert.equal(chain.tip().hash, checkpoint.hash);

@@ -4,7 +4,7 @@ import { ChainError, type ChainSource } from '../chain.ts';
 import { createHexReader, fields } from '../reply.ts';
 import { BlockError, parseBlockOf } from './block-proof.ts';
 import { type CoreCalls, text } from './core-calls.ts';
-import { type CoreHeaders, headerOf } from './core-headers.ts';
+import { type CoreHeaders, coreHeader } from './core-headers.ts';
 import { matchBlock, parseTransaction, type RawBlock, type RawTransaction, txidOf } from './raw-block.ts';
 
 /** Buffers kept for the next blocks: one is written while others are read. */
@@ -55,8 +55,8 @@ export function createCoreBlocks({
     bytesOf: async (hash) => (await download(hash)).bytes,
     fetch: async (hash) => {
       const [head, { bytes, room }] = await Promise.all([headers.read(hash), download(hash)]);
-      const ref = headerOf(head);
-      const block = await readBlock(bytes, { hash, coin, server: 'the node' });
+      const ref = coreHeader(head);
+      const block = await readCoreBlock(bytes, { hash, coin, server: 'the node' });
       if (ref.hash !== hash || ref.parent !== block.parent || text(fields(head).merkleroot) !== block.merkleRoot) {
         headers.forget(hash);
         throw new ChainError('outage', `the header of ${hash} does not fit the block`);
@@ -74,7 +74,7 @@ export function createCoreBlocks({
  * Reads the bytes of the block with this hash and proves that nothing in them can be taken for something else. Errors: ChainError outage,
  * when they are not a block, or those of another one.
  */
-export async function readBlock(
+export async function readCoreBlock(
   bytes: Buffer,
   { hash, coin, server }: { hash: string; coin: BitcoinFamily; server: string },
 ): Promise<RawBlock> {

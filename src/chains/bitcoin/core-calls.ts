@@ -45,7 +45,7 @@ export type CoreCalls = {
 };
 
 export const isNotFound = (error: CoreError | null): boolean => error?.code === NOT_FOUND;
-export const rows = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+export const rowsOfReply = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
 export const integer = (value: unknown): number => Number(text(value) || '0');
 /** A coin amount with eight decimals; nodes may use an exponent for tiny ones. */

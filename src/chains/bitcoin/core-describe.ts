@@ -3,8 +3,8 @@
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import { addressOfScript } from '../address.ts';
 import type { BlockRef, ChainTransaction } from '../chain.ts';
-import { type Fields, fields } from '../reply.ts';
-import { amount, type CoreCall, type CoreCalls, integer, rows, text } from './core-calls.ts';
+import { fields, type ReplyFields } from '../reply.ts';
+import { amount, type CoreCall, type CoreCalls, integer, rowsOfReply, text } from './core-calls.ts';
 
 /** The most inputs whose origin is looked up. */
 const MAX_INPUTS = 500;
@@ -16,19 +16,19 @@ type Post = CoreCalls['post'];
 const totalOf = (parties: readonly Party[]): bigint => parties.reduce((sum, { units }) => sum + units, 0n);
 
 /** The receiver of an output, or the sender of the output that an input spends. */
-function partyOf(output: Fields, { coin, network }: On): Party {
+function partyOf(output: ReplyFields, { coin, network }: On): Party {
   const script = fields(output.scriptPubKey);
   const type = text(script.type);
-  const told = text(script.address) || text(rows(script.addresses)[0]);
+  const told = text(script.address) || text(rowsOfReply(script.addresses)[0]);
   const address = told || (!type.startsWith('witness_mweb') && addressOfScript(text(script.hex), { coin, network })) || '';
   return { address, units: amount(output.value) };
 }
 
 /** The output that each input spends; empty where the node does not know it. */
 async function readOutputs(
-  inputs: readonly Fields[],
-  { ask, read, post }: { ask(input: Fields): CoreCall; read(result: unknown, input: Fields): Fields; post: Post },
-): Promise<Fields[]> {
+  inputs: readonly ReplyFields[],
+  { ask, read, post }: { ask(input: ReplyFields): CoreCall; read(result: unknown, input: ReplyFields): ReplyFields; post: Post },
+): Promise<ReplyFields[]> {
   const replies = await post(inputs.map(ask));
   return inputs.map((input, i) => {
     const reply = replies[i];
@@ -38,7 +38,7 @@ async function readOutputs(
 
 /** The origins of the inputs; null when one of them is unknown. */
 async function originsOf(
-  inputs: readonly Fields[],
+  inputs: readonly ReplyFields[],
   { on, post, isWaiting }: { on: On; post: Post; isWaiting: boolean },
 ): Promise<Party[] | null> {
   if (inputs.length > MAX_INPUTS) return null;
@@ -47,7 +47,7 @@ async function originsOf(
   if (inputs.every((i) => i.value !== undefined)) return inputs.map((i) => ({ address: text(i.address), units: amount(i.value) }));
   const found = await readOutputs(inputs, {
     ask: (i) => ['getrawtransaction', text(i.txid), 1],
-    read: (result, i) => fields(rows(fields(result).vout)[integer(i.vout)]),
+    read: (result, i) => fields(rowsOfReply(fields(result).vout)[integer(i.vout)]),
     post,
   });
   // A waiting transaction spends outputs that are unspent in the blocks, which the node knows without an index.
@@ -66,19 +66,19 @@ async function waitingFee(txid: string, post: Post): Promise<bigint | null> {
 }
 
 /** The parts of a transaction outside the extension block. LTC: the kernels of one with a part inside it, whose peg-outs are outputs. */
-function partsOf(tx: Fields): { inputs: Fields[]; outputs: Fields[]; kernels: Fields[] } {
-  const kernels = rows(tx.vkern).map(fields);
-  const isVisible = (part: Fields) => part.ismweb !== true;
+function partsOf(tx: ReplyFields): { inputs: ReplyFields[]; outputs: ReplyFields[]; kernels: ReplyFields[] } {
+  const kernels = rowsOfReply(tx.vkern).map(fields);
+  const isVisible = (part: ReplyFields) => part.ismweb !== true;
   return {
     kernels,
-    inputs: rows(tx.vin).map(fields).filter(isVisible),
-    outputs: [...rows(tx.vout), ...kernels.flatMap((kernel) => rows(kernel.pegout))].map(fields).filter(isVisible),
+    inputs: rowsOfReply(tx.vin).map(fields).filter(isVisible),
+    outputs: [...rowsOfReply(tx.vout), ...kernels.flatMap((kernel) => rowsOfReply(kernel.pegout))].map(fields).filter(isVisible),
   };
 }
 
 /** LTC: what a HogEx spends beyond its outputs is not its fee; a transaction entirely in MWEB states its fee in the kernels. */
 async function feeOf(
-  tx: Fields,
+  tx: ReplyFields,
   { origins, total, isWaiting, post }: { origins: Party[] | null; total: bigint; isWaiting: boolean; post: Post },
 ) {
   const { inputs, outputs, kernels } = partsOf(tx);
@@ -90,8 +90,8 @@ async function feeOf(
 }
 
 /** `blockOf`: the header of a block. */
-export async function describeTransaction(
-  tx: Fields,
+export async function describeCoreTransaction(
+  tx: ReplyFields,
   { coin, network, post, blockOf }: On & { post: Post; blockOf(hash: string): Promise<BlockRef> },
 ): Promise<ChainTransaction> {
   const on = { coin, network };

@@ -25,12 +25,12 @@ export async function readCoreFees({ coin, calls: { post } }: { coin: BitcoinFam
     const given = fields(estimates[i]?.result).feerate;
     const perKilobyte = given === undefined || text(given).startsWith('-') ? 0n : amount(given);
     above = largest(above, perKilobyte);
-    return { ...tierOf(coin, above), speed, minutes: PARAMS[coin].minutes[speed], source: perKilobyte > 0n ? 'estimate' : 'fallback' };
+    return { ...feeTier(coin, above), speed, minutes: PARAMS[coin].minutes[speed], source: perKilobyte > 0n ? 'estimate' : 'fallback' };
   }).toReversed();
 }
 
 /** The rate and the fee of a typical payment, for a fee in base units per 1,000 virtual bytes. */
-export const tierOf = (coin: BitcoinFamily, perKilobyte: bigint): Pick<FeeTier, 'rateE8' | 'units'> => ({
+export const feeTier = (coin: BitcoinFamily, perKilobyte: bigint): Pick<FeeTier, 'rateE8' | 'units'> => ({
   rateE8: perKilobyte * 100_000n,
   units: divideCeil(perKilobyte * BigInt(COIN[coin].typicalSize), 1_000n),
 });

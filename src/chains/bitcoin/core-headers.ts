@@ -1,6 +1,6 @@
 /** Block headers of a node of the Bitcoin Core family. A header never changes except for its depth, so the latest are kept. */
 import { type BlockRef, ChainError } from '../chain.ts';
-import { type Fields, fields } from '../reply.ts';
+import { fields, type ReplyFields } from '../reply.ts';
 import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
 import { HEADER_BYTES } from './header.ts';
 
@@ -9,13 +9,13 @@ const HEADERS = 4;
 
 export type CoreHeaders = {
   /** The header as the node shows it. Errors: ChainError not_found. */
-  read(hash: string): Promise<Fields>;
+  read(hash: string): Promise<ReplyFields>;
   /** Reads it again the next time. */
   forget(hash: string): void;
 };
 
 export function createCoreHeaders({ call }: Pick<CoreCalls, 'call'>): CoreHeaders {
-  const known = new Map<string, Fields>();
+  const known = new Map<string, ReplyFields>();
   return {
     read: async (hash) => {
       const kept = known.get(hash);
@@ -30,7 +30,7 @@ export function createCoreHeaders({ call }: Pick<CoreCalls, 'call'>): CoreHeader
   };
 }
 
-export function headerOf(value: unknown): BlockRef {
+export function coreHeader(value: unknown): BlockRef {
   const header = fields(value);
   return {
     height: integer(header.height),

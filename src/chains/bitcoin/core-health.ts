@@ -3,8 +3,8 @@ import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import { type ChainHealth, type NodeInspection, orNull } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { parseBlock } from './block-proof.ts';
-import { type CoreCalls, integer, rows, text } from './core-calls.ts';
-import { type CoreHeaders, headerOf } from './core-headers.ts';
+import { type CoreCalls, integer, rowsOfReply, text } from './core-calls.ts';
+import { type CoreHeaders, coreHeader } from './core-headers.ts';
 import type { CoreMempool } from './core-mempool.ts';
 
 const CHAIN_OF: Readonly<Record<string, Network>> = {
@@ -29,7 +29,7 @@ export async function readCoreHealth({
   const info = fields(chain?.result);
   const about = fields(net?.result);
   return {
-    tip: headerOf(await headers.read(text(info.bestblockhash))),
+    tip: coreHeader(await headers.read(text(info.bestblockhash))),
     headers: integer(info.headers),
     syncing: info.initialblockdownload === true || integer(info.headers) > integer(info.blocks) + 2,
     software: text(about.subversion).replaceAll('/', ''),
@@ -60,7 +60,7 @@ export async function inspectCore({
     {
       capability: 'its mempool',
       need: async () => {
-        const [txid] = rows(await call('getrawmempool')).map(text);
+        const [txid] = rowsOfReply(await call('getrawmempool')).map(text);
         // A transaction that left in between is not an error.
         if (txid !== undefined) await orNull(call('getrawtransaction', txid, 0));
       },

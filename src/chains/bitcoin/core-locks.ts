@@ -1,7 +1,7 @@
 /** DASH: the locks that a node reports, of transactions (InstantSend) and of blocks (ChainLocks). */
 import type { Lock } from '../../core/payment.ts';
 import type { Finality } from '../chain.ts';
-import { type Fields, fields } from '../reply.ts';
+import { fields, type ReplyFields } from '../reply.ts';
 import { type CoreCalls, integer, text } from './core-calls.ts';
 
 const NO_LOCK = { chainlock: null, tip: null };
@@ -10,7 +10,7 @@ const NO_LOCK = { chainlock: null, tip: null };
 const isTrue = (value: unknown): boolean => value === true || value === 'true';
 
 /** After a ChainLock, `instantlock` is true for every transaction of the block. Only `instantlock_internal` distinguishes the two. */
-export function lockOf(tx: Fields): Lock {
+export function lockOf(tx: ReplyFields): Lock {
   if (isTrue(tx.chainlock)) return 'chainlock';
   return isTrue(tx.instantlock_internal ?? tx.instantlock) ? 'instantsend' : null;
 }

@@ -4,7 +4,7 @@ import type { BitcoinFamily } from '../../core/coin.ts';
 import type { Log } from '../../log.ts';
 import { ChainError, type ChainHealth, type ChainSource, orNull, type Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
-import { amount, type CoreCall, type CoreCalls, isNotFound, rows, text } from './core-calls.ts';
+import { amount, type CoreCall, type CoreCalls, isNotFound, rowsOfReply, text } from './core-calls.ts';
 import { createMempoolIds, type MempoolIds } from './mempool-ids.ts';
 import { matchInTurns, parseTransaction, type RawTransaction } from './raw-block.ts';
 
@@ -87,7 +87,7 @@ function createLists({ calls: { read, failure }, ids }: { calls: CoreCalls; ids:
       if (!info || !pool || !best) throw new ChainError('outage', 'the node did not answer with its mempool');
       if (pool.error) throw failure(pool.error, 'getrawmempool');
       if (best.error) throw failure(best.error, 'getbestblockhash');
-      reader.add(rows(pool.result).map(text));
+      reader.add(rowsOfReply(pool.result).map(text));
       const { has, fresh, more } = reader.commit();
       const beside = text(best.result);
       const state = info.error ? null : stateOf(info.result);
@@ -141,8 +141,8 @@ async function readWaiting(
 
 /** LTC: a payment from an MWEB wallet shows in the mempool only as a peg-out of the transaction's kernels. */
 export const pegoutsOf = (txid: string, transaction: unknown): Sighting[] =>
-  rows(fields(transaction).vkern)
-    .flatMap((kernel) => rows(fields(kernel).pegout))
+  rowsOfReply(fields(transaction).vkern)
+    .flatMap((kernel) => rowsOfReply(fields(kernel).pegout))
     .map((pegout, i) => {
       const script = fields(pegout).scriptPubKey;
       return {

@@ -1,7 +1,7 @@
 /** What spending needs from a node of the Bitcoin Core family: unspent outputs, the transactions that made them, and sending. */
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { ChainError, type Outlet } from '../chain.ts';
-import { readBlock, readTransactionOf } from './core-blocks.ts';
+import { readCoreBlock, readTransactionOf } from './core-blocks.ts';
 import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
 import { PARAMS } from './params.ts';
 import { type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
@@ -35,7 +35,7 @@ export function createCoreOutlet({
     const found = new Map<string, RawTransaction>();
     const txids = new Set(wanted.map(({ txid }) => txid));
     for (const hash of new Set(wanted.map(({ blockHash }) => blockHash)))
-      for (const tx of (await readBlock(await bytesOf(hash), { hash, coin, server: 'the node' })).transactions) {
+      for (const tx of (await readCoreBlock(await bytesOf(hash), { hash, coin, server: 'the node' })).transactions) {
         const txid = txidOf(tx);
         if (txids.has(txid)) found.set(txid, tx);
       }

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { headersOf } from '../../../test/kit/headers.ts';
 import { ChainError } from '../chain.ts';
-import { createRooms, readBlock } from './core-blocks.ts';
+import { createRooms, readCoreBlock } from './core-blocks.ts';
 import type { CoreCall, CoreCalls, CoreReply } from './core-calls.ts';
-import { describeTransaction } from './core-describe.ts';
-import { readCoreFees, tierOf } from './core-fees.ts';
-import { createCoreHeaders, headerOf } from './core-headers.ts';
+import { describeCoreTransaction } from './core-describe.ts';
+import { feeTier, readCoreFees } from './core-fees.ts';
+import { coreHeader, createCoreHeaders } from './core-headers.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { pegoutsOf } from './core-mempool.ts';
 import { readUnspentOutputs } from './core-rpc.ts';
@@ -50,7 +50,7 @@ test('headers are kept, the oldest is dropped, and the wrong answer is not kept'
   await headers.read(hash('6'));
   assert.equal((await headers.read(hash('6'))).hash, hash('6'));
   assert.equal(calls.asked.length, 8);
-  assert.deepEqual(headerOf({ hash: hash('1'), height: '7', previousblockhash: hash('0'), time: '60' }), {
+  assert.deepEqual(coreHeader({ hash: hash('1'), height: '7', previousblockhash: hash('0'), time: '60' }), {
     hash: hash('1'),
     height: 7,
     parent: hash('0'),
@@ -74,7 +74,7 @@ test('bytes that are not a block are an outage of the source', async () => {
     [79, '1'.repeat(64)],
     [0, '1'.repeat(64)],
   ] as const)
-    await assert.rejects(readBlock(bytes.subarray(0, length), { hash, coin: 'BTC', server: 'the node' }), refused);
+    await assert.rejects(readCoreBlock(bytes.subarray(0, length), { hash, coin: 'BTC', server: 'the node' }), refused);
 });
 
 test('locks: a ChainLock counts for more than InstantSend, and is not mistaken for it', () => {
@@ -106,15 +106,15 @@ test('fees never fall below the floor of the coin or of the node, and a faster o
     fees.map(({ speed, units, source }) => [speed, units, source]),
     // The slow estimate is below what the node accepts, the fast one below the normal one.
     [
-      ['fast', tierOf('BTC', 3_000n).units, 'estimate'],
-      ['normal', tierOf('BTC', 3_000n).units, 'estimate'],
-      ['slow', tierOf('BTC', 1_500n).units, 'estimate'],
+      ['fast', feeTier('BTC', 3_000n).units, 'estimate'],
+      ['normal', feeTier('BTC', 3_000n).units, 'estimate'],
+      ['slow', feeTier('BTC', 1_500n).units, 'estimate'],
     ],
   );
   const without = await readCoreFees({ coin: 'DOGE', calls: callsOf({}) });
   assert.deepEqual(
     without.map(({ units, source }) => [units, source]),
-    Array(3).fill([tierOf('DOGE', 1_000_000n).units, 'fallback']),
+    Array(3).fill([feeTier('DOGE', 1_000_000n).units, 'fallback']),
   );
 });
 
@@ -144,18 +144,21 @@ test('the fee of a transaction is what its inputs hold beyond its outputs, and u
   const output = (value: string) => ({ value, scriptPubKey: { address: 'A' } });
   const tx = { txid: 'id', vin: [{ txid: 'a', vout: '0' }], vout: [output('1'), output('0.5')] };
   const on = { coin: 'BTC', network: 'mainnet', blockOf: () => Promise.reject(new Error('no block')) } as const;
-  const known = await describeTransaction(tx, { ...on, ...callsOf({ gettxout: output('1.6') }) });
+  const known = await describeCoreTransaction(tx, { ...on, ...callsOf({ gettxout: output('1.6') }) });
   assert.deepEqual([known.amountUnits, known.feeUnits, known.status], [150_000_000n, 10_000_000n, 'pending']);
-  const told = await describeTransaction(tx, { ...on, ...callsOf({ getmempoolentry: { fees: { base: '0.00000100' } } }) });
+  const told = await describeCoreTransaction(tx, { ...on, ...callsOf({ getmempoolentry: { fees: { base: '0.00000100' } } }) });
   assert.deepEqual([told.feeUnits, told.inputs], [100n, null]);
-  const hidden = await describeTransaction(tx, { ...on, ...callsOf({}) });
+  const hidden = await describeCoreTransaction(tx, { ...on, ...callsOf({}) });
   assert.equal(hidden.feeUnits, null);
 });
 
 test('a block of DASH is refused under another hash than its X11 hash', async () => {
   const [bytes] = headersOf('dash-block-844898.hex') as [Buffer];
   const hash = showHash(x11(bytes.subarray(0, 80)));
-  assert.equal((await readBlock(bytes, { hash, coin: 'DASH', server: 'the node' })).transactions.length, 1);
+  assert.equal((await readCoreBlock(bytes, { hash, coin: 'DASH', server: 'the node' })).transactions.length, 1);
   for (const other of [showHash(sha256d(bytes.subarray(0, 80))), hash.replace(/^0/, '1')])
-    await assert.rejects(readBlock(bytes, { hash: other, coin: 'DASH', server: 'the node' }), { kind: 'outage', message: /another block/ });
+    await assert.rejects(readCoreBlock(bytes, { hash: other, coin: 'DASH', server: 'the node' }), {
+      kind: 'outage',
+      message: /another block/,
+    });
 });

@@ -8,7 +8,7 @@ import { fields } from '../reply.ts';
 import { createCoreBlocks } from './core-blocks.ts';
 import { type CoreCall, type CoreCalls, createCoreCalls, text } from './core-calls.ts';
 import { readCoreFees } from './core-fees.ts';
-import { createCoreHeaders, headerOf, readRawHeaders } from './core-headers.ts';
+import { coreHeader, createCoreHeaders, readRawHeaders } from './core-headers.ts';
 import { inspectCore, readCoreHealth } from './core-health.ts';
 import { bestChainLock, lockOf } from './core-locks.ts';
 import { createCoreMempool } from './core-mempool.ts';
@@ -40,7 +40,7 @@ export function createCoreSource({
   const headers = createCoreHeaders(calls);
   const blocks = createCoreBlocks({ coin, calls, headers });
   const mempool = createCoreMempool({ coin, calls, log });
-  const blockOf = async (hash: string) => headerOf(await headers.read(hash));
+  const blockOf = async (hash: string) => coreHeader(await headers.read(hash));
   const transactions = createCoreTransactions({ coin, network, calls, blockOf, bytesOf: blocks.bytesOf });
   return {
     coin,
@@ -55,7 +55,7 @@ export function createCoreSource({
     },
     block: async (hash) => {
       const found = await orNull(call('getblockheader', hash));
-      return found === null ? null : headerOf(found);
+      return found === null ? null : coreHeader(found);
     },
     fetchBlock: blocks.fetch,
     readHeaders: (from, count) => readRawHeaders(calls, from, count),

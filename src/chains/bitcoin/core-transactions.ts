@@ -1,10 +1,10 @@
 /** Finds one transaction on a node of the Bitcoin Core family, with or without an index. */
 import type { BitcoinFamily, Network } from '../../core/coin.ts';
 import { type BlockRef, ChainError, type ChainTransaction, type TransactionHint } from '../chain.ts';
-import { type Fields, fields } from '../reply.ts';
-import { readBlock } from './core-blocks.ts';
-import { type CoreCalls, integer, isNotFound, rows, text } from './core-calls.ts';
-import { describeTransaction } from './core-describe.ts';
+import { fields, type ReplyFields } from '../reply.ts';
+import { readCoreBlock } from './core-blocks.ts';
+import { type CoreCalls, integer, isNotFound, rowsOfReply, text } from './core-calls.ts';
+import { describeCoreTransaction } from './core-describe.ts';
 import { PARAMS } from './params.ts';
 import { txidOf } from './raw-block.ts';
 
@@ -21,7 +21,7 @@ type Reads = {
 };
 
 /** A transaction of a block that should contain it; null when it does not, or when the node no longer has the block. */
-async function findInBlock(txid: string, hash: string, { coin, calls: { post, call }, bytesOf }: Reads): Promise<Fields | null> {
+async function findInBlock(txid: string, hash: string, { coin, calls: { post, call }, bytesOf }: Reads): Promise<ReplyFields | null> {
   if (!PARAMS[coin].oldCalls) {
     // Newer nodes add fee and inputs; older ones treat 2 as 1.
     const [reply] = await post([['getrawtransaction', txid, 2, hash]]);
@@ -30,7 +30,7 @@ async function findInBlock(txid: string, hash: string, { coin, calls: { post, ca
   // Old nodes do not accept a block here, so the block is read.
   const [head] = await post([['getblockheader', hash]]);
   if (!head || head.error) return null;
-  const block = await readBlock(await bytesOf(hash), { hash, coin, server: 'the node' });
+  const block = await readCoreBlock(await bytesOf(hash), { hash, coin, server: 'the node' });
   const found = block.transactions.find((tx) => txidOf(tx) === txid);
   if (!found) return null;
   const { from, to } = found.extent;
@@ -39,14 +39,14 @@ async function findInBlock(txid: string, hash: string, { coin, calls: { post, ca
 }
 
 /** Searches the latest blocks, whose transaction ids are kept. */
-function createRecentBlocks(reads: Reads): { find(txid: string): Promise<Fields | null> } {
+function createRecentBlocks(reads: Reads): { find(txid: string): Promise<ReplyFields | null> } {
   const { coin, calls } = reads;
   /** Ids of recent blocks by block hash, most recently used last. */
   const recent = new Map<string, { txids: ReadonlySet<string>; parent: string }>();
   const txidsOf = async (hash: string): Promise<{ txids: ReadonlySet<string>; parent: string }> => {
     const known = recent.get(hash);
     const block = known ? {} : fields(await calls.call('getblock', hash, PARAMS[coin].oldCalls ? true : 1));
-    const found = known ?? { txids: new Set(rows(block.tx).map(text)), parent: text(block.previousblockhash) };
+    const found = known ?? { txids: new Set(rowsOfReply(block.tx).map(text)), parent: text(block.previousblockhash) };
     recent.delete(hash);
     recent.set(hash, found);
     for (const oldest of recent.keys()) if (recent.size > 2 * RECENT_BLOCKS) recent.delete(oldest);
@@ -74,7 +74,7 @@ export function createCoreTransactions(reads: Reads): { read(txid: string, hint?
     blockOf,
   } = reads;
   const recent = createRecentBlocks(reads);
-  const describe = (tx: Fields) => describeTransaction(tx, { coin, network, post, blockOf });
+  const describe = (tx: ReplyFields) => describeCoreTransaction(tx, { coin, network, post, blockOf });
   return {
     read: async (txid, hint) => {
       // A known block gives the most detail, with or without an index.

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ancestorsOf, headersOf, jsonOf, rowsOf, timed } from '../../../test/kit/headers.ts';
-import { bitsOf, medianOf, nextBits, type Timed, targetOf, workOf } from './difficulty.ts';
+import { bitsOf, medianOf, nextBits, type Timed, targetOfBits, workOf } from './difficulty.ts';
 import { HeaderError } from './header.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
@@ -26,8 +26,8 @@ const recorded = jsonOf<Retargets>('retargets.json');
 test('bits decode to the targets of the clients, and the invalid ones are refused', () => {
   const limit = (1n << 256n) - 1n;
   for (const { bits, target, refuse } of recorded.compact) {
-    if (refuse || target === '0') assert.throws(() => targetOf(Number.parseInt(bits, 16), limit), isRefused, bits);
-    else assert.equal(targetOf(Number.parseInt(bits, 16), limit).toString(16), target, bits);
+    if (refuse || target === '0') assert.throws(() => targetOfBits(Number.parseInt(bits, 16), limit), isRefused, bits);
+    else assert.equal(targetOfBits(Number.parseInt(bits, 16), limit).toString(16), target, bits);
   }
   for (const [bits, why] of [
     [0x1d010000, 'above the limit'],
@@ -37,14 +37,14 @@ test('bits decode to the targets of the clients, and the invalid ones are refuse
     [0x1d800001, 'negative'],
     [0x1d000000, 'no mantissa'],
   ] as const)
-    assert.throws(() => targetOf(bits, BTC.main.powLimit), isRefused, why);
-  assert.equal(targetOf(0x1d00ffff, BTC.main.powLimit), 0xffffn << 208n);
+    assert.throws(() => targetOfBits(bits, BTC.main.powLimit), isRefused, why);
+  assert.equal(targetOfBits(0x1d00ffff, BTC.main.powLimit), 0xffffn << 208n);
 });
 
 test('a target survives its encoding except for the bits that it does not keep', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 1n, max: BTC.regtest.powLimit }), (target) => {
-      const decoded = targetOf(bitsOf(target), BTC.regtest.powLimit);
+      const decoded = targetOfBits(bitsOf(target), BTC.regtest.powLimit);
       assert.ok(decoded <= target);
       assert.equal(bitsOf(decoded), bitsOf(target));
       // At least 16 bits are kept.
@@ -168,7 +168,7 @@ test('BIP-94: the period after an easy last block starts from the bits of its fi
   const easy = bitsOf(BTC.testnet4.powLimit);
   // All blocks in time, and an exception at the end of the period.
   const at = (height: number) => ({ timeSeconds: 600 * height, bits: height === 4_031 ? easy : hard });
-  const scaled = (bits: number) => hex(bitsOf((targetOf(bits, BTC.main.powLimit) * 2_015n) / 2_016n));
+  const scaled = (bits: number) => hex(bitsOf((targetOfBits(bits, BTC.main.powLimit) * 2_015n) / 2_016n));
   assert.equal(hex(nextBits(BTC.testnet4, 4_032, 0, at)), scaled(hard));
   assert.equal(hex(nextBits(BTC.testnet3, 4_032, 0, at)), scaled(easy));
 });

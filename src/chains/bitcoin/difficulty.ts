@@ -8,7 +8,7 @@ export type Timed = { timeSeconds: number; bits: number };
 export type Ancestors = (height: number) => Timed;
 
 /** A block with a hash of at most this is valid. Errors: HeaderError when the bits encode no target of this network. */
-export function targetOf(bits: number, powLimit: bigint): bigint {
+export function targetOfBits(bits: number, powLimit: bigint): bigint {
   const size = bits >>> 24;
   const mantissa = bits & 0x7fffff;
   const target = size < 3 ? BigInt(mantissa) >> BigInt(8 * (3 - size)) : BigInt(mantissa) << BigInt(8 * (size - 3));
@@ -33,14 +33,14 @@ export function bitsOf(target: bigint): number {
 
 /** The expected number of hashes that a block with this target takes. */
 export const workOfTarget = (target: bigint): bigint => (1n << 256n) / (target + 1n);
-export const workOf = (bits: number, powLimit: bigint): bigint => workOfTarget(targetOf(bits, powLimit));
+export const workOf = (bits: number, powLimit: bigint): bigint => workOfTarget(targetOfBits(bits, powLimit));
 
 const clamp = (value: number, least: number, most: number): number => Math.min(Math.max(value, least), most);
 
 /** The bits of a new target, which never exceeds the limit. */
 const capped = (target: bigint, powLimit: bigint): number => bitsOf(target > powLimit ? powLimit : target);
 const scaled = (bits: number, seconds: number, timespanSeconds: number, powLimit: bigint): number =>
-  capped((targetOf(bits, powLimit) * BigInt(seconds)) / BigInt(timespanSeconds), powLimit);
+  capped((targetOfBits(bits, powLimit) * BigInt(seconds)) / BigInt(timespanSeconds), powLimit);
 
 /** The first and the last block of a period of `interval` blocks, as their times are compared. */
 function nextOfPeriod(rule: Extract<Retarget, { kind: 'period' }>, powLimit: bigint, height: number, at: Ancestors): number {
@@ -50,7 +50,7 @@ function nextOfPeriod(rule: Extract<Retarget, { kind: 'period' }>, powLimit: big
   const first = at(Math.max(height - 1 - reach, 0));
   const seconds = clamp(last.timeSeconds - first.timeSeconds, timespanSeconds / 4, timespanSeconds * 4);
   const bits = fromFirst ? at(height - interval).bits : last.bits;
-  const target = targetOf(bits, powLimit);
+  const target = targetOfBits(bits, powLimit);
   const shift = shiftAbove !== null && target >> BigInt(shiftAbove) > 0n ? 1n : 0n;
   return capped((((target >> shift) * BigInt(seconds)) / BigInt(timespanSeconds)) << shift, powLimit);
 }
@@ -109,10 +109,10 @@ function gravityBits(
 ): number {
   const last = at(height - 1);
   if (eased && timeSeconds > last.timeSeconds + eased.limitAfterSeconds) return bitsOf(powLimit);
-  if (eased && timeSeconds > last.timeSeconds + eased.tenfoldAfterSeconds) return capped(targetOf(last.bits, powLimit) * 10n, powLimit);
-  let average = targetOf(last.bits, powLimit);
+  if (eased && timeSeconds > last.timeSeconds + eased.tenfoldAfterSeconds) return capped(targetOfBits(last.bits, powLimit) * 10n, powLimit);
+  let average = targetOfBits(last.bits, powLimit);
   // Not a true mean: later targets weigh more.
-  for (let i = 2n; i <= GRAVITY_BLOCKS; i++) average = (average * i + targetOf(at(height - Number(i)).bits, powLimit)) / (i + 1n);
+  for (let i = 2n; i <= GRAVITY_BLOCKS; i++) average = (average * i + targetOfBits(at(height - Number(i)).bits, powLimit)) / (i + 1n);
   const timespan = GRAVITY_BLOCKS * spacingSeconds;
   const seconds = clamp(last.timeSeconds - at(height - GRAVITY_BLOCKS).timeSeconds, timespan / 3, timespan * 3);
   return capped((average * BigInt(seconds)) / BigInt(timespan), powLimit);

@@ -3,7 +3,7 @@
  * the one with the most work among those whose blocks can be had, as far as is known.
  */
 import { createHeaderArena, type HeaderArena } from './header-arena.ts';
-import type { Place } from './header-rules.ts';
+import type { HeaderPlace } from './header-rules.ts';
 
 export type Branches = {
   arena: HeaderArena;
@@ -38,7 +38,7 @@ export const createBranches = ({
 
 export const tipHeight = ({ arena, best, lowest }: Branches): number => (best < 0 ? lowest - 1 : arena.heightOf(best));
 /** The slot of the best chain at a height, or -1. */
-export const slotAt = (branches: Branches, height: number): number =>
+export const slotOfHeight = (branches: Branches, height: number): number =>
   height < branches.lowest || height > tipHeight(branches) ? -1 : branches.bestAt[height - branches.lowest]!;
 /** Headers that are not on the best chain. */
 export const countForks = (branches: Branches): number => branches.arena.size() - (tipHeight(branches) - branches.lowest + 1);
@@ -68,7 +68,7 @@ export function followBranch(branches: Branches, tip: number): number {
 export function slotsOff(branches: Branches, tip: number): number[] {
   const { arena } = branches;
   const slots: number[] = [];
-  for (let slot = tip; slotAt(branches, arena.heightOf(slot)) !== slot; slot = arena.parentOf(slot)) slots.push(slot);
+  for (let slot = tip; slotOfHeight(branches, arena.heightOf(slot)) !== slot; slot = arena.parentOf(slot)) slots.push(slot);
   return slots.reverse();
 }
 
@@ -78,7 +78,7 @@ export function isBelow(branches: Branches, slot: number, last: number): boolean
   const off = slotsOff(branches, last);
   const fork = off.length > 0 ? arena.parentOf(off[0]!) : last;
   const height = arena.heightOf(slot);
-  return off.includes(slot) || (height <= arena.heightOf(fork) && slotAt(branches, height) === slot);
+  return off.includes(slot) || (height <= arena.heightOf(fork) && slotOfHeight(branches, height) === slot);
 }
 
 /** The header with the most work that is above none whose block is not served: the best one as long as no other has more. */
@@ -99,13 +99,13 @@ export function selectBest({ arena, aside, best }: Branches): number {
 }
 
 /** The headers of the branch that ends with this slot, by height. Asking downwards costs one step each, and none on the best chain. */
-export function branchFrom(branches: Branches, tip: number): Place['at'] {
+export function branchFrom(branches: Branches, tip: number): HeaderPlace['at'] {
   const { arena } = branches;
   let slot = tip;
   return (height) => {
     if (arena.heightOf(slot) < height) slot = tip;
     for (let at = arena.heightOf(slot); at > height; at = arena.heightOf(slot)) {
-      slot = slotAt(branches, at) === slot ? slotAt(branches, height) : arena.parentOf(slot);
+      slot = slotOfHeight(branches, at) === slot ? slotOfHeight(branches, height) : arena.parentOf(slot);
       if (slot < 0) throw new RangeError(`the chain does not reach down to block ${height}`);
     }
     return { timeSeconds: arena.timeOf(slot), bits: arena.bitsOf(slot) };

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { headersOf, linesOf, sentOf, timed } from '../../../test/kit/headers.ts';
 import { ancestorAt, describeMined, firstHeader, hashOf, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { confirmationsAt, findWorkHolds, workPerBlock } from './chain-work.ts';
-import { bitsOf, targetOf, workOf } from './difficulty.ts';
-import { type Fault, HeaderError, idOf, showHash } from './header.ts';
+import { bitsOf, targetOfBits, workOf } from './difficulty.ts';
+import { HeaderError, type HeaderRefusal, idOf, showHash } from './header.ts';
 import { createHeaderChain, type HashWork, type HeaderChain } from './header-chain.ts';
 import { checkHeader, type SentHeader } from './header-rules.ts';
 import { regtestProof } from './p2p/network-peers.ts';
@@ -19,7 +19,7 @@ const LONG = process.env.FLORIN_LONG !== undefined;
 const FORGERIES = LONG ? 1_000_000 : 10_000;
 
 const hashInline: HashWork = async (kind, headers) => headers.map((header) => workHash(kind, header));
-const fails = (fault: Fault) => (error: unknown) => {
+const fails = (fault: HeaderRefusal) => (error: unknown) => {
   assert.ok(error instanceof HeaderError, String(error));
   assert.equal(error.fault, fault, error.message);
   return true;
@@ -444,7 +444,7 @@ type Forgery = { parent: number; kind: number; seed: number; depth: number };
 const forgery = fc.record({ parent: fc.nat(199), kind: fc.nat(8), seed: fc.nat(0xffffffff), depth: fc.integer({ min: 1, max: 3 }) });
 /** Some changed bytes have the work of a block by chance, because the test's difficulty is low. */
 function withoutWork(params: ProofParams, bytes: Buffer): Buffer {
-  while (meetsTarget(workHash(params.work, bytes), targetOf(START_BITS, params.powLimit) * 4n))
+  while (meetsTarget(workHash(params.work, bytes), targetOfBits(START_BITS, params.powLimit) * 4n))
     bytes.writeUInt32LE((bytes.readUInt32LE(76) + 1) >>> 0, 76);
   return bytes;
 }
@@ -470,7 +470,7 @@ function forge(params: ProofParams, blocks: readonly Mined[], { parent: at, kind
       return mineHeader(params, parent, {
         marker,
         timeSeconds,
-        accepts: (hash) => BigInt(`0x${showHash(hash)}`) > targetOf(bits, params.powLimit),
+        accepts: (hash) => BigInt(`0x${showHash(hash)}`) > targetOfBits(bits, params.powLimit),
       }).bytes;
     case 4:
       return mineHeader(params, parent, { marker, timeSeconds: NOW + 7_201 + (seed % 100_000) }).bytes;

@@ -16,7 +16,7 @@ import {
   followBranch,
   isBelow,
   selectBest,
-  slotAt,
+  slotOfHeight,
   slotsOff,
   tipHeight,
 } from './header-branches.ts';
@@ -206,8 +206,8 @@ function setAside(state: State, slot: number): void {
   const { branches, checkpointHeight } = state;
   const { arena, aside } = branches;
   const height = arena.heightOf(slot);
-  if (height <= checkpointHeight || slotAt(branches, height) !== slot) return;
-  for (let at = height; at <= tipHeight(branches); at++) aside.add(slotAt(branches, at));
+  if (height <= checkpointHeight || slotOfHeight(branches, height) !== slot) return;
+  for (let at = height; at <= tipHeight(branches); at++) aside.add(slotOfHeight(branches, at));
   follow(state, selectBest(branches));
 }
 
@@ -276,7 +276,7 @@ function describeHeader({ arena }: Branches, slot: number): KnownHeader {
 /** Ten hashes from the tip down, then each twice as far as the one before, the checkpoint last. */
 function locatorOf({ branches, checkpointHeight }: State): string[] {
   const hashes: string[] = [];
-  const show = (height: number) => hashes.push(showHash(branches.arena.idOf(slotAt(branches, height))));
+  const show = (height: number) => hashes.push(showHash(branches.arena.idOf(slotOfHeight(branches, height))));
   for (let height = tipHeight(branches), step = 1; height > checkpointHeight; height -= step) if (show(height) >= 10) step *= 2;
   show(checkpointHeight);
   return hashes;
@@ -302,7 +302,7 @@ export function createHeaderChain({ params, start, later = [], hashWork, nowSeco
   const { branches } = state;
   const slotOf = (hash: string): number => (/^[0-9a-f]{64}$/.test(hash) ? branches.arena.find(hashBytes(hash)) : -1);
   const onBest = (height: number): number => {
-    const slot = slotAt(branches, height);
+    const slot = slotOfHeight(branches, height);
     if (slot < 0) throw new RangeError(`the chain has no block ${height}`);
     return slot;
   };
@@ -365,11 +365,11 @@ export function createHeaderChain({ params, start, later = [], hashWork, nowSeco
     /** A header of the best chain by its hash. */
     find: (hash: string): KnownHeader | null => {
       const slot = slotOf(hash);
-      return slot >= 0 && slotAt(branches, branches.arena.heightOf(slot)) === slot ? describeHeader(branches, slot) : null;
+      return slot >= 0 && slotOfHeight(branches, branches.arena.heightOf(slot)) === slot ? describeHeader(branches, slot) : null;
     },
     /** The header of the best chain at a height. */
     at: (height: number): KnownHeader | null => {
-      const slot = slotAt(branches, height);
+      const slot = slotOfHeight(branches, height);
       return slot < 0 ? null : describeHeader(branches, slot);
     },
     /** Hashes that tell a peer where the chain is. */

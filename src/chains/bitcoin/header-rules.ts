@@ -1,6 +1,6 @@
 /** What a header must satisfy on its branch before its work is worth hashing. */
-import { AUXPOW_BIT, chainIdOf, checkAuxpow } from './auxpow.ts';
-import { type Ancestors, MEDIAN_BLOCKS, medianOf, nextBits, targetOf } from './difficulty.ts';
+import { AUXPOW_BIT, auxChainId, checkAuxpow } from './auxpow.ts';
+import { type Ancestors, MEDIAN_BLOCKS, medianOf, nextBits, targetOfBits } from './difficulty.ts';
 import { HEADER_BYTES, HeaderError } from './header.ts';
 import type { ProofParams } from './proof-params.ts';
 import { sha256d } from './sha256d.ts';
@@ -16,7 +16,7 @@ export const MAX_AHEAD_SECONDS = 7_200;
 /** BIP-94: how far the time of a period's first block may be before its parent's. */
 const MAX_BACK_SECONDS = 600;
 
-export type Place = {
+export type HeaderPlace = {
   height: number;
   /** The headers below it, on its own branch. */
   at: Ancestors;
@@ -29,11 +29,11 @@ function checkVersion({ coin, minimumVersion, auxpow }: ProofParams, header: Buf
   // The high part of DOGE's versions is the chain ID.
   const own = auxpow ? version & 0xff : version;
   if (own < minimumVersion) throw new HeaderError('version', `version ${version} of a ${coin} block is no longer valid`);
-  if (auxpow?.strict && chainIdOf(header) !== auxpow.chainId)
-    throw new HeaderError('version', `the chain ID ${chainIdOf(header)} is not that of ${coin}`);
+  if (auxpow?.strict && auxChainId(header) !== auxpow.chainId)
+    throw new HeaderError('version', `the chain ID ${auxChainId(header)} is not that of ${coin}`);
 }
 
-function checkTime(params: ProofParams, timeSeconds: number, { height, at, lowest }: Place, nowSeconds: number): void {
+function checkTime(params: ProofParams, timeSeconds: number, { height, at, lowest }: HeaderPlace, nowSeconds: number): void {
   const times: number[] = [];
   for (let below = height - 1; below >= lowest && times.length < MEDIAN_BLOCKS; below--) times.push(at(below).timeSeconds);
   // A chain begins at a checkpoint with fewer headers than the rule looks at. The middle of those may be later than the real one, and would
@@ -66,13 +66,13 @@ function carrierOf({ coin, auxpow: rules }: ProofParams, { bytes, auxpow }: Sent
 }
 
 /** Checks everything but the link to the parent and the work. Errors: HeaderError. */
-export function checkHeader(params: ProofParams, sent: SentHeader, place: Place, nowSeconds: number): WorkClaim {
+export function checkHeader(params: ProofParams, sent: SentHeader, place: HeaderPlace, nowSeconds: number): WorkClaim {
   const { bytes } = sent;
   if (bytes.length !== HEADER_BYTES) throw new HeaderError('malformed', `a header has ${bytes.length} bytes; it must have ${HEADER_BYTES}`);
   checkVersion(params, bytes);
   const timeSeconds = bytes.readUInt32LE(68);
   const bits = bytes.readUInt32LE(72);
-  const target = targetOf(bits, params.powLimit);
+  const target = targetOfBits(bits, params.powLimit);
   const expected = nextBits(params, place.height, timeSeconds, place.at);
   if (bits !== expected)
     throw new HeaderError('bits', `block ${place.height} has bits ${bits.toString(16)}; the rules require ${expected.toString(16)}`);

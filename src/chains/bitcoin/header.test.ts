@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { headersOf, rowsOf, sample, sentOf, timed } from '../../../test/kit/headers.ts';
 import { takeAuxpow } from './auxpow.ts';
-import { targetOf } from './difficulty.ts';
+import { targetOfBits } from './difficulty.ts';
 import { decodeHeader, encodeHeader, HeaderError, idOf } from './header.ts';
 import { meetsTarget, workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
@@ -14,7 +14,7 @@ const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;
 const some = <T>(list: readonly T[], every: number): T[] => sample(list, process.env.FLORIN_LONG ? 1 : every);
 
 const hasWork = (params: ProofParams, header: Buffer, hashed = header): boolean =>
-  meetsTarget(workHash(params.work, hashed), targetOf(timed(header).bits, params.powLimit));
+  meetsTarget(workHash(params.work, hashed), targetOfBits(timed(header).bits, params.powLimit));
 
 const CHAINS: readonly [string, ProofParams, every: number][] = [
   ['btc-main-822528.hex', BTC.main, 1],

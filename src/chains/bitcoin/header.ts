@@ -6,7 +6,7 @@ import { x11 } from './x11/x11.ts';
 export const HEADER_BYTES = 80;
 
 /** Why a header is refused. A peer that sends an `unknown_parent` or a `time_future` may still be honest. */
-export type Fault =
+export type HeaderRefusal =
   | 'malformed'
   | 'unknown_parent'
   | 'link'
@@ -19,8 +19,8 @@ export type Fault =
   | 'work'
   | 'flood';
 export class HeaderError extends Error {
-  readonly fault: Fault;
-  constructor(fault: Fault, message: string) {
+  readonly fault: HeaderRefusal;
+  constructor(fault: HeaderRefusal, message: string) {
     super(message);
     this.name = 'HeaderError';
     this.fault = fault;

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { linesOf } from '../../../test/kit/headers.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { parseBlock, parseBlockInTurns } from './block-proof.ts';
-import { inputsOf, matchInTurns, outputsOf, parseTransaction, txidOf } from './raw-block.ts';
+import { inputsOf, matchInTurns, outputsOfTransaction, parseTransaction, txidOf } from './raw-block.ts';
 
 const fixtures = join(import.meta.dirname, '../../../test/fixtures');
 const vector = (file: string) => Buffer.from(readFileSync(join(fixtures, 'blocks', file), 'utf8').trim(), 'hex');
@@ -34,7 +34,7 @@ for (const { file, family, transactions, hash } of BLOCKS) {
     if (hash) assert.equal(block.hash, hash);
     assert.ok(block.transactions[0]?.coinbase);
     assert.ok(block.transactions.slice(1).every((tx) => !tx.coinbase && !tx.hogEx && !tx.mweb));
-    assert.ok(block.transactions.every((tx) => outputsOf(tx).every((output) => output.units >= 0n)));
+    assert.ok(block.transactions.every((tx) => outputsOfTransaction(tx).every((output) => output.units >= 0n)));
     const damaged = Buffer.from(bytes);
     damaged[damaged.length - 10]! ^= 1;
     assert.throws(() => parseBlock(damaged, family), RangeError);
@@ -133,7 +133,7 @@ for (const { what, family, head, transactions, after } of RECORDED) {
         );
       }
       assert.deepEqual(
-        outputsOf(tx).map(({ units, script }) => [units, Buffer.from(script).toString('hex')]),
+        outputsOfTransaction(tx).map(({ units, script }) => [units, Buffer.from(script).toString('hex')]),
         wanted.vout.map(({ value, scriptPubKey }) => [BigInt(value.replace('.', '')), scriptPubKey.hex]),
       );
       assert.equal(tx.hogEx, family === 'LTC' && i === transactions.length - 1);
@@ -203,9 +203,9 @@ test('LTC: transactions that only pass through MWEB are recognized by their byte
   };
   const pegin = read('mweb-pegin-mempool');
   assert.equal(txidOf(pegin), pegin.told.txid);
-  assert.deepEqual([pegin.mweb, pegin.hogEx, outputsOf(pegin).length], [true, false, 1]);
+  assert.deepEqual([pegin.mweb, pegin.hogEx, outputsOfTransaction(pegin).length], [true, false, 1]);
   const pegout = read('mweb-pegout-mempool');
-  assert.deepEqual([pegout.mweb, pegout.hogEx, inputsOf(pegout), outputsOf(pegout)], [true, false, [], []]);
+  assert.deepEqual([pegout.mweb, pegout.hogEx, inputsOf(pegout), outputsOfTransaction(pegout)], [true, false, [], []]);
 });
 
 /** Blocks with witnesses, an extension block, merged mining and special transactions. */
@@ -242,7 +242,7 @@ test('recorded blocks and transactions with changed bytes are refused or read, a
       const bytes = change(tx.bytes.subarray(tx.extent.from, tx.extent.to), list, cut);
       attempt(() => {
         const found = parseTransaction(bytes, family);
-        assert.ok(inputsOf(found).length * 41 <= bytes.length && outputsOf(found).length * 9 <= bytes.length);
+        assert.ok(inputsOf(found).length * 41 <= bytes.length && outputsOfTransaction(found).length * 9 <= bytes.length);
       });
     }),
     { numRuns: 3_000 },

@@ -44,7 +44,7 @@ export const formsOf = ({ segwit, mweb, extraPayload }: Params): Readonly<Record
 };
 
 /** Reads one transaction and writes its id to `ids` at `idAt`. Errors: RangeError. */
-export function readTransaction(reader: StrictReader, form: TransactionForm, params: Params, ids: Buffer, idAt: number): RawTransaction {
+export function readRawTransaction(reader: StrictReader, form: TransactionForm, params: Params, ids: Buffer, idAt: number): RawTransaction {
   const { bytes } = reader;
   const extent = takeTransaction(reader, form);
   hashTransaction(bytes, extent, ids, idAt);
@@ -100,7 +100,7 @@ function forEachOutput(tx: RawTransaction, take: (n: number, unitsAt: number, fr
   }
 }
 
-export function outputsOf(tx: RawTransaction): RawOutput[] {
+export function outputsOfTransaction(tx: RawTransaction): RawOutput[] {
   const { bytes } = tx;
   const found: RawOutput[] = [];
   forEachOutput(tx, (n, unitsAt, from, to) => {
@@ -187,5 +187,5 @@ export async function matchInTurns(
 /** Parses one transaction. Errors: RangeError when the bytes are not a transaction. */
 export function parseTransaction(bytes: Buffer, family: BitcoinFamily): RawTransaction {
   const params = PARAMS[family];
-  return readTransaction({ bytes, at: 0 }, formsOf(params).waiting, params, Buffer.alloc(32), 0);
+  return readRawTransaction({ bytes, at: 0 }, formsOf(params).waiting, params, Buffer.alloc(32), 0);
 }

@@ -11,9 +11,9 @@ const KEPT_BLOCKS = 100;
 /** Blocks between two cleanups of addresses that are no longer open. */
 const PRUNE_EVERY = 64;
 
-export type Holdings = Pick<ProvenAccount, 'nonce' | 'balance' | 'codeHash'>;
+export type AccountHoldings = Pick<ProvenAccount, 'nonce' | 'balance' | 'codeHash'>;
 /** What an address held after a block. `isAssumed`: it could not be proven, and the address counts as unused. */
-export type Base = { key: string; height: number; hash: string; time: Date; account: Holdings; isAssumed: boolean };
+export type Base = { key: string; height: number; hash: string; time: Date; account: AccountHoldings; isAssumed: boolean };
 /** `seen`: what it was seen to gain since. */
 export type StoredBase = Pick<Base, 'height' | 'time' | 'account' | 'isAssumed'> & { seen: bigint };
 

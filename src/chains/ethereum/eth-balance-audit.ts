@@ -5,10 +5,10 @@
 import type { Log } from '../../log.ts';
 import type { BlockRef, Matcher, OpenAddress, OpenAddresses } from '../chain.ts';
 import { EMPTY_CODE } from './account-proof.ts';
-import type { AuditStore, Base, Holdings } from './audit-store.ts';
+import type { AccountHoldings, AuditStore, Base } from './audit-store.ts';
 import { provenHeader } from './block-header.ts';
 import type { ProvenBlock } from './eth-block.ts';
-import { accountIn, keptAll, proofCall } from './eth-proven-gains.ts';
+import { accountOfAnswer, keptAll, proofCall } from './eth-proven-gains.ts';
 import { answerOrNull, type EthRpc } from './eth-rpc.ts';
 import type { Gain } from './value-moves.ts';
 
@@ -23,13 +23,13 @@ const KEPT_BLOCKS = 16;
 const FOREVER = new Date(8.64e15);
 const NONE_OPEN: OpenAddresses = { listed: [], othersEnd: null };
 /** What an address holds that nobody has used. */
-const UNUSED: Holdings = { nonce: 0n, balance: 0n, codeHash: EMPTY_CODE };
+const UNUSED: AccountHoldings = { nonce: 0n, balance: 0n, codeHash: EMPTY_CODE };
 
 /**
  * What an address held, and what it was seen to gain since. `height`, `timeMs`: the block at which it was last proven. `isAssumed`: it was
  * not proven when the address was new, so it counts as unused.
  */
-type Known = Readonly<{ height: number; timeMs: number; account: Holdings; seen: bigint; isAssumed: boolean }>;
+type Known = Readonly<{ height: number; timeMs: number; account: AccountHoldings; seen: bigint; isAssumed: boolean }>;
 type Due = OpenAddress & { known: Known | null };
 
 /** The nodes of a coin share it: a switch forgets nothing. */
@@ -160,7 +160,7 @@ function throughOf({ time }: BlockRef, { listed, othersEnd }: OpenAddresses, kno
   return new Date(Math.min(...[time, ...ends, othersEnd ?? time].map((end) => end.getTime() - 1)));
 }
 
-type Proven = Due & { before: Holdings | null; after: Holdings | null };
+type Proven = Due & { before: AccountHoldings | null; after: AccountHoldings | null };
 
 /** What the proofs show beyond what was seen. Updates `known`; `bases` are what is new in it. */
 function judge(
@@ -213,9 +213,9 @@ async function proveNow({ ref, header }: ProvenBlock, due: readonly Due[], { bat
   const { stateRoot } = provenHeader(parent.result, header.parentHash);
   const proven: Proven[] = [];
   for (const [i, one] of due.entries()) {
-    const after = accountIn(replies[i], one.key, header.stateRoot);
+    const after = accountOfAnswer(replies[i], one.key, header.stateRoot);
     if (!after) return null;
-    const before = one.known ? null : accountIn(replies[due.length + fresh.indexOf(one)], one.key, stateRoot);
+    const before = one.known ? null : accountOfAnswer(replies[due.length + fresh.indexOf(one)], one.key, stateRoot);
     proven.push({ ...one, before, after });
   }
   return proven;

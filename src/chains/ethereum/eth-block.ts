@@ -5,19 +5,19 @@ import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher,
 import { fields } from '../reply.ts';
 import { type ProvenHeader, provenHeader } from './block-header.ts';
 import { identityOf } from './block-transactions.ts';
-import { type EthCall, type EthReply, type EthRpc, failure, hash32, isPruned, isTooLarge, rows, smallNumber } from './eth-rpc.ts';
+import { arrayOf, type EthCall, type EthReply, type EthRpc, failure, hash32, isPruned, isTooLarge, smallNumber } from './eth-rpc.ts';
 import { ProofError } from './proof-values.ts';
 import { proveBlock } from './proven-block.ts';
 import { inTurns, type Steps } from './steps.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
-import { type EthReceipt, type EthTransaction, type Gain, outpoint, readReceipt, readTransaction } from './value-moves.ts';
+import { type EthReceipt, type EthTransaction, type Gain, outpoint, readEthTransaction, readReceipt } from './value-moves.ts';
 
 export type EthBlock = { ref: BlockRef; transactions: readonly EthTransaction[]; receipts: readonly EthReceipt[] };
 /** A block whose transactions and receipts are exactly those under its hash. `signed`: the transactions as the node sent them. */
 export type ProvenBlock = EthBlock & { header: ProvenHeader; signed: readonly unknown[] };
 
 /** The block of a header, as a node sends it. */
-export function headerOf(value: unknown): BlockRef {
+export function ethHeader(value: unknown): BlockRef {
   const header = fields(value);
   return {
     height: smallNumber(header.number),
@@ -29,11 +29,11 @@ export function headerOf(value: unknown): BlockRef {
 
 /** The same where the fields are those of Ethereum and fit the hash. Errors: ProofError. */
 export function provenRef(value: unknown): BlockRef {
-  const ref = headerOf(value);
+  const ref = ethHeader(value);
   provenHeader(value, hexToBytes(ref.hash.slice(2)));
   return ref;
 }
-export const headerOrNull = (value: unknown): BlockRef | null => (value === null ? null : headerOf(value));
+export const headerOrNull = (value: unknown): BlockRef | null => (value === null ? null : ethHeader(value));
 export const provenRefOrNull = (value: unknown): BlockRef | null => (value === null ? null : provenRef(value));
 
 /** Receipts of single transactions, if the node does not return those of a block. */
@@ -64,12 +64,12 @@ async function askForBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<An
   if (block?.error) throw failure(block.error, 'eth_getBlockByHash');
   // Another machine behind the same address may be a block ahead.
   if (!block || !receipts || block.result === null) throw new ChainError('outage', `the source does not have block ${hash} yet`);
-  if (headerOf(block.result).hash !== hash) throw new ProofError(`the source answered another block than ${hash}`);
-  const transactions = rows(fields(block.result).transactions).map(readTransaction);
+  if (ethHeader(block.result).hash !== hash) throw new ProofError(`the source answered another block than ${hash}`);
+  const transactions = arrayOf(fields(block.result).transactions).map(readEthTransaction);
   if (receipts.error && isPruned(receipts.error)) throw failure(receipts.error, 'eth_getBlockReceipts');
   // A provider may lack the method, or reject a reply of this size.
   const found = receipts.error ? await readReceipts(transactions, rpc) : receipts.result;
-  const list = found === null ? [] : rows(found);
+  const list = found === null ? [] : arrayOf(found);
   // Some machines have a block a moment before its receipts.
   if (list.length === 0 && transactions.length > 0) throw new ChainError('outage', `the source has no receipts of block ${hash} yet`);
   const isOwn = (value: unknown, i: number) => {
@@ -81,19 +81,23 @@ async function askForBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<An
 }
 
 /** Reads a block, as told. Errors: ChainError. */
-export async function readBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<EthBlock> {
+export async function readEthBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<EthBlock> {
   const { block, receipts } = await askForBlock(hash, rpc).catch((error: unknown) => {
     throw error instanceof ProofError ? new ChainError('outage', error.message, { cause: error }) : error;
   });
-  return { ref: headerOf(block), transactions: rows(fields(block).transactions).map(readTransaction), receipts: receipts.map(readReceipt) };
+  return {
+    ref: ethHeader(block),
+    transactions: arrayOf(fields(block).transactions).map(readEthTransaction),
+    receipts: receipts.map(readReceipt),
+  };
 }
 
 /** Reads a block and proves it; the IDs and senders of transactions are as told. Errors: ChainError, and ProofError if anything does not fit. */
 export async function readProvenBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<ProvenBlock> {
   const { block, receipts } = await askForBlock(hash, rpc);
   const header = await proveBlock({ block, hash, receipts });
-  const signed = rows(fields(block).transactions);
-  return { ref: headerOf(block), header, signed, transactions: signed.map(readTransaction), receipts: receipts.map(readReceipt) };
+  const signed = arrayOf(fields(block).transactions);
+  return { ref: ethHeader(block), header, signed, transactions: signed.map(readEthTransaction), receipts: receipts.map(readReceipt) };
 }
 
 /**

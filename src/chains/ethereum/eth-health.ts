@@ -4,8 +4,8 @@ import type { Network } from '../../core/coin.ts';
 import { ChainError, type ChainHealth, type Finality, type NodeInspection } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { provenHeader } from './block-header.ts';
-import { headerOf } from './eth-block.ts';
-import { accountIn, proofCall } from './eth-proven-gains.ts';
+import { ethHeader } from './eth-block.ts';
+import { accountOfAnswer, proofCall } from './eth-proven-gains.ts';
 import { type EthReply, type EthRpc, failure, quantity, readOrNull, smallNumber } from './eth-rpc.ts';
 import { ProofError } from './proof-values.ts';
 
@@ -22,7 +22,7 @@ type Asked = {
   network: Network;
   chainId: number;
   /** Reads the header of the tip. */
-  readHeader?: typeof headerOf;
+  readHeader?: typeof ethHeader;
 };
 
 /**
@@ -44,7 +44,7 @@ export function createHealthReader(asked: Asked): () => Promise<ChainHealth> {
   };
 }
 
-export async function readHealth({ rpc: { batch }, network, chainId, readHeader = headerOf }: Asked): Promise<ChainHealth> {
+export async function readHealth({ rpc: { batch }, network, chainId, readHeader = ethHeader }: Asked): Promise<ChainHealth> {
   const [id, latest, syncing, peers, version] = await batch([
     ['eth_chainId'],
     ['eth_getBlockByNumber', 'latest', false],
@@ -75,12 +75,12 @@ export async function readHealth({ rpc: { batch }, network, chainId, readHeader 
 export async function inspectProvider({ batch }: Pick<EthRpc, 'batch'>): Promise<NodeInspection> {
   const [latest] = await batch([['eth_getBlockByNumber', 'latest', false]]);
   if (latest?.error) throw failure(latest.error, 'eth_getBlockByNumber');
-  const { hash } = headerOf(latest?.result);
+  const { hash } = ethHeader(latest?.result);
   const header = provenHeader(latest?.result, hexToBytes(hash.slice(2)));
   const [reply] = await batch([proofCall(NOBODY, hash)]);
   let reason: string | null = null;
   try {
-    if (accountIn(reply, NOBODY, header.stateRoot) === null) reason = reply?.error?.message ?? 'it does not answer with a proof';
+    if (accountOfAnswer(reply, NOBODY, header.stateRoot) === null) reason = reply?.error?.message ?? 'it does not answer with a proof';
   } catch (error) {
     if (!(error instanceof ProofError || error instanceof ChainError)) throw error;
     reason = error.message;
@@ -110,9 +110,9 @@ async function readTags({ batch }: Pick<EthRpc, 'batch'>) {
   // The tip last, so what is final lies below it.
   const [safe, finalized, latest] = await batch(['safe', 'finalized', 'latest'].map((tag) => ['eth_getBlockByNumber', tag, false]));
   if (latest?.error) throw failure(latest.error, 'eth_getBlockByNumber');
-  const { height: head, hash: tip } = headerOf(latest?.result);
+  const { height: head, hash: tip } = ethHeader(latest?.result);
   return { safe: heightOf(safe), finalized: heightOf(finalized), head, tip };
 }
 
 const heightOf = (reply: EthReply | undefined): number | null =>
-  !reply || reply.error || reply.result === null ? null : readOrNull(() => headerOf(reply.result).height);
+  !reply || reply.error || reply.result === null ? null : readOrNull(() => ethHeader(reply.result).height);

@@ -9,7 +9,7 @@ import { gainsOfChanges } from './eth-gains.ts';
 import { scanOfPool } from './eth-pool.ts';
 import { readExchange } from './eth-rpc.ts';
 import { isExplained } from './eth-traces.ts';
-import { describeTransaction } from './eth-transactions.ts';
+import { describeEthTransaction } from './eth-transactions.ts';
 import type { EthReceipt, EthTransaction } from './value-moves.ts';
 
 const word = (digit: string) => `0x${digit.repeat(64)}`;
@@ -143,8 +143,8 @@ test('waiting payments count only when they move something to a watched account 
 test('a failed transaction moved nothing; a waiting one has no block', () => {
   const found = { hash: word('1'), from: `0x${PAYER}`, to: `0x${US}`, value: '0x5', nonce: '0x3', input: '0x' };
   const head = { ...ref, height: 101 };
-  const failed = describeTransaction(found, { receipt: { status: '0x0', gasUsed: '0x1', logs: [] }, block: ref, head });
+  const failed = describeEthTransaction(found, { receipt: { status: '0x0', gasUsed: '0x1', logs: [] }, block: ref, head });
   assert.deepEqual([failed.status, failed.amountUnits, failed.confirmations], ['failed', 0n, 2]);
-  const waiting = describeTransaction(found, { receipt: null, block: null, head });
+  const waiting = describeEthTransaction(found, { receipt: null, block: null, head });
   assert.deepEqual([waiting.status, waiting.amountUnits, waiting.confirmations, waiting.feeUnits], ['pending', 5n, 0, null]);
 });

@@ -3,7 +3,7 @@ import type { ChainSource, Matcher, MempoolScan, Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { type Balances, pendingBalances } from './eth-balances.ts';
 import { type EthRpc, failure, quantity, readOrNull } from './eth-rpc.ts';
-import { type EthTransaction, outpoint, readTransaction } from './value-moves.ts';
+import { type EthTransaction, outpoint, readEthTransaction } from './value-moves.ts';
 
 /** A larger mempool is not read as a whole; the pending block is read instead. */
 const MAX_POOL = 5_000;
@@ -11,7 +11,7 @@ const MAX_POOL = 5_000;
 /** A waiting transaction, as far as it can be read: nodes may omit fields that they have not checked. */
 function readable(value: unknown): EthTransaction[] {
   try {
-    return [readTransaction(value)];
+    return [readEthTransaction(value)];
   } catch {
     // An unreadable transaction is seen when it is mined.
     return [];

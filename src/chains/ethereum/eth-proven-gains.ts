@@ -23,7 +23,7 @@ export const proofCall = (key: string, blockHash: string): EthCall => ['eth_getP
  * The account in an answer; null when the node does not prove it, in whatever words: it lacks the method or that part of the history, or
  * does not answer with a proof. Errors: ProofError for a proof that does not fit.
  */
-export function accountIn(reply: EthReply | undefined, key: string, stateRoot: Uint8Array): ProvenAccount | null {
+export function accountOfAnswer(reply: EthReply | undefined, key: string, stateRoot: Uint8Array): ProvenAccount | null {
   if (!reply || reply.error || !Array.isArray(fields(reply.result).accountProof)) return null;
   return readAccountProof(reply.result, { stateRoot, address: hexToBytes(key), slots: [] }).account;
 }
@@ -53,8 +53,8 @@ export async function proveGains(
     if (!parent || parent.error || parent.result === null) return null;
     const { stateRoot } = provenHeader(parent.result, header.parentHash);
     for (const [n, key] of part.entries()) {
-      const before = accountIn(replies[2 * n], key, stateRoot);
-      const after = before && accountIn(replies[2 * n + 1], key, header.stateRoot);
+      const before = accountOfAnswer(replies[2 * n], key, stateRoot);
+      const after = before && accountOfAnswer(replies[2 * n + 1], key, header.stateRoot);
       if (!before || !after) return null;
       if (!keptAll(before, after)) {
         log.warn({ coin: 'ETH', height: ref.height, address: `0x${key}` }, 'Cannot prove what an address received, because it was used');

@@ -74,7 +74,7 @@ export function readOrNull<T>(read: () => T): T | null {
   }
 }
 
-export const rows = (value: unknown): unknown[] => {
+export const arrayOf = (value: unknown): unknown[] => {
   if (!Array.isArray(value)) throw malformed('a list');
   return value;
 };

@@ -2,9 +2,9 @@
 import { type BlockRef, ChainError, type ChainSource, type ChainTransaction } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { checksumAddress } from './address.ts';
-import { headerOf } from './eth-block.ts';
+import { ethHeader } from './eth-block.ts';
 import { account, type EthRpc, failure, hash32, transactionOrNull } from './eth-rpc.ts';
-import { readReceipt, readTransaction } from './value-moves.ts';
+import { readEthTransaction, readReceipt } from './value-moves.ts';
 
 export async function readState(txid: string, { call }: Pick<EthRpc, 'call'>): ReturnType<ChainSource['txState']> {
   const found = transactionOrNull(await call('eth_getTransactionByHash', txid), txid);
@@ -26,16 +26,16 @@ export async function findTransaction(txid: string, { call, batch }: Pick<EthRpc
   // An index of transactions may be pruned where the block is not.
   if (found === null && outcome !== null) found = await call('eth_getTransactionByBlockHashAndIndex', blockHash, transactionIndex);
   if (found === null) throw new ChainError('not_found', txid);
-  const block = outcome === null ? null : headerOf(await call('eth_getBlockByHash', blockHash, false));
-  return describeTransaction(found, { receipt: outcome, block, head: headerOf(latest?.result) });
+  const block = outcome === null ? null : ethHeader(await call('eth_getBlockByHash', blockHash, false));
+  return describeEthTransaction(found, { receipt: outcome, block, head: ethHeader(latest?.result) });
 }
 
 /** `block`: the block of the receipt; both are null for a waiting transaction. */
-export function describeTransaction(
+export function describeEthTransaction(
   found: unknown,
   { receipt, block, head }: { receipt: unknown; block: BlockRef | null; head: BlockRef },
 ): ChainTransaction {
-  const tx = readTransaction(found);
+  const tx = readEthTransaction(found);
   const outcome = receipt === null ? null : readReceipt(receipt);
   const moved = outcome?.ok === false ? 0n : tx.units;
   const to = tx.to ?? account(fields(receipt).contractAddress);

@@ -3,7 +3,7 @@ import { bytesToHex } from '@noble/hashes/utils.js';
 import { COIN, type Coin, chainOf, type DataFee, type Network } from '../../core/coin.ts';
 import { ChainError, type FeeTier, type GasFee } from '../chain.ts';
 import { fields } from '../reply.ts';
-import { type EthRpc, quantity, rows, toHex } from './eth-rpc.ts';
+import { arrayOf, type EthRpc, quantity, toHex } from './eth-rpc.ts';
 import { MULTICALL3, selector, transferData, word } from './token-calls.ts';
 import { unsignedBytes } from './transaction.ts';
 
@@ -26,8 +26,8 @@ const middleOf = (values: readonly bigint[]): bigint =>
 /** The prices of gas that follow from a reply to `eth_feeHistory`, slow to fast. */
 function gasPricesOf(reply: unknown): { prices: bigint[]; source: FeeTier['source'] } {
   const history = fields(reply);
-  const base = quantity(rows(history.baseFeePerGas).at(-1));
-  const rewards = Array.isArray(history.reward) ? history.reward.map((row) => rows(row).map(quantity)) : [];
+  const base = quantity(arrayOf(history.baseFeePerGas).at(-1));
+  const rewards = Array.isArray(history.reward) ? history.reward.map((row) => arrayOf(row).map(quantity)) : [];
   let above = 0n;
   // Fast is never below normal, nor normal below slow. A full block raises the base fee by an eighth.
   const prices = SPEEDS.map((_, i) => {

@@ -6,8 +6,8 @@ import { type Coin, strayNativeOf } from '../../core/coin.ts';
 import { ChainError, NATIVES_AT_ONCE, type NativeReader, type Sighting } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { READ_BALANCES } from './eth-balances.ts';
-import { type EthRpc, failure, rows } from './eth-rpc.ts';
-import { directMoves, readReceipt, readTransaction } from './value-moves.ts';
+import { arrayOf, type EthRpc, failure } from './eth-rpc.ts';
+import { directMoves, readEthTransaction, readReceipt } from './value-moves.ts';
 
 const CALL_LIMITS = { timeoutMs: 10_000, maxReplyBytes: 1024 * 1024 };
 
@@ -36,8 +36,8 @@ async function balancesIn(rpc: Pick<EthRpc, 'one'>, accounts: readonly string[],
 
 async function paidIn(rpc: EthRpc, { coin, hash, to }: { coin: Coin; hash: string; to: ReadonlySet<string> }): Promise<Sighting[]> {
   const block = fields(await rpc.call('eth_getBlockByHash', hash, true));
-  const transactions = rows(block.transactions)
-    .map((value, place) => ({ ...readTransaction(value), place }))
+  const transactions = arrayOf(block.transactions)
+    .map((value, place) => ({ ...readEthTransaction(value), place }))
     .filter((tx) => tx.to !== null && to.has(tx.to) && tx.units > 0n);
   const replies = await rpc.batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]));
   const receipts = replies.map(({ result, error }) => {

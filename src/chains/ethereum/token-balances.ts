@@ -3,7 +3,7 @@ import { ChainError, HOLDINGS_AT_ONCE } from '../chain.ts';
 import { type EthRpc, failure } from './eth-rpc.ts';
 
 /** An account with a token: both 40 lowercase hex digits. */
-export type Holding = { contract: string; account: string };
+export type TokenHolder = { contract: string; account: string };
 
 /**
  * Reads balances as the code of a contract creation that is only simulated, followed by pairs of words: a token and an account. A token
@@ -32,7 +32,7 @@ const LIMITS = { timeoutMs: 10_000, maxReplyBytes: 1024 * 1024 };
 const word = (hex: string): string => hex.padStart(64, '0');
 
 /** The balances at the newest block, in the order of the holdings. Errors: ChainError. */
-export async function holdingsOf(rpc: Pick<EthRpc, 'one'>, holdings: readonly Holding[]): Promise<bigint[]> {
+export async function holdingsOf(rpc: Pick<EthRpc, 'one'>, holdings: readonly TokenHolder[]): Promise<bigint[]> {
   const found: bigint[] = [];
   for (let i = 0; i < holdings.length; i += HOLDINGS_AT_ONCE) {
     const part = holdings.slice(i, i + HOLDINGS_AT_ONCE);

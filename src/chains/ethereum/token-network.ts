@@ -6,7 +6,7 @@ import { type Coin, chainOf, type Network, settingOf } from '../../core/coin.ts'
 import type { Log } from '../../log.ts';
 import type { Outgoing } from '../../outgoing.ts';
 import { ChainError, type ChainSource, type MempoolScan } from '../chain.ts';
-import { headerOf, headerOrNull, readBlock, scanOf } from './eth-block.ts';
+import { ethHeader, headerOrNull, readEthBlock, scanOf } from './eth-block.ts';
 import { readHealth, readTaggedFinality } from './eth-health.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
@@ -55,11 +55,11 @@ export function createTokenNetworkSource({
       return String(chainId);
     },
     health: () => readHealth({ rpc, network, chainId }),
-    tip: async () => headerOf(await call('eth_getBlockByNumber', 'latest', false)),
+    tip: async () => ethHeader(await call('eth_getBlockByNumber', 'latest', false)),
     blockAt: async (height) => headerOrNull(await call('eth_getBlockByNumber', toHex(height), false)),
     block: async (hash) => headerOrNull(await call('eth_getBlockByHash', hash, false)),
     fetchBlock: async (hash) => {
-      const block = await readBlock(hash, rpc);
+      const block = await readEthBlock(hash, rpc);
       return { ref: block.ref, scan: (matcher) => scanOf(block, { gains: [], tokens, matcher }) };
     },
     fetchMempool: async () => ({ scan: () => NOTHING_WAITS, done: () => {} }),

@@ -5,7 +5,7 @@ import { makeBlock } from '../../../test/kit/ethereum-blocks.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
 import { OutgoingError } from '../../outgoing.ts';
 import { ChainError, type Matcher } from '../chain.ts';
-import { readBlock } from './eth-block.ts';
+import { readEthBlock } from './eth-block.ts';
 import type { EthCall, EthRpc } from './eth-rpc.ts';
 import { createRangeReader } from './token-ranges.ts';
 import { TRANSFER } from './value-moves.ts';
@@ -99,7 +99,7 @@ test('a block whose receipts are larger than any answer is read, with one receip
       throw new ChainError('outage', 'the source does not answer', { cause: new OutgoingError('too_large', 'the reply is too large') });
     return calls.map(([method, id]) => ({ result: method === 'eth_getTransactionReceipt' ? receiptOf(id) : whole, error: null }));
   };
-  const read = await readBlock(hash, { batch });
+  const read = await readEthBlock(hash, { batch });
   assert.equal(read.receipts.length, receipts.length);
   assert.deepEqual(asked[1], ['eth_getBlockByHash']);
 });

@@ -2,11 +2,11 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { type Coin, isOfferable } from '../../core/coin.ts';
 import { OutgoingError } from '../../outgoing.ts';
-import { ChainError, type Place, type RangeBlock, type RangeReader, RangeRefused, type Tagged } from '../chain.ts';
+import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagged, type TransactionPlace } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { isStandardHeader, provenHeader } from './block-header.ts';
-import { headerOf, headerOrNull } from './eth-block.ts';
-import { type EthRpc, failure, hash32, isRangeLimit, isTooLarge, rows, smallNumber, toHex, transactionOrNull } from './eth-rpc.ts';
+import { ethHeader, headerOrNull } from './eth-block.ts';
+import { arrayOf, type EthRpc, failure, hash32, isRangeLimit, isTooLarge, smallNumber, toHex, transactionOrNull } from './eth-rpc.ts';
 import { createNativeReader } from './native-moves.ts';
 import { ProofError } from './proof-values.ts';
 import { checkReceiptValuesSteps, encodeReceipt } from './receipts.ts';
@@ -39,7 +39,7 @@ async function search(
   try {
     const { result, error } = await rpc.one(['eth_getLogs', filterOf(range, tokens, accounts)], SEARCH_LIMITS);
     if (error) throw isRangeLimit(error) ? new RangeRefused(error.message) : failure(error, 'eth_getLogs');
-    found = rows(result);
+    found = arrayOf(result);
   } catch (error) {
     const cause = error instanceof ChainError && error.cause instanceof OutgoingError ? error.cause.class : null;
     if (cause === 'timeout' || cause === 'too_large')
@@ -55,14 +55,14 @@ async function search(
 }
 
 const identityOf = (header: Record<string, unknown>): string => {
-  const { height, parent, time } = headerOf(header);
-  return [height, parent, time.getTime(), hash32(header.receiptsRoot), ...rows(header.transactions).map((txid) => hash32(txid))].join();
+  const { height, parent, time } = ethHeader(header);
+  return [height, parent, time.getTime(), hash32(header.receiptsRoot), ...arrayOf(header.transactions).map((txid) => hash32(txid))].join();
 };
 
 async function readHeader(rpc: Pick<EthRpc, 'call'>, hash: string): Promise<Record<string, unknown>> {
   const header = await rpc.call('eth_getBlockByHash', hash, false);
   if (header === null) throw new ChainError('outage', `the source does not have block ${hash}`);
-  if (headerOf(header).hash !== hash) throw new ChainError('outage', `the source answered another block than ${hash}`);
+  if (ethHeader(header).hash !== hash) throw new ChainError('outage', `the source answered another block than ${hash}`);
   return fields(header);
 }
 
@@ -140,7 +140,7 @@ async function prove(header: Record<string, unknown>, hash: string, values: read
 
 async function fetchBlock(rpc: EthRpc, hash: string, tokens: Tokens): Promise<RangeBlock> {
   const header = await readHeader(rpc, hash);
-  const txids = rows(header.transactions).map((txid) => hash32(txid));
+  const txids = arrayOf(header.transactions).map((txid) => hash32(txid));
   let receipts: Kept[];
   let proven: boolean;
   try {
@@ -155,12 +155,12 @@ async function fetchBlock(rpc: EthRpc, hash: string, tokens: Tokens): Promise<Ra
   }
   const block = { transactions: txids.map((txid) => ({ txid })), receipts: receipts.map(({ receipt }) => receipt) };
   return {
-    ...{ ref: headerOf(header), proven, identity: identityOf(header), txids: new Set(txids) },
+    ...{ ref: ethHeader(header), proven, identity: identityOf(header), txids: new Set(txids) },
     sightings: (matcher) => tokenSightings(block, tokens, matcher),
   };
 }
 
-async function readPlace(rpc: Pick<EthRpc, 'call'>, txid: string): Promise<Place> {
+async function readPlace(rpc: Pick<EthRpc, 'call'>, txid: string): Promise<TransactionPlace> {
   const found = transactionOrNull(await rpc.call('eth_getTransactionByHash', txid), txid);
   if (found === null) return null;
   return typeof found.blockHash === 'string' ? { height: smallNumber(found.blockNumber), hash: hash32(found.blockHash) } : 'waiting';
@@ -186,7 +186,7 @@ function holdingsBy(rpc: EthRpc, tokens: Tokens): RangeReader['holdings'] {
 }
 
 export const createRangeReader = (rpc: EthRpc, { coin, tokens }: { coin: Coin; tokens: Tokens }): RangeReader => ({
-  head: async () => headerOf(await rpc.call('eth_getBlockByNumber', 'latest', false)),
+  head: async () => ethHeader(await rpc.call('eth_getBlockByNumber', 'latest', false)),
   at: async (heights) => {
     const replies = await rpc.batch(heights.map((height) => ['eth_getBlockByNumber', toHex(height), false]));
     return replies.map(({ result, error }) => {

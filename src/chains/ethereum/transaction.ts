@@ -43,7 +43,7 @@ export const signedBytes = (tx: Transaction, { r, s, parity }: Signature): Uint8
 export const transactionId = (raw: Uint8Array): string => `0x${bytesToHex(keccak_256(raw))}`;
 
 /** The value, the data and the signature of a signed transaction; null when the bytes are not one. */
-export function readSigned(raw: Uint8Array): { units: bigint; data: Uint8Array; signature: Signature } | null {
+export function readSignedTransaction(raw: Uint8Array): { units: bigint; data: Uint8Array; signature: Signature } | null {
   if (raw[0] !== TYPE[0]) return null;
   try {
     const fields = decodeRlp(raw.subarray(1));

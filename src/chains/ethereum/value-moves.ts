@@ -1,7 +1,7 @@
 /** Which ETH moved to which account in a block: pure readers of logs, access lists and traces. */
 
 import { fields } from '../reply.ts';
-import { account, hash32, quantity, rows, smallNumber } from './eth-rpc.ts';
+import { account, arrayOf, hash32, quantity, smallNumber } from './eth-rpc.ts';
 
 export type EthTransaction = {
   txid: string;
@@ -32,7 +32,7 @@ export const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55
 /** Sender and nonce: only one transaction can use them, so a replacement shares them with what it replaces. */
 export const outpoint = ({ from, nonce }: Pick<EthTransaction, 'from' | 'nonce'>): string => `${from}:${nonce}`;
 
-export function readTransaction(value: unknown): EthTransaction {
+export function readEthTransaction(value: unknown): EthTransaction {
   const tx = fields(value);
   const from = account(tx.from);
   return {
@@ -52,7 +52,7 @@ export function readReceipt(value: unknown): EthReceipt {
   return {
     ok: quantity(receipt.status) === 1n,
     feeUnits: quantity(receipt.gasUsed) * price + (blobs ? quantity(receipt.blobGasUsed) * quantity(receipt.blobGasPrice) : 0n),
-    logs: rows(receipt.logs),
+    logs: arrayOf(receipt.logs),
   };
 }
 
@@ -70,7 +70,7 @@ export const movesOfLogs = (receipts: readonly EthReceipt[]): Move[] =>
       : logs.flatMap((value): Move[] => {
           const log = fields(value);
           if (account(log.address) !== SYSTEM) return [];
-          const topics = rows(log.topics);
+          const topics = arrayOf(log.topics);
           if (topics.length !== 3 || topics[0] !== TRANSFER) return [];
           const [from, to] = [hash32(topics[1]).slice(26), hash32(topics[2]).slice(26)];
           return [{ index, from, to, units: quantity(log.data) }];
@@ -83,11 +83,11 @@ export type BalanceChange = { place: number; units: bigint };
 /** EIP-7928, in the JSON of the execution APIs. Only accounts with `wanted` are read. */
 export function readAccessList(value: unknown, wanted: (key: string) => boolean): Map<string, BalanceChange[]> {
   const found = new Map<string, BalanceChange[]>();
-  for (const entry of rows(value)) {
+  for (const entry of arrayOf(value)) {
     const { address, balanceChanges } = fields(entry);
     const key = account(address);
     if (key === null || !wanted(key) || balanceChanges === undefined) continue;
-    const changes = rows(balanceChanges).map((change) => {
+    const changes = arrayOf(balanceChanges).map((change) => {
       const { index, value: balance } = fields(change);
       return { place: smallNumber(index), units: quantity(balance) };
     });
@@ -108,7 +108,7 @@ const isMove = ({ from, to, units }: Omit<Move, 'index'>): boolean => units > 0n
  * transaction could not be traced.
  */
 export function movesOfCallTraces(value: unknown, transactions: readonly EthTransaction[]): Move[] {
-  const traces = rows(value);
+  const traces = arrayOf(value);
   if (traces.length !== transactions.length) throw new Error('the traces are not those of the block');
   return traces.flatMap((entry, index) => {
     const { result, txHash } = fields(entry);
@@ -124,7 +124,7 @@ export function movesOfCallTraces(value: unknown, transactions: readonly EthTran
         const move = { index, from: account(frame.from) ?? '', to: account(frame.to) ?? '', units: quantity(frame.value ?? '0x0') };
         if (move.to !== '' && isMove(move)) moves.push(move);
       }
-      if (frame.calls !== undefined) for (const inner of rows(frame.calls)) open.push({ frame: fields(inner), root: false });
+      if (frame.calls !== undefined) for (const inner of arrayOf(frame.calls)) open.push({ frame: fields(inner), root: false });
     }
     return moves;
   });
@@ -132,10 +132,10 @@ export function movesOfCallTraces(value: unknown, transactions: readonly EthTran
 
 /** `trace_block`: the same from a flat list, where a trace's address names the frames above it. */
 export function movesOfFlatTraces(value: unknown, transactions: readonly EthTransaction[], blockHash: string): Move[] {
-  const traces = rows(value).map((entry) => {
+  const traces = arrayOf(value).map((entry) => {
     const trace = fields(entry);
     if (trace.blockHash !== undefined && hash32(trace.blockHash) !== blockHash) throw new Error('the traces are of another block');
-    const path = rows(trace.traceAddress ?? []).join('.');
+    const path = arrayOf(trace.traceAddress ?? []).join('.');
     return {
       ...trace,
       action: fields(trace.action),

@@ -6,7 +6,7 @@ import { type ParsedBody, writtenAt } from '../../http/json.ts';
 import type { IdempotencyClaim } from '../../payments/view.ts';
 import { offeredCoins } from '../payment-methods.ts';
 import type { ShopKey } from '../shop-keys.ts';
-import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect, readText } from '../shop-order.ts';
+import { createOrder, type FieldFault, orderIdOf, readOrderMetadata, readOrderPrice, readRedirect, readText } from '../shop-order.ts';
 import { invalidCharge } from './commerce-error.ts';
 
 const LONGEST_NAME = 200;
@@ -18,12 +18,12 @@ type NewCharge = { body: ParsedBody; idempotency: IdempotencyClaim | null };
 export async function createCharge(ctx: Context, shop: ShopKey, { body, idempotency }: NewCharge): Promise<string> {
   const given = asObject(body.value);
   const local = asObject(given.local_price);
-  const faults: Fault[] = [];
+  const faults: FieldFault[] = [];
   if (given.pricing_type !== 'fixed_price')
     faults.push({ path: 'pricing_type', message: 'The pricing_type must be fixed_price: charges without a price are not supported.' });
   const written = writtenAt(body, 'local_price.amount');
-  const price = readPrice(ctx, shop, { amount: local.amount, written, currency: local.currency, faults });
-  const metadata = readMetadata(body, given.metadata, faults);
+  const price = readOrderPrice(ctx, shop, { amount: local.amount, written, currency: local.currency, faults });
+  const metadata = readOrderMetadata(body, given.metadata, faults);
   const redirectUrl = readRedirect(given.redirect_url, { path: 'redirect_url', name: 'redirect_url', faults });
   const cancelUrl = readRedirect(given.cancel_url, { path: 'cancel_url', name: 'cancel_url', faults });
   const coins = price?.fixed ? [price.fixed.coin] : await offeredCoins(ctx, shop);

@@ -12,7 +12,7 @@ import type { IdempotencyClaim } from '../../payments/view.ts';
 import { coinOfMethod, offeredCoins } from '../payment-methods.ts';
 import type { ShopInvoice } from '../shop-invoices.ts';
 import type { ShopKey } from '../shop-keys.ts';
-import { createOrder, type Fault, orderIdOf, readMetadata, readPrice, readRedirect, readText } from '../shop-order.ts';
+import { createOrder, type FieldFault, orderIdOf, readOrderMetadata, readOrderPrice, readRedirect, readText } from '../shop-order.ts';
 import { invalid } from './greenfield-error.ts';
 import { SPEED_CONFIRMATIONS, SPEED_POLICIES } from './speed-policy.ts';
 
@@ -22,11 +22,11 @@ export type NewInvoice = { body: ParsedBody; idempotency: IdempotencyClaim | nul
 /** Errors: 422 with every fault; those of `createPayment`. Returns the ID of the payment. */
 export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempotency }: NewInvoice): Promise<string> {
   const given = asObject(body.value);
-  const faults: Fault[] = [];
+  const faults: FieldFault[] = [];
   const merchant = await getMerchant(ctx, shop);
   const id = newId('pay', ctx.random);
-  const price = readPrice(ctx, shop, { amount: given.amount, written: writtenAt(body, 'amount'), currency: given.currency, faults });
-  const metadata = readMetadata(body, given.metadata, faults);
+  const price = readOrderPrice(ctx, shop, { amount: given.amount, written: writtenAt(body, 'amount'), currency: given.currency, faults });
+  const metadata = readOrderMetadata(body, given.metadata, faults);
   const checkout = asObject(given.checkout);
   const coins = price?.fixed ? [price.fixed.coin] : await readCoins(ctx, shop, { merchant, asked: checkout.paymentMethods, faults });
   const redirectUrl = readRedirect(checkout.redirectURL, { path: 'checkout.redirectURL', name: 'redirect URL', faults });
@@ -57,7 +57,7 @@ export async function createInvoice(ctx: Context, shop: ShopKey, { body, idempot
 async function readCoins(
   ctx: Context,
   shop: ShopKey,
-  { merchant, asked, faults }: { merchant: Merchant; asked: unknown; faults: Fault[] },
+  { merchant, asked, faults }: { merchant: Merchant; asked: unknown; faults: FieldFault[] },
 ): Promise<readonly Coin[]> {
   const path = 'checkout.paymentMethods';
   const offered = await offeredCoins(ctx, shop);
@@ -87,7 +87,7 @@ function readWindow(given: unknown): number | null {
   return Number.isFinite(minutes) ? Math.min(Math.max(minutes, WINDOW_MINUTES.least), WINDOW_MINUTES.most) * 60 : null;
 }
 
-type GivenTolerance = { given: unknown; written: string | undefined; merchant: Merchant; faults: Fault[] };
+type GivenTolerance = { given: unknown; written: string | undefined; merchant: Merchant; faults: FieldFault[] };
 /** A tolerance below the merchant's, in hundredths of a percent; null: the merchant's applies. WHMCS asks for none at all. */
 function readTolerance({ given, written, merchant: { settings }, faults }: GivenTolerance): number | null {
   if (given === null || given === undefined) return null;

@@ -1,13 +1,13 @@
 /** Errors in the form of the protocol: 422 is a list of faults, everything else an object. */
 import type { Problem } from '../../core/problem.ts';
-import type { Fault } from '../shop-order.ts';
+import type { FieldFault } from '../shop-order.ts';
 
 /** A reply other than 200. */
 export class GreenfieldError extends Error {
   readonly status: number;
   readonly body: object;
 
-  constructor(status: number, body: { code: string; message: string; missingPermission?: string } | readonly Fault[]) {
+  constructor(status: number, body: { code: string; message: string; missingPermission?: string } | readonly FieldFault[]) {
     super(`Greenfield ${status}`);
     this.status = status;
     this.body = body;
@@ -16,13 +16,13 @@ export class GreenfieldError extends Error {
 
 export const unauthenticated = (): GreenfieldError =>
   new GreenfieldError(401, { code: 'unauthenticated', message: 'Authentication is required for accessing this endpoint' });
-export const missing = (permission: string): GreenfieldError =>
+export const missingPermission = (permission: string): GreenfieldError =>
   new GreenfieldError(403, {
     missingPermission: permission,
     code: 'missing-permission',
     message: `Insufficient API Permissions. Please use an API key with permission "${permission}" for this store.`,
   });
-export const invalid = (...faults: readonly [Fault, ...Fault[]]): GreenfieldError => new GreenfieldError(422, faults);
+export const invalid = (...faults: readonly [FieldFault, ...FieldFault[]]): GreenfieldError => new GreenfieldError(422, faults);
 export const notSupported = (message: string): GreenfieldError => new GreenfieldError(501, { code: 'not-supported', message });
 
 const NOT_FOUND: Readonly<Record<string, { code: string; message: string }>> = {

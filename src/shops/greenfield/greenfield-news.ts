@@ -8,7 +8,7 @@ import type { ShopEvent } from '../../webhooks/events.ts';
 import { methodOf } from '../payment-methods.ts';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
-import { hasArrived } from '../shop-money.ts';
+import { hasMattered } from '../shop-money.ts';
 import { paymentOf, seconds } from './invoice-body.ts';
 import {
   type Arrived,
@@ -16,14 +16,14 @@ import {
   INVOICE_STATUSES,
   type InvoiceEvent,
   type InvoiceEventType,
+  type InvoiceHistory,
   invoiceState,
-  type Told,
 } from './invoice-states.ts';
 
 /** How many transfers are remembered, which is more than a payment shows. */
 const MOST_REFS = 200;
 
-const toldFromJson = (value: unknown): Told => {
+const toldFromJson = (value: unknown): InvoiceHistory => {
   const stored = asObject(value);
   return {
     status: oneOf(INVOICE_STATUSES, stored.status),
@@ -41,7 +41,7 @@ const arrivedIn = (payment: OnChain): Shown[] =>
       const standing = payment.standings[i]!;
       const isSettled = standing.state === 'confirmed';
       const isLate = t.firstSeenAt > payment.view.settlement.expiresAt;
-      return hasArrived(standing) ? [{ t, ref: t.ref, coin: t.coin, isSettled, isLate }] : [];
+      return hasMattered(standing) ? [{ t, ref: t.ref, coin: t.coin, isSettled, isLate }] : [];
     })
     .toSorted((a, b) => a.t.firstSeenAt.getTime() - b.t.firstSeenAt.getTime());
 

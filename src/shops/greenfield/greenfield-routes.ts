@@ -11,7 +11,7 @@ import { PERMISSIONS, type Permission } from '../permissions.ts';
 import { JsonText, type ShopCall, type ShopRoute } from '../serve-shop.ts';
 import { getInvoice, listInvoices, updateInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
-import { type Fault, orderIdOf, readMetadata, shownNumber } from '../shop-order.ts';
+import { type FieldFault, orderIdOf, readOrderMetadata, shownNumber } from '../shop-order.ts';
 import { createInvoice } from './create-invoice.ts';
 import { invalid } from './greenfield-error.ts';
 import { createWebhook, deleteWebhook, getWebhook, listWebhooks, updateWebhook } from './greenfield-webhooks.ts';
@@ -138,8 +138,8 @@ async function putInvoice(call: ShopCall): Promise<JsonText> {
   const { ctx, actor, body } = call;
   const before = await getInvoice(ctx, targetOf(call));
   const given = asObject(body.value).metadata;
-  const faults: Fault[] = given ? [] : [{ path: 'Metadata', message: 'The metadata is missing.' }];
-  const { value, text: metadata } = readMetadata(body, given, faults);
+  const faults: FieldFault[] = given ? [] : [{ path: 'Metadata', message: 'The metadata is missing.' }];
+  const { value, text: metadata } = readOrderMetadata(body, given, faults);
   if (faults[0]) throw invalid(faults[0]);
   const orderId = orderIdOf(value, 'orderId');
   await setInvoiceId(ctx, {

@@ -12,7 +12,7 @@ import type { PaymentView } from '../../payments/view.ts';
 import { methodOf } from '../payment-methods.ts';
 import type { ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
-import { hasArrived, moneyOf } from '../shop-money.ts';
+import { hasMattered, moneyOf } from '../shop-money.ts';
 import { invoiceState } from './invoice-states.ts';
 import { speedPolicy } from './speed-policy.ts';
 
@@ -101,7 +101,7 @@ export const paymentOf = (t: Transfer, isSettled: boolean) => ({
 /** One element for each coin that the payer chose; once money arrived, only for the coins it arrived in: plugins refuse a mixture. */
 export function paymentMethods(ctx: Context, { view, standings }: OnChain) {
   const arrived = view.transfers.flatMap((t, i) =>
-    hasArrived(standings[i]!) ? [{ t, isSettled: standings[i]!.state === 'confirmed' }] : [],
+    hasMattered(standings[i]!) ? [{ t, isSettled: standings[i]!.state === 'confirmed' }] : [],
   );
   const chosen = [...new Set(view.facts.quotes.map(({ coin }) => coin))];
   const received = [...new Set(arrived.map(({ t }) => t.coin))];

@@ -13,10 +13,10 @@ import {
   eventsSince,
   INVOICE_STATUSES,
   type InvoiceEvent,
+  type InvoiceHistory,
   type InvoiceStatus,
   invoiceState,
   NOTHING_TOLD,
-  type Told,
 } from './invoice-states.ts';
 
 type Row = { florin: string; exceptions: string[]; greenfield: { status: string; additionalStatus: string } };
@@ -47,7 +47,7 @@ const standing = (status: PaymentStatus, exceptions: Exception[] = [], ...kinds:
 const arrives = (more: Partial<Arrived> = {}): Arrived => ({ ref: 't:0', coin: 'BTC', isSettled: false, isLate: false, ...more });
 /** The types of the events of each step, one after another. */
 function story(...steps: [Standing, ...Arrived[]][]): string[][] {
-  let told: Told = NOTHING_TOLD;
+  let told: InvoiceHistory = NOTHING_TOLD;
   return steps.map(([payment, ...arrived]) => {
     const news = eventsSince(told, payment, arrived);
     told = news.told;
@@ -122,7 +122,7 @@ test('over random histories, the events of an invoice are legal, whatever a work
     fc.property(terms, history, fc.array(fc.boolean(), { minLength: 1 }), (given, moments, looks) => {
       const { entries } = live(given, moments);
       const events: InvoiceEvent[] = [];
-      let told: Told = NOTHING_TOLD;
+      let told: InvoiceHistory = NOTHING_TOLD;
       let last: InvoiceStatus = 'New';
       for (const [i, { facts, transfers, tips, result }] of entries.entries()) {
         const payment = { ...facts, status: result.status, exceptions: result.exceptions };

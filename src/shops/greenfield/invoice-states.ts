@@ -45,7 +45,7 @@ export type InvoiceEvent =
 export type InvoiceEventType = InvoiceEvent['type'];
 
 /** What a shop knows from the events before. */
-export type Told = {
+export type InvoiceHistory = {
   /** Null before the first event. */
   status: InvoiceStatus | null;
   /** That the invoice ended without being paid. */
@@ -54,10 +54,14 @@ export type Told = {
   seen: readonly string[];
   settled: readonly string[];
 };
-export const NOTHING_TOLD: Told = { status: null, hasEnded: false, seen: [], settled: [] };
+export const NOTHING_TOLD: InvoiceHistory = { status: null, hasEnded: false, seen: [], settled: [] };
 
 /** The events that bring a shop from what it knows to how the payment is now. What happened in between and is over is left out. */
-export function eventsSince(told: Told, payment: Standing, arrived: readonly Arrived[]): { events: InvoiceEvent[]; told: Told } {
+export function eventsSince(
+  told: InvoiceHistory,
+  payment: Standing,
+  arrived: readonly Arrived[],
+): { events: InvoiceEvent[]; told: InvoiceHistory } {
   const events: InvoiceEvent[] = told.status === null ? [{ type: 'InvoiceCreated' }] : [];
   const before = told.status ?? 'New';
   // Plugins ignore everything after `InvoiceSettled`.

@@ -4,7 +4,7 @@ import { COIN, type Coin, coinText } from '../../core/coin.ts';
 import { fiatDecimals, isFiat } from '../../core/fiat.ts';
 import { formatDecimal, parseAmount, readAmountText } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
-import { asObject, asText, asTexts, type Json } from '../../core/stored-json.ts';
+import { asObject, asText, asTexts, type StoredJson } from '../../core/stored-json.ts';
 import { cutText, toPrintableLine } from '../../core/text.ts';
 import { writtenAt } from '../../http/json.ts';
 import { claimUrl } from '../../money-out/claims.ts';
@@ -12,7 +12,7 @@ import { type AskedRefund, getRefund, requestRefund } from '../../money-out/refu
 import { coinOfMethod } from '../payment-methods.ts';
 import type { ShopCall } from '../serve-shop.ts';
 import type { ShopKey } from '../shop-keys.ts';
-import { readPrice } from '../shop-order.ts';
+import { readOrderPrice } from '../shop-order.ts';
 import { askRefund, paymentOfRefund } from '../shop-refunds.ts';
 import { invalid } from './greenfield-error.ts';
 import { greenfieldUrl, seconds } from './invoice-body.ts';
@@ -81,7 +81,7 @@ async function ofPayment(
 
 const wrongMethod = (message: string) => invalid({ path: 'PayoutMethods', message });
 /** The coins of the methods that were named. Plugins name one list under both names. */
-function readMethods({ payoutMethods, paymentMethods }: Json): readonly Coin[] | null {
+function readMethods({ payoutMethods, paymentMethods }: StoredJson): readonly Coin[] | null {
   const named = [payoutMethods, paymentMethods].map((list) => asTexts(list).slice(0, 100)).find((list) => list.length > 0);
   if (named === undefined) return null;
   const coins = named.flatMap((name) => coinOfMethod(name) ?? []);
@@ -109,7 +109,7 @@ function askedOf({ amount, currency }: Pick<Given, 'amount' | 'currency'>): Aske
 /** What is asked for, in US cents; null if there is no price for it. */
 function worthOf(ctx: Context, shop: ShopKey, { amount, currency }: Pick<Given, 'amount' | 'currency'>): bigint | null {
   try {
-    return readPrice(ctx, shop, { amount, written: amount, currency, faults: [] })?.amountUsdCents ?? null;
+    return readOrderPrice(ctx, shop, { amount, written: amount, currency, faults: [] })?.amountUsdCents ?? null;
   } catch (error) {
     if (error instanceof Problem) return null;
     throw error;

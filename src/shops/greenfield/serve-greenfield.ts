@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts';
 import { toProblem } from '../../http/server.ts';
 import { type Enter, logShopCalls, openShopGate, registerShopRoute, type ShopDoors, sendJson } from '../serve-shop.ts';
 import { storeIdOf } from '../shop-keys.ts';
-import { fromProblem, GreenfieldError, missing, notSupported, unauthenticated } from './greenfield-error.ts';
+import { fromProblem, GreenfieldError, missingPermission, notSupported, unauthenticated } from './greenfield-error.ts';
 import { GREENFIELD_ROUTES, type GreenfieldRoute } from './greenfield-routes.ts';
 import { GREENFIELD_PATH } from './invoice-body.ts';
 import { whatInstead } from './not-there.ts';
@@ -46,8 +46,8 @@ function openGate(ctx: Context, doors: ShopDoors): Enter<GreenfieldRoute | null>
     const { shop } = entered;
     const { store } = (request.params ?? {}) as { store?: string };
     const needs = route?.needs ?? null;
-    if (store !== undefined && store !== storeIdOf(shop)) throw missing(needs ?? 'btcpay.store.canviewstoresettings');
-    if (needs !== null && !shop.permissions.includes(needs)) throw missing(needs);
+    if (store !== undefined && store !== storeIdOf(shop)) throw missingPermission(needs ?? 'btcpay.store.canviewstoresettings');
+    if (needs !== null && !shop.permissions.includes(needs)) throw missingPermission(needs);
     return entered;
   };
 }

@@ -1,6 +1,6 @@
 /** How many confirmations an invoice waits for, in the names of the protocol. */
 import type { Coin, ConfirmationTier } from '../../core/coin.ts';
-import { tierOf } from '../../core/confirmation.ts';
+import { confirmationTier } from '../../core/confirmation.ts';
 import type { PaymentFacts } from '../../core/payment.ts';
 
 export const SPEED_POLICIES = ['HighSpeed', 'MediumSpeed', 'LowMediumSpeed', 'LowSpeed'] as const;
@@ -9,7 +9,7 @@ export const SPEED_CONFIRMATIONS: Readonly<Record<SpeedPolicy, number>> = { High
 
 /** The slowest policy that the payment is at least as strict as, in the fastest of its coins. */
 export function speedPolicy(facts: PaymentFacts, coins: readonly Coin[]): SpeedPolicy {
-  const counts = coins.map((coin) => blocksOf(tierOf(facts, coin, facts.targetUsdCents)));
+  const counts = coins.map((coin) => blocksOf(confirmationTier(facts, coin, facts.targetUsdCents)));
   const least = counts.length === 0 ? 1 : Math.min(...counts);
   return SPEED_POLICIES.findLast((policy) => SPEED_CONFIRMATIONS[policy] <= least)!;
 }

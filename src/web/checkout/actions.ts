@@ -22,7 +22,7 @@ import { NOW_HEADER, registerLive } from './live.ts';
 import { pageState } from './page.ts';
 import { paperOf, receiptPdf } from './receipt-pdf.ts';
 import { registerRefunds } from './refund-page.ts';
-import { languageOf, sendMessage, sendPayment, sendPdf, sendReceipt } from './responses.ts';
+import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } from './responses.ts';
 import { SCRIPT, SCRIPT_PATH } from './shell.ts';
 import { registerShopPages } from './shop-pages.ts';
 import { registerStates } from './state-pages.ts';
@@ -44,7 +44,7 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
     registerReads(pages, ctx, { counting });
     registerFiles(pages, ctx);
     registerForms(pages, ctx, { counting });
-    registerLinks(pages, ctx, { counting, languageOf: (request, merchant) => languageOf(request, null, merchant.settings.locale) });
+    registerLinks(pages, ctx, { counting, languageOf: (request, merchant) => languageOfRequest(request, null, merchant.settings.locale) });
     registerRefunds(pages, ctx, { counting });
     registerLive(pages, ctx, { idOf, counting });
     registerEmbed(pages, ctx);

@@ -6,11 +6,11 @@ import { Problem } from '../../core/problem.ts';
 import { getMerchant, type Merchant } from '../../merchants/merchants.ts';
 import { GREENFIELD_PATH } from '../../shops/greenfield/invoice-body.ts';
 import { offeredCoins } from '../../shops/payment-methods.ts';
-import { claimRefund, getRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
+import { claimShopRefund, getShopRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
 import { type Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
 import { mark } from './icons.ts';
-import { chosenBy, languageOf } from './responses.ts';
+import { chosenBy, languageOfRequest } from './responses.ts';
 import { sendDocument } from './shell.ts';
 import { fill, say, type Words } from './words.ts';
 
@@ -26,7 +26,7 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
     const { id } = request.params as { id: string };
     if (!REFUND_ID.test(id)) throw new Problem('payment_not_found', { id: '' });
     await counting.look(request);
-    const refund = await getRefund(ctx, { refundId: id });
+    const refund = await getShopRefund(ctx, { refundId: id });
     const [merchant, coins] = await Promise.all([getMerchant(ctx, refund), offeredCoins(ctx, refund)]);
     return { refund, merchant, coins: coins.filter((coin) => refund.coins?.includes(coin) ?? true) };
   };
@@ -39,7 +39,7 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
     try {
       await counting.act(request, refundId);
       if (!isCoin(coin)) throw new Problem('parameter_missing', {}, { param: 'coin' });
-      await claimRefund(ctx, { refundId, coin, address });
+      await claimShopRefund(ctx, { refundId, coin, address });
     } catch (error) {
       if (!(error instanceof Problem) || error.status >= 500) throw error;
       if (error.code === 'refund_state')
@@ -56,7 +56,7 @@ const pathOf = (refundId: string): string => `${GREENFIELD_PATH}/pull-payments/$
 
 function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown: Shown & { status?: number }): FastifyReply {
   const { refund, merchant, status = 200 } = shown;
-  const language = languageOf(request, null, merchant.settings.locale);
+  const language = languageOfRequest(request, null, merchant.settings.locale);
   const { words } = language;
   const title = say(words.refundAmount, { amount: `${refund.amount} ${refund.currency}`, merchant: merchant.name });
   const isDone = refund.claimedAt !== null;

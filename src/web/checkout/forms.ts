@@ -8,8 +8,8 @@ import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateO
 import { getPaymentForCustomer } from '../../payments/queries.ts';
 import { coinChosen } from './choice.ts';
 import type { Counting } from './counting.ts';
-import type { Fault, PageOptions } from './parts.ts';
-import { chosenBy, formToken, languageOf, sendPayment } from './responses.ts';
+import type { FormFault, PageOptions } from './parts.ts';
+import { chosenBy, formToken, languageOfRequest, sendPayment } from './responses.ts';
 import { say } from './words.ts';
 
 export const PAYMENT_ID = /^pay_[0-9A-Za-z]{24}$/;
@@ -99,7 +99,7 @@ async function answer(
   }
   const view = await getPaymentForCustomer(ctx, { paymentId: id });
   if (refused === null) return sendPayment(ctx, request, reply, { view });
-  const fault = faultOf(refused, fields, languageOf(request, view).words);
+  const fault = faultOf(refused, fields, languageOfRequest(request, view).words);
   return sendPayment(ctx, request, reply, { view, status: refused.status, fault });
 }
 
@@ -110,7 +110,7 @@ function coinOf(fields: URLSearchParams): Coin {
 }
 
 /** The error message shown to the payer, in the language of the page. */
-export function faultOf(problem: Problem, form: URLSearchParams, words: PageOptions['language']['words']): Fault {
+export function faultOf(problem: Problem, form: URLSearchParams, words: PageOptions['language']['words']): FormFault {
   const given = { address: (form.get('address') ?? '').slice(0, 200), email: (form.get('email') ?? '').slice(0, 200) };
   const asked = form.get('currency') ?? '';
   const coin = isCoin(asked) ? COIN[asked].asset : asked;

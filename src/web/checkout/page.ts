@@ -17,12 +17,12 @@ import {
   fiatNote,
   hidden,
   itemPrice,
-  listed,
+  listedTransfers,
   logo,
   more,
   note,
   type PageOptions,
-  priceOf,
+  priceText,
   tip,
   txLink,
   unavailableText,
@@ -87,7 +87,7 @@ const isReturned = ({ refundedUnits, settlement }: CustomerView): boolean =>
 const wrongCoin = (exceptions: readonly Exception[]): (typeof WRONG_COIN)[number] | null =>
   WRONG_COIN.find((name) => exceptions.includes(name)) ?? null;
 
-export type Page = { state: PageState; title: string; main: Html; waits: boolean };
+export type PaymentPage = { state: PageState; title: string; main: Html; waits: boolean };
 type Look = { kind: 'open' } | { kind: 'result'; mark: Mark };
 
 const LOOKS: Readonly<Record<PageState, Look>> = {
@@ -110,7 +110,7 @@ const LOOKS: Readonly<Record<PageState, Look>> = {
 };
 
 /** Title and content of the page. */
-export function renderPage(view: CustomerView, options: PageOptions): Page {
+export function renderPage(view: CustomerView, options: PageOptions): PaymentPage {
   const { words } = options.language;
   const state = pageState(view);
   const pay = say(words.pay, { merchant: view.merchant.name });
@@ -149,7 +149,7 @@ ${test && drawer(view, words, hidden(view, options))}</main>`;
   const good = (state === 'completed' || state === 'overpaid') && !returned;
   return {
     state,
-    title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${priceOf(view, options.language)}`,
+    title: `${test ? `${words.test} ` : ''}${good ? '✓ ' : ''}${heading[state]} – ${priceText(view, options.language)}`,
     main,
     waits: look.kind === 'open' || state === 'processing' || state === 'reversed' || view.facts.status === 'pending',
   };
@@ -157,10 +157,10 @@ ${test && drawer(view, words, hidden(view, options))}</main>`;
 
 const openHeader = (heading: string, view: CustomerView, { language }: PageOptions): Html =>
   html`<header class="top"><div class="who">${logo(view)}<h1 id="h" tabindex="-1">${heading}</h1></div>
-<p class="usd"><bdi translate="no">${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
+<p class="usd"><bdi translate="no">${priceText(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 const resultHeader = (kind: Mark, heading: string, view: CustomerView, { language }: PageOptions): Html =>
   html`<header class="hero ${kind}">${mark(kind)}<h1 id="h" tabindex="-1">${heading}</h1>
-<p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi translate="no">${priceOf(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
+<p class="usd"><bdi>${view.merchant.name}</bdi> · <bdi translate="no">${priceText(view, language)}</bdi></p></header>${fiatNote(view, language)}`;
 
 function notices(state: PageState, view: CustomerView, { language: { words }, fault }: PageOptions): Html {
   const { exceptions, seenUnits } = view.settlement;
@@ -253,7 +253,7 @@ function itemList(view: CustomerView, { language }: PageOptions): Html | null {
   );
   return html`<details><summary>${words.order}</summary><table><tbody>${rows}
 <tr><td>${words.tax}</td>${cents(view.request.taxMinor ?? 0n)}</tr>
-<tr class="sum"><td>${words.total}</td><td class="num"><bdi translate="no">${priceOf(view, language)}</bdi></td></tr></tbody></table></details>`;
+<tr class="sum"><td>${words.total}</td><td class="num"><bdi translate="no">${priceText(view, language)}</bdi></td></tr></tbody></table></details>`;
 }
 
 function rateForm(view: CustomerView, options: PageOptions): Html {
@@ -279,7 +279,7 @@ const crumbs = ({ settlement: { coin, dustUnits } }: CustomerView, { language: {
     : html`<dl class="sums"><div><dt>${words.crumbs}</dt><dd>${amountOf(coin, dustUnits)}</dd></div></dl>`;
 function held(view: CustomerView, { language: { words, count } }: PageOptions): Html {
   const sum = (value: Html) => html`<div><dt>${words.arrived}</dt><dd>${value}</dd></div>`;
-  return html`<dl class="sums">${listed(view).map((t) => sum(html`<bdi translate="no">${formatUnits(t.coin, t.units)} ${coinText(t.coin)}</bdi>`))}
+  return html`<dl class="sums">${listedTransfers(view).map((t) => sum(html`<bdi translate="no">${formatUnits(t.coin, t.units)} ${coinText(t.coin)}</bdi>`))}
 ${unlisted(view) > 0 && sum(html`+ ${count(unlisted(view))}`)}</dl>`;
 }
 
@@ -301,7 +301,7 @@ function progress({ settlement: s }: CustomerView, { language }: PageOptions): H
 
 function transactions(view: CustomerView, options: PageOptions): Html {
   const line = (what: Html) => html`<p class="tx"><span>${options.language.words.transaction}</span> ${what}</p>`;
-  const links = listed(view).map((t) => t.txid !== null && t.conflict === null && line(txLink(view, t.coin, t.txid, options)));
+  const links = listedTransfers(view).map((t) => t.txid !== null && t.conflict === null && line(txLink(view, t.coin, t.txid, options)));
   return html`${links}${unlisted(view) > 0 && line(more(view, options.language))}`;
 }
 function refund(view: CustomerView, options: PageOptions): Html {

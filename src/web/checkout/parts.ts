@@ -10,7 +10,7 @@ import { SIGNS } from './icons.ts';
 import type { Language, Locale } from './words.ts';
 
 /** The error of a rejected form: beside its field, or above everything. */
-export type Fault = { field: 'address' | 'email' | null; text: string; given: Readonly<Record<string, string>> };
+export type FormFault = { field: 'address' | 'email' | null; text: string; given: Readonly<Record<string, string>> };
 export type PageOptions = {
   language: Language;
   /** The language the payer chose on the page; it is kept in forms and links. */
@@ -19,14 +19,14 @@ export type PageOptions = {
   networks: Readonly<Record<Chain, Network>>;
   /** Ties forms to the payment. */
   formToken: string;
-  fault?: Fault | null;
+  fault?: FormFault | null;
 };
 export const logo = ({ merchant }: CustomerView): Html =>
   merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
 /** The price in its original currency, and how it converts to US dollars. */
-export const priceOf = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
+export const priceText = ({ request: { fiat }, facts }: CustomerView, { usd, money }: Language): string =>
   fiat ? money(fiat.amount, fiat.currency) : usd(facts.targetUsdCents);
 /** A unit price or tax, in the currency of the price. */
 export const itemPrice = ({ request }: CustomerView, minor: bigint, { usd, money }: Language): string =>
@@ -85,7 +85,7 @@ export const txLink = (view: CustomerView, coin: Coin, txid: string, { networks 
 };
 /** Anyone can send very many parts: the largest are shown, the others as a count beside the total. */
 const MOST_LISTED = 10;
-export const listed = ({ transfers }: CustomerView): CustomerView['transfers'] => transfers.slice(0, MOST_LISTED);
-export const unlisted = (view: CustomerView): number => view.transfersCount - listed(view).length;
+export const listedTransfers = ({ transfers }: CustomerView): CustomerView['transfers'] => transfers.slice(0, MOST_LISTED);
+export const unlisted = (view: CustomerView): number => view.transfersCount - listedTransfers(view).length;
 export const more = (view: CustomerView, { words, count }: Language): Html =>
   html`+ ${count(unlisted(view))} · ${words.total} ${amountOf(view.settlement.coin!, view.settlement.seenUnits)}`;

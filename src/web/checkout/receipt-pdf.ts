@@ -6,7 +6,7 @@ import type { Merchant } from '../../merchants/merchants.ts';
 import type { Refund } from '../../money-out/refunds.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { isPrintable, PAPERS, type Paper, type PdfRow, writePdf } from '../pdf.ts';
-import { listed, priceOf, unlisted } from './parts.ts';
+import { listedTransfers, priceText, unlisted } from './parts.ts';
 import { chooseLanguage, type Language } from './words.ts';
 
 const language = (): Language => chooseLanguage({ chosen: 'en', accept: '' });
@@ -24,10 +24,10 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
   const { settlement: s, request, facts, merchant } = view;
   const paidAt = s.completedAt ?? view.now;
   const name = shown(merchant.name);
-  const transactions = listed(view).flatMap((t) => (t.txid !== null && t.conflict === null ? [t.txid] : []));
+  const transactions = listedTransfers(view).flatMap((t) => (t.txid !== null && t.conflict === null ? [t.txid] : []));
   const missing = unlisted(view);
   // The signs of some currencies are missing too; every code is there.
-  const price = shown(priceOf(view, language())) ?? `${request.fiat?.currency} ${request.fiat?.amount}`;
+  const price = shown(priceText(view, language())) ?? `${request.fiat?.currency} ${request.fiat?.amount}`;
   const rows = present([
     ['Paid', minuteText(paidAt)],
     ['Payment', facts.id],

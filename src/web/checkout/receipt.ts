@@ -2,7 +2,19 @@
 import { COIN } from '../../core/coin.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { Html, html } from '../html.ts';
-import { amountOf, dayOf, fiatNote, itemPrice, listed, logo, more, type PageOptions, priceOf, txLink, unlisted } from './parts.ts';
+import {
+  amountOf,
+  dayOf,
+  fiatNote,
+  itemPrice,
+  listedTransfers,
+  logo,
+  more,
+  type PageOptions,
+  priceText,
+  txLink,
+  unlisted,
+} from './parts.ts';
 
 export function renderReceipt(view: CustomerView, options: PageOptions): { title: string; main: Html } {
   const { words, rate, count } = options.language;
@@ -14,17 +26,17 @@ export function renderReceipt(view: CustomerView, options: PageOptions): { title
   const items = request.items?.map((item) =>
     row(html`${count(Number(item.quantity))} × <bdi>${item.name}</bdi>`, cents(item.quantity * item.unitPriceMinor)),
   );
-  const transactions = listed(view).map(
+  const transactions = listedTransfers(view).map(
     (t) => t.txid !== null && t.conflict === null && row(words.transaction, txLink(view, t.coin, t.txid, options)),
   );
   return {
     title: `${words.receipt} – ${view.merchant.name}`,
     main: html`<main id="main" data-state="receipt">${facts.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
 <header class="top"><div class="who">${logo(view)}<h1>${words.receipt}</h1></div>
-<p class="usd"><bdi>${priceOf(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
+<p class="usd"><bdi>${priceText(view, options.language)}</bdi></p></header>${fiatNote(view, options.language)}<table><tbody>
 ${row(words.merchant, view.merchant.name)}${row(words.paidOn, s.completedAt && dayOf(s.completedAt, options.language))}
 ${request.description && row(words.order, request.description)}${items}
-${request.taxMinor !== null && row(words.tax, cents(request.taxMinor))}${row(words.total, html`<bdi>${priceOf(view, options.language)}</bdi>`, true)}
+${request.taxMinor !== null && row(words.tax, cents(request.taxMinor))}${row(words.total, html`<bdi>${priceText(view, options.language)}</bdi>`, true)}
 ${s.coin && row(words.arrived, amountOf(s.coin, s.receivedUnits))}
 ${s.coin && rateE8 !== null && row(words.rate, html`<bdi>1 ${COIN[s.coin].asset} = ${rate(rateE8)}</bdi>`)}
 ${transactions}${unlisted(view) > 0 && row(words.transaction, more(view, options.language))}

@@ -14,7 +14,7 @@ import type { Counting } from './counting.ts';
 import { mark } from './icons.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
 import { paperOf, refundNotePdf } from './receipt-pdf.ts';
-import { chosenBy, languageOf, sendPdf } from './responses.ts';
+import { chosenBy, languageOfRequest, sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
 import { type Language, type Locale, say, type Words } from './words.ts';
 
@@ -33,7 +33,7 @@ export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting
     const refund = await refundOfClaim(ctx, { hash });
     return { refund, merchant: await getMerchant(ctx, { merchantId: refund.merchantId }), path: `/claim/${token}` };
   };
-  const languageIn = (request: FastifyRequest, { merchant }: Claim): Language => languageOf(request, null, merchant.settings.locale);
+  const languageIn = (request: FastifyRequest, { merchant }: Claim): Language => languageOfRequest(request, null, merchant.settings.locale);
   const show = (request: FastifyRequest, reply: FastifyReply, claim: Claim, given: Given | null = null, status = 200) => {
     const { theme, accent } = claim.merchant.settings;
     const own = languageIn(request, claim);

@@ -6,9 +6,9 @@ import type { CustomerView } from '../../payments/view.ts';
 import { html } from '../html.ts';
 import { mark } from './icons.ts';
 import { type PageState, renderPage } from './page.ts';
-import type { Fault, PageOptions } from './parts.ts';
+import type { FormFault, PageOptions } from './parts.ts';
 import { renderReceipt } from './receipt.ts';
-import { type Document, REFRESH_SECONDS, sendDocument } from './shell.ts';
+import { type HtmlDocument, REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { chooseLanguage, type Language, type Locale, matchLocale } from './words.ts';
 
 const RELOADED: readonly PageState[] = ['unavailable', 'awaiting', 'underpaid', 'processing'];
@@ -27,7 +27,7 @@ export function chosenBy(request: FastifyRequest): Locale | null {
 }
 
 /** `locale` is the merchant's, for pages without a payment. */
-export const languageOf = (request: FastifyRequest, view: CustomerView | null, locale: string | null = null): Language =>
+export const languageOfRequest = (request: FastifyRequest, view: CustomerView | null, locale: string | null = null): Language =>
   chooseLanguage({
     chosen: chosenBy(request),
     payment: view?.request.locale ?? null,
@@ -35,8 +35,8 @@ export const languageOf = (request: FastifyRequest, view: CustomerView | null, l
     merchant: view?.merchant.locale ?? locale,
   });
 
-const optionsFor = (ctx: Context, request: FastifyRequest, view: CustomerView, fault: Fault | null): PageOptions => ({
-  language: languageOf(request, view),
+const optionsFor = (ctx: Context, request: FastifyRequest, view: CustomerView, fault: FormFault | null): PageOptions => ({
+  language: languageOfRequest(request, view),
   chosen: chosenBy(request),
   ethChainId: ctx.settings.ethChainId,
   networks: ctx.settings.networks,
@@ -44,7 +44,7 @@ const optionsFor = (ctx: Context, request: FastifyRequest, view: CustomerView, f
   fault,
 });
 
-const dress = (view: CustomerView, options: PageOptions): Omit<Document, 'title' | 'main'> => ({
+const dress = (view: CustomerView, options: PageOptions): Omit<HtmlDocument, 'title' | 'main'> => ({
   language: options.language,
   id: view.facts.id,
   theme: view.merchant.theme,
@@ -52,7 +52,7 @@ const dress = (view: CustomerView, options: PageOptions): Omit<Document, 'title'
   origins: view.merchant.origins,
 });
 
-export type Shown = { view: CustomerView; status?: number; fault?: Fault | null };
+export type Shown = { view: CustomerView; status?: number; fault?: FormFault | null };
 
 export function sendPayment(ctx: Context, request: FastifyRequest, reply: FastifyReply, { view, status = 200, fault = null }: Shown) {
   const options = optionsFor(ctx, request, view, fault);
@@ -80,11 +80,11 @@ export const sendPdf = (reply: FastifyReply, { name, bytes }: { name: string; by
     })
     .send(bytes);
 
-export type Message = { status: number; kind: 'notFound' | 'tooMany' | 'broken' };
+export type ErrorMessage = { status: number; kind: 'notFound' | 'tooMany' | 'broken' };
 
 /** A page without a payment. */
-export function sendMessage(ctx: Context, request: FastifyRequest, reply: FastifyReply, { status, kind }: Message) {
-  const language = languageOf(request, null);
+export function sendMessage(ctx: Context, request: FastifyRequest, reply: FastifyReply, { status, kind }: ErrorMessage) {
+  const language = languageOfRequest(request, null);
   const { words } = language;
   const isGone = kind === 'notFound';
   const title = isGone ? words.notFound : words.broken;

@@ -26,7 +26,7 @@ export function browserScript(file: string): string {
 export const SCRIPT = browserScript('browser.ts');
 export const SCRIPT_PATH = `/pay/assets/${createHash('sha256').update(SCRIPT).digest('hex').slice(0, 16)}.js`;
 
-export type Document = {
+export type HtmlDocument = {
   status?: number;
   title: string;
   main: Html;
@@ -64,7 +64,12 @@ function policy(styles: string, origins: readonly string[]): string {
 }
 
 /** Sends a page. `secure`: whether the pages are served over HTTPS. */
-export function sendDocument(request: FastifyRequest, reply: FastifyReply, page: Document, { secure }: { secure: boolean }): FastifyReply {
+export function sendDocument(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  page: HtmlDocument,
+  { secure }: { secure: boolean },
+): FastifyReply {
   const { words, tag, dir } = page.language;
   const { origins = [] } = page;
   const accent = page.accent ? accentSheet(page.accent) : null;

@@ -25,7 +25,7 @@ import { settle } from '../../core/settle.ts';
 import { costsOf } from '../../payments/network-costs.ts';
 import type { CustomerView, PaymentItem } from '../../payments/view.ts';
 import type { PageState } from './page.ts';
-import type { Fault, PageOptions } from './parts.ts';
+import type { FormFault, PageOptions } from './parts.ts';
 import { type LOCALES, languageOf } from './words.ts';
 
 const priceOf = (coin: Coin): bigint => ASSET[COIN[coin].asset].sampleE8;
@@ -66,7 +66,7 @@ type Story = {
   extendedUntil?: Date;
   rateLockUntil?: Date;
   windowSeconds?: number;
-  fault?: Fault;
+  fault?: FormFault;
   /** Whether the merchant sent everything back. */
   refunded?: boolean;
   /** Of a test payment: what can be simulated next. */
@@ -398,7 +398,7 @@ const STORIES = {
   }),
 } satisfies Readonly<Record<string, Told>>;
 
-export type Fixture = { name: string; state: PageState; view: CustomerView; fault: Fault | null };
+export type Fixture = { name: string; state: PageState; view: CustomerView; fault: FormFault | null };
 /** Every state at a given time: near times stay near, regardless of the current date. */
 export function fixturesAt(now: Date): readonly Fixture[] {
   const before: Before = (minutes) => addMs(now, -minutes * MINUTE_MS);

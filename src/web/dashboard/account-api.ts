@@ -26,7 +26,7 @@ import {
 import { drawQr } from '../checkout/qr.ts';
 import { readDisplay } from './display.ts';
 import { Done, ModeName, Nullable, PlainText } from './fields.ts';
-import { memberRoute, openRoute, type Route } from './route.ts';
+import { type DashboardRoute, memberRoute, openRoute } from './route.ts';
 
 export const Email = Type.String({ minLength: 3, maxLength: 254, pattern: '^[^\\s@<>"]+@[^\\s@<>"]+$' });
 /** `readName` says what it may contain. */
@@ -41,7 +41,7 @@ async function displayOf(ctx: Context, of: { merchantId: string; mode: Mode }) {
   return display && { currency: display.currency, decimals: fiatDecimals(display.currency), rate: formatDecimal(display.rateE8, 8) };
 }
 
-export const ACCOUNT: readonly Route[] = [
+export const ACCOUNT: readonly DashboardRoute[] = [
   openRoute({
     method: 'POST',
     path: '/sign-in',

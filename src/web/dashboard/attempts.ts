@@ -8,7 +8,7 @@ import { Problem } from '../../core/problem.ts';
 import type { Limits } from '../../http/limits.ts';
 import { findKnownBrowser } from '../../people/known-browsers.ts';
 import { findHalfSignedIn, type SignedIn, type Visitor } from '../../people/sign-in.ts';
-import type { Route } from './route.ts';
+import type { DashboardRoute } from './route.ts';
 
 /** Guesses of strangers at one account in a minute: so many are answered at once, further ones later and later, and then none. */
 const GUESSES_AT_ONCE = 20;
@@ -41,13 +41,13 @@ export function countAttempts(ctx: Context, { limits }: { limits: Limits }) {
     await sleep(Math.min(beyond * LATER_MS, LATEST_MS)).finally(() => waiting--);
   };
   /** Whom an attempt is counted for: null is the network it comes from. */
-  const ownOf = async (route: Route, { visitor, signedIn, account }: Attempt): Promise<string | null> => {
+  const ownOf = async (route: DashboardRoute, { visitor, signedIn, account }: Attempt): Promise<string | null> => {
     if (account !== undefined) return findKnownBrowser(ctx, { from: visitor, email: account });
     if (route.ofPending) return (await findHalfSignedIn(ctx, visitor))?.identifier ?? null;
     return signedIn?.userId ?? null;
   };
   /** Counts an attempt at a route that accepts secrets. Errors: rate_limit_exceeded. */
-  const takeAttempt = async (route: Route, given: Attempt): Promise<void> => {
+  const takeAttempt = async (route: DashboardRoute, given: Attempt): Promise<void> => {
     if (route.attempts === undefined) return;
     const attempt = { ...given, ...(given.account !== undefined && { account: given.account.toLowerCase() }) };
     const own = await ownOf(route, attempt);

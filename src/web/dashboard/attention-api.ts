@@ -5,13 +5,13 @@ import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { type AttentionReason, countAttention, listAttention, ORDER_MISSING, REFUND_REQUEST } from '../../payments/attention.ts';
 import { Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { LISTED, listed, resolveOne } from './payments-api.ts';
-import { memberRoute, needRecent, ownerOf, type Route } from './route.ts';
+import { LISTED, listedPayment, resolveOne } from './payments-api.ts';
+import { type DashboardRoute, memberRoute, needRecent, ownerOfCall } from './route.ts';
 
 const Waiting = Type.Object({ ...LISTED, order_missing: Nullable(PlainText) });
 const REASONS = [...EXCEPTIONS, REFUND_REQUEST, ORDER_MISSING] as const satisfies readonly AttentionReason[];
 
-export const ATTENTION: readonly Route[] = [
+export const ATTENTION: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/attention',
@@ -21,14 +21,14 @@ export const ATTENTION: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const page = await listAttention(call.ctx, {
-        ...ownerOf(call),
+        ...ownerOfCall(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         exception: REASONS.find((name) => name === query.exception) ?? null,
       });
       return {
         success: true,
-        data: page.items.map((item) => ({ ...listed(item), order_missing: item.orderMissing })),
+        data: page.items.map((item) => ({ ...listedPayment(item), order_missing: item.orderMissing })),
         has_more: page.hasMore,
       };
     },
@@ -39,7 +39,7 @@ export const ATTENTION: readonly Route[] = [
     action: 'payments.read',
     reply: Type.Object({ success: Type.Boolean(), count: Type.Integer(), more: Type.Boolean() }),
     handle: async (call) => {
-      const { count, isMore } = await countAttention(call.ctx, { ...ownerOf(call), most: 99 });
+      const { count, isMore } = await countAttention(call.ctx, { ...ownerOfCall(call), most: 99 });
       return { success: true, count, more: isMore };
     },
   }),

@@ -5,8 +5,8 @@ import { readTime } from '../../core/dates.ts';
 import { Problem } from '../../core/problem.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { kindOfActor, listAudit, listAuditChoices } from '../../people/members.ts';
-import { ActorKind, Instant, lookedBack, lookedPageOf, Nullable, PlainText, paging } from './fields.ts';
-import { memberRoute, type Route } from './route.ts';
+import { ActorKindField, Instant, lookedBackBody, lookedPageOf, Nullable, PlainText, paging } from './fields.ts';
+import { type DashboardRoute, memberRoute } from './route.ts';
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));
 const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
@@ -15,7 +15,7 @@ const Entry = Type.Object({
   mode: Nullable(literals(MODES)),
   actor_id: Nullable(PlainText),
   actor_name: PlainText,
-  actor_kind: ActorKind,
+  actor_kind: ActorKindField,
   action: PlainText,
   object: PlainText,
   /** The user's current data. */
@@ -32,7 +32,7 @@ export const numberOf = (text: string | undefined): bigint | null => {
   return BigInt(text);
 };
 
-export const AUDIT: readonly Route[] = [
+export const AUDIT: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/audit',
@@ -64,7 +64,7 @@ export const AUDIT: readonly Route[] = [
       return {
         success: true,
         has_more: hasMore,
-        looked_back_to: lookedBack(lookedBackTo),
+        looked_back_to: lookedBackBody(lookedBackTo),
         data: items.map(({ id, mode, actorId, actorName, action, object, objectName, before, after, ip, at }) => ({
           id: String(id),
           mode,
@@ -89,7 +89,7 @@ export const AUDIT: readonly Route[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       actions: Type.Array(PlainText),
-      actors: Type.Array(Type.Object({ id: PlainText, name: PlainText, kind: ActorKind })),
+      actors: Type.Array(Type.Object({ id: PlainText, name: PlainText, kind: ActorKindField })),
     }),
     handle: async ({ ctx, member }) => {
       const { actions, actors } = await listAuditChoices(ctx, member);

@@ -1,12 +1,12 @@
 /** The books of a period: the statement, and files for accounting. Exports are written to the audit log. */
 import Type from 'typebox';
-import { coinText, namesOf } from '../../core/coin.ts';
+import { apiNamesOf, coinText } from '../../core/coin.ts';
 import { formatFiat, usdCentsToFiat } from '../../core/fiat.ts';
 import { formatUnits, formatUsd } from '../../core/money.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../../money-out/book-files.ts';
-import { periodOf } from '../../money-out/book-periods.ts';
+import { bookPeriod } from '../../money-out/book-periods.ts';
 import {
   ACCOUNT_NAMES,
   ACCOUNTS,
@@ -23,11 +23,11 @@ import { bookTurns } from './book-turns.ts';
 import { needDisplay, readDisplay } from './display.ts';
 import { PlainText } from './fields.ts';
 import { DayName } from './home-api.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
-export const logExport = (call: Call, what: object) =>
+export const logExport = (call: MemberCall, what: object) =>
   call.ctx.db.begin((tx) =>
-    writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'payments.export', object: 'payments', after: what }),
+    writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'payments.export', object: 'payments', after: what }),
   );
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });
@@ -42,13 +42,13 @@ const FORMATS = ['statement', 'koinly', 'cointracking', 'xero'] as const;
 
 /** With `priced`, all amounts are in the display currency. Errors: price_unavailable. */
 async function wishOf(
-  call: Call,
+  call: MemberCall,
   query: { from: string; until: string; time_zone?: string },
   { priced = false }: { priced?: boolean } = {},
 ): Promise<FileWish> {
-  const of = ownerOf(call);
+  const of = ownerOfCall(call);
   const { settings } = await getMerchant(call.ctx, of);
-  const period = await periodOf(call.ctx, { from: query.from, until: query.until, timeZone: query.time_zone ?? settings.timeZone });
+  const period = await bookPeriod(call.ctx, { from: query.from, until: query.until, timeZone: query.time_zone ?? settings.timeZone });
   return { ...of, period, display: await (priced ? needDisplay : readDisplay)(call.ctx, of) };
 }
 
@@ -60,7 +60,7 @@ function lineBody(line: ShownLine, { display }: FileWish) {
   return {
     ...{
       currency: coinText(coin),
-      network: namesOf(coin).network!,
+      network: apiNamesOf(coin).network!,
       account,
       name: ACCOUNT_NAMES[account],
       opening: units(line.opening.units),
@@ -71,7 +71,7 @@ function lineBody(line: ShownLine, { display }: FileWish) {
   };
 }
 
-export const BOOK_REPORTS: readonly Route[] = [
+export const BOOK_REPORTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/books/statement',

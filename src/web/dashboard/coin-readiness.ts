@@ -4,7 +4,7 @@ import { literals } from '../../http/schema-fields.ts';
 import { type CoinReadiness, MISSING } from '../../payments/readiness.ts';
 import { CoinName, PlainText } from './fields.ts';
 
-export const Missing = Type.Object({
+export const MissingSchema = Type.Object({
   code: literals(MISSING),
   message: PlainText,
   fix: PlainText,
@@ -12,7 +12,7 @@ export const Missing = Type.Object({
   lines: Type.Array(PlainText),
   doc_url: PlainText,
 });
-export const Readiness = Type.Object({ currency: CoinName, payable: Type.Boolean(), missing: Type.Array(Missing) });
+export const Readiness = Type.Object({ currency: CoinName, payable: Type.Boolean(), missing: Type.Array(MissingSchema) });
 
 export const readinessBody = ({ coin, payable, missing }: CoinReadiness): Static<typeof Readiness> => ({
   currency: coin,

@@ -13,10 +13,12 @@ import { endWaitingChanges } from '../../wallets/wallet-changes.ts';
 import { disableEndpoint } from '../../webhooks/endpoints.ts';
 
 export const MADE_KINDS = ['key', 'endpoint', 'shop'] as const;
-export type Made = { id: string; kind: (typeof MADE_KINDS)[number]; mode: Mode; name: string };
+export type MemberMade = { id: string; kind: (typeof MADE_KINDS)[number]; mode: Mode; name: string };
 
 /** The API keys, webhook endpoints and connected shops that a member made and that still work. */
-export const listMade = (sql: Sql | Tx, { merchantId, userId }: { merchantId: string; userId: string }): Promise<Made[]> => sql<Made[]>`
+export const listMade = (sql: Sql | Tx, { merchantId, userId }: { merchantId: string; userId: string }): Promise<MemberMade[]> => sql<
+  MemberMade[]
+>`
   select * from (
     select id, 'key' as kind, mode, name, created_at from keys
     where merchant_id = ${merchantId} and made_by = ${userId} and revoked_at is null
@@ -48,7 +50,7 @@ export const departing =
     }
   };
 
-async function endMade(ctx: Context, tx: Tx, { merchantId, actor }: Departure, { id, kind, mode, name }: Made): Promise<void> {
+async function endMade(ctx: Context, tx: Tx, { merchantId, actor }: Departure, { id, kind, mode, name }: MemberMade): Promise<void> {
   const of = { merchantId, mode };
   const audit = (action: string, before: object, after?: object) =>
     writeAudit(tx, { ...of, actor, action, object: id, before, ...(after && { after }) });

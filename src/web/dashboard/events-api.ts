@@ -7,7 +7,7 @@ import { literals } from '../../http/schema-fields.ts';
 import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
 import { getEvent, listEvents } from '../../webhooks/events.ts';
 import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { memberRoute, type Route, readerOf } from './route.ts';
+import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
 const Item = Type.Object({ id: PlainText, mode: ModeName, type: PlainText, payment_id: Nullable(PlainText), created_at: Instant });
@@ -22,7 +22,7 @@ const itemOf = (mode: Mode, event: { id: string; type: string; body: Uint8Array;
   created_at: event.createdAt.toISOString(),
 });
 
-export const EVENTS: readonly Route[] = [
+export const EVENT_ROUTES: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/events',
@@ -35,7 +35,7 @@ export const EVENTS: readonly Route[] = [
     reply: pageOf(Item),
     handle: async (call) => {
       const { items, hasMore } = await listEvents(call.ctx, {
-        ...readerOf(call),
+        ...readerOfCall(call),
         limit: Number(call.query.limit ?? 25),
         startingAfter: call.query.starting_after ?? null,
         type: TYPES.find((type) => type === call.query.type) ?? null,
@@ -68,9 +68,9 @@ export const EVENTS: readonly Route[] = [
     handle: async (call) => {
       const eventId = call.params.id;
       const [event, deliveries] = await Promise.all([
-        getEvent(call.ctx, { ...readerOf(call), eventId }),
+        getEvent(call.ctx, { ...readerOfCall(call), eventId }),
         listDeliveries(call.ctx, {
-          ...readerOf(call),
+          ...readerOfCall(call),
           eventId,
           limit: MOST_DELIVERIES,
           startingAfter: null,

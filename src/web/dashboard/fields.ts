@@ -11,12 +11,12 @@ export const PlainText = Type.String();
 export const Instant = Type.String({ format: 'date-time' });
 export const CoinName = literals(COINS);
 /** A coin that arrived, which can also be one that is never offered. */
-export const ArrivedCoin = literals(ALL_COINS);
+export const AnyCoinField = literals(ALL_COINS);
 export const ModeName = literals(MODES);
 export const StatusName = literals(PAYMENT_STATUSES);
 export const ExceptionName = literals(EXCEPTIONS);
 /** Null: the operator, or the service itself. */
-export const ActorKind = Nullable(literals(ACTOR_KINDS));
+export const ActorKindField = Nullable(literals(ACTOR_KINDS));
 export const Done = Type.Object({ success: Type.Boolean() });
 export const NoFields = Type.Object({});
 /** Query parameters of a list page; query values are strings. */
@@ -28,4 +28,4 @@ export const pageOf = <S extends TSchema>(item: S) =>
 /** A page that may end before it is full, because the query has no index; its id is a cursor to continue from. */
 export const lookedPageOf = <S extends TSchema>(item: S) =>
   Type.Object({ ...pageOf(item).properties, looked_back_to: Nullable(Type.Object({ id: PlainText, at: Instant })) });
-export const lookedBack = (to: LookedBackTo) => to && { id: to.id, at: to.at.toISOString() };
+export const lookedBackBody = (to: LookedBackTo) => to && { id: to.id, at: to.at.toISOString() };

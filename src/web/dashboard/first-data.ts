@@ -8,7 +8,7 @@ import { Problem } from '../../core/problem.ts';
 import { EMPTY_BODY } from '../../http/json.ts';
 import type { SignedIn, Visitor } from '../../people/sign-in.ts';
 import { admit, callOf, findMembership } from './member.ts';
-import type { MemberRoute, Route } from './route.ts';
+import type { DashboardRoute, MemberRoute } from './route.ts';
 import { readNewsMark } from './stream.ts';
 
 /** `list`: the first page of a list that continues. */
@@ -51,7 +51,7 @@ export function firstReads(url: string, now: Date): Wanted | null {
 /** Reads that the member may not make are left out: the app makes them and shows the reason. Errors: those of `admit`. */
 export async function readFirstData(
   ctx: Context,
-  { routes, visitor, signedIn, wanted }: { routes: readonly Route[]; visitor: Visitor; signedIn: SignedIn; wanted: Wanted },
+  { routes, visitor, signedIn, wanted }: { routes: readonly DashboardRoute[]; visitor: Visitor; signedIn: SignedIn; wanted: Wanted },
 ): Promise<FirstData> {
   const { mode } = wanted;
   const member = admit(signedIn, await findMembership(ctx, signedIn), { action: 'account.use' });

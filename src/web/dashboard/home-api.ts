@@ -14,8 +14,8 @@ import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboa
 import { readPreferences, setPreferences } from '../../people/preferences.ts';
 import { listHealth } from '../../webhooks/health.ts';
 import { Readiness, readinessBody } from './coin-readiness.ts';
-import { ArrivedCoin, CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { AnyCoinField, CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
+import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
 /** A UTC day. */
 export const DayName = Type.String({ pattern: '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' });
@@ -56,7 +56,7 @@ const View = Type.Object({ name: Type.String({ minLength: 1, maxLength: 60 }), q
 const Columns = Type.Array(Type.String({ maxLength: 40 }), { maxItems: 40 });
 const Onboarding = Type.Object({ dismissed: Type.Optional(Type.Boolean()), polls: Type.Optional(Type.Boolean()) });
 
-export const HOME: readonly Route[] = [
+export const HOME: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/home',
@@ -70,7 +70,7 @@ export const HOME: readonly Route[] = [
           created: Type.Integer(),
           completed: Type.Integer(),
           volume_usd: PlainText,
-          coins: Type.Array(Type.Object({ currency: ArrivedCoin, completed: Type.Integer(), volume_usd: PlainText })),
+          coins: Type.Array(Type.Object({ currency: AnyCoinField, completed: Type.Integer(), volume_usd: PlainText })),
         }),
       ),
       now: TotalsShape,
@@ -82,7 +82,7 @@ export const HOME: readonly Route[] = [
     }),
     handle: async (call) => {
       const range = rangeOf(call.query);
-      const of = ownerOf(call);
+      const of = ownerOfCall(call);
       const { sql } = call.ctx.db;
       const [rows, attention, [known]] = await Promise.all([
         readDayRows(sql, { ...of, from: range.before.from, until: range.until }),
@@ -142,9 +142,9 @@ export const HOME: readonly Route[] = [
     }),
     handle: async (call) => {
       const [endpoints, health, { settings }] = await Promise.all([
-        listHealth(call.ctx, ownerOf(call)),
+        listHealth(call.ctx, ownerOfCall(call)),
         readCoinHealth(call.ctx, { mode: call.mode }),
-        getMerchant(call.ctx, ownerOf(call)),
+        getMerchant(call.ctx, ownerOfCall(call)),
       ]);
       const coins = health.filter(({ coin }) => !isToken(coin) || isOffered(settings, coin));
       const oldest = endpoints

@@ -20,7 +20,7 @@ import type { KeyKind } from '../../keys/keys.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 const Kind = literals(['secret', 'public'] as const);
 const Permission = literals(KEY_PERMISSION_NAMES);
@@ -50,7 +50,7 @@ const Shown = Type.Object({ success: Type.Boolean(), key: Item, text: PlainText 
 const ENDS = Object.keys(ROLL_ENDS) as RollEnds[];
 
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
-const item = (key: Key, { member }: Call) => ({
+const item = (key: Key, { member }: MemberCall) => ({
   id: key.id,
   kind: key.kind,
   name: key.name,
@@ -82,7 +82,7 @@ const told = ({ name, kind, hint, origins, readOnly, permissions, allowedIps, ex
   ...(revokedAt && { revoked_at: at(revokedAt) }),
 });
 
-export const KEYS: readonly Route[] = [
+export const KEYS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/keys',
@@ -91,7 +91,7 @@ export const KEYS: readonly Route[] = [
     reply: pageOf(Item),
     handle: async (call) => {
       const { items, hasMore } = await listApiKeys(call.ctx, {
-        ...ownerOf(call),
+        ...ownerOfCall(call),
         kind: (call.query.kind as KeyKind | undefined) ?? null,
         active: call.query.state !== 'ended',
         limit: Number(call.query.limit ?? 100),
@@ -110,7 +110,7 @@ export const KEYS: readonly Route[] = [
       shared_origins: Type.Array(PlainText),
     }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), keyId: call.params.id };
+      const of = { ...ownerOfCall(call), keyId: call.params.id };
       const [key, { calls, failed }, { settings }] = await Promise.all([
         getApiKey(call.ctx, of),
         readApiKeyCalls(call.ctx, of),
@@ -139,7 +139,7 @@ export const KEYS: readonly Route[] = [
     handle: (call) =>
       call.ctx.db.begin(async (tx) => {
         const { key, text } = await addApiKey(call.ctx, tx, {
-          ...ownerOf(call),
+          ...ownerOfCall(call),
           kind: call.body.kind as KeyKind,
           name: printableLine(call.body.name, 'name'),
           origins: call.body.origins,
@@ -150,7 +150,7 @@ export const KEYS: readonly Route[] = [
           createdBy: call.actor.name,
           actorId: call.actor.userId,
         });
-        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'key.created', object: key.id, after: told(key) });
+        await writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'key.created', object: key.id, after: told(key) });
         return { success: true, key: item(key, call), text };
       }),
   }),
@@ -165,16 +165,16 @@ export const KEYS: readonly Route[] = [
       call.ctx.db.begin(async (tx) => {
         const ends = ENDS.find((known) => known === call.body.ends);
         if (!ends) throw new Problem('parameter_invalid', { reason: `it must be one of ${ENDS.join(', ')}` }, { param: 'ends' });
-        const before = await getApiKey(call.ctx, { ...ownerOf(call), keyId: call.params.id, tx });
+        const before = await getApiKey(call.ctx, { ...ownerOfCall(call), keyId: call.params.id, tx });
         const { key, text, old } = await rollApiKey(call.ctx, tx, {
-          ...ownerOf(call),
+          ...ownerOfCall(call),
           keyId: before.id,
           ends,
           createdBy: call.actor.name,
           actorId: call.actor.userId,
         });
         await writeAudit(tx, {
-          ...ownerOf(call),
+          ...ownerOfCall(call),
           actor: call.actor,
           action: 'key.rolled',
           object: old.id,
@@ -193,9 +193,9 @@ export const KEYS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), key: Item }),
     handle: (call) =>
       call.ctx.db.begin(async (tx) => {
-        const { before, after } = await endApiKey(call.ctx, tx, { ...ownerOf(call), keyId: call.params.id, name: call.body.name });
+        const { before, after } = await endApiKey(call.ctx, tx, { ...ownerOfCall(call), keyId: call.params.id, name: call.body.name });
         await writeAudit(tx, {
-          ...ownerOf(call),
+          ...ownerOfCall(call),
           actor: call.actor,
           action: 'key.revoked',
           object: after.id,

@@ -4,7 +4,7 @@ import { formatFiat } from '../../core/fiat.ts';
 import { printableLine } from '../../core/text.ts';
 import { readReturnUrl } from '../../http/read.ts';
 import { readFiatCode, readMinor } from '../../http/read-price.ts';
-import { Warning } from '../../http/schema.ts';
+import { WarningSchema } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { archiveLink, changeLink, createLink, getLink, type LinkTerms, listLinks, type PaymentLink } from '../../payments/links.ts';
@@ -14,7 +14,7 @@ import { writeAudit } from '../../people/members.ts';
 import { EMBED_PATH } from '../checkout/embedding.ts';
 import { svgOf } from '../checkout/qr.ts';
 import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 
 const State = literals(['active', 'archived'] as const);
 const Link = Type.Object({
@@ -33,7 +33,7 @@ const Link = Type.Object({
   url: PlainText,
   created_at: Instant,
 });
-const linkBody = (call: Call, link: PaymentLink): Static<typeof Link> => ({
+const linkBody = (call: MemberCall, link: PaymentLink): Static<typeof Link> => ({
   id: link.id,
   mode: link.mode,
   name: link.name,
@@ -58,7 +58,10 @@ const Terms = Type.Object({
   reusable: Type.Boolean(),
   return_url: Type.Optional(Type.String({ maxLength: 2_000 })),
 });
-function termsOf(call: Call, { name, amount_usd, amount, currency: code = 'USD', reusable, return_url }: Static<typeof Terms>): LinkTerms {
+function termsOf(
+  call: MemberCall,
+  { name, amount_usd, amount, currency: code = 'USD', reusable, return_url }: Static<typeof Terms>,
+): LinkTerms {
   const currency = readFiatCode(code, 'currency');
   const given = amount ?? amount_usd;
   const param = amount === undefined ? 'amount_usd' : 'amount';
@@ -75,7 +78,7 @@ function termsOf(call: Call, { name, amount_usd, amount, currency: code = 'USD',
   return terms;
 }
 /** The amount in US cents at the current rate; null if the customer chooses. Errors: price_unavailable, amount_too_large. */
-function worthOf(call: Call, { currency, amountMinor: minor }: LinkTerms, param: string): bigint | null {
+function worthOf(call: MemberCall, { currency, amountMinor: minor }: LinkTerms, param: string): bigint | null {
   if (minor === null) return null;
   return priceAt(call.ctx, { mode: call.mode, currency, minor, params: { amount: param, currency: 'currency' } }).amountUsdCents;
 }
@@ -87,9 +90,9 @@ const written = (link: LinkTerms) => ({
   return_url: link.returnUrl,
 });
 const one = Type.Object({ success: Type.Boolean(), link: Link });
-const created = Type.Object({ ...one.properties, warnings: Type.Array(Warning) });
+const created = Type.Object({ ...one.properties, warnings: Type.Array(WarningSchema) });
 
-export const LINKS: readonly Route[] = [
+export const LINKS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/links',
@@ -99,7 +102,7 @@ export const LINKS: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const page = await listLinks(call.ctx, {
-        ...ownerOf(call),
+        ...ownerOfCall(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         state: query.state === 'active' || query.state === 'archived' ? query.state : null,
@@ -116,11 +119,12 @@ export const LINKS: readonly Route[] = [
     handle: async (call) => {
       const link = termsOf(call, call.body);
       const made = await createLink(call.ctx, {
-        ...ownerOf(call),
+        ...ownerOfCall(call),
         link,
-        also: (tx, object) => writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'link.created', object, after: written(link) }),
+        also: (tx, object) =>
+          writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'link.created', object, after: written(link) }),
       });
-      const warnings = await warningsFor(call.ctx, { ...ownerOf(call), amountUsdCents: worthOf(call, link, 'amount') });
+      const warnings = await warningsFor(call.ctx, { ...ownerOfCall(call), amountUsdCents: worthOf(call, link, 'amount') });
       return { success: true, link: linkBody(call, made), warnings: [...warnings] };
     },
   }),
@@ -134,12 +138,12 @@ export const LINKS: readonly Route[] = [
       const link = termsOf(call, call.body);
       const linkId = call.params.id;
       const changed = await changeLink(call.ctx, {
-        ...{ ...ownerOf(call), linkId, link },
+        ...{ ...ownerOfCall(call), linkId, link },
         also: async (tx, before) => {
           // Customers follow it after they have paid.
           if (call.mode === 'live' && link.returnUrl !== before.returnUrl) needRecent(call);
           await writeAudit(tx, {
-            ...{ ...ownerOf(call), actor: call.actor, action: 'link.changed', object: linkId },
+            ...{ ...ownerOfCall(call), actor: call.actor, action: 'link.changed', object: linkId },
             before: written(before),
             after: written(link),
           });
@@ -154,7 +158,7 @@ export const LINKS: readonly Route[] = [
     action: 'links.read',
     reply: Type.Object({ success: Type.Boolean(), svg: PlainText }),
     handle: async (call) => {
-      const link = await getLink(call.ctx, { ...ownerOf(call), linkId: call.params.id });
+      const link = await getLink(call.ctx, { ...ownerOfCall(call), linkId: call.params.id });
       return { success: true, svg: svgOf(linkBody(call, link).url, `QR code of the payment link ${link.name}`) };
     },
   }),
@@ -167,10 +171,10 @@ export const LINKS: readonly Route[] = [
     handle: async (call) => {
       const { archived } = call.body;
       const link = await archiveLink(call.ctx, {
-        ...{ ...ownerOf(call), linkId: call.params.id, archived },
+        ...{ ...ownerOfCall(call), linkId: call.params.id, archived },
         also: (tx) =>
           writeAudit(tx, {
-            ...ownerOf(call),
+            ...ownerOfCall(call),
             actor: call.actor,
             action: archived ? 'link.archived' : 'link.activated',
             object: call.params.id,
@@ -185,7 +189,7 @@ export const LINKS: readonly Route[] = [
     action: 'links.read',
     reply: Type.Object({ success: Type.Boolean(), script_url: PlainText, origins: Type.Array(PlainText), accent: Nullable(PlainText) }),
     handle: async (call) => {
-      const { settings } = await getMerchant(call.ctx, ownerOf(call));
+      const { settings } = await getMerchant(call.ctx, ownerOfCall(call));
       const script_url = new URL(EMBED_PATH, call.ctx.settings.paymentPageUrl).href;
       return { success: true, script_url, origins: [...settings.origins], accent: settings.accent };
     },

@@ -7,7 +7,7 @@ import { listMemberships, type Membership } from '../../people/members.ts';
 import type { SignedIn, Visitor } from '../../people/sign-in.ts';
 import type { MemberRoute } from './route.ts';
 
-export type Needs = Pick<MemberRoute, 'action' | 'recent' | 'withoutFactor' | 'operator'>;
+export type MemberNeeds = Pick<MemberRoute, 'action' | 'recent' | 'withoutFactor' | 'operator'>;
 
 /** The merchant that the user works with: the chosen one, else the first. */
 export async function findMembership(ctx: Context, { userId, merchantId }: SignedIn): Promise<Membership | null> {
@@ -21,7 +21,7 @@ export function needAction({ role, merchantName: merchant }: Membership, action:
 }
 
 /** Errors: not_signed_in, second_factor_required, operator_only, action_not_permitted, recent_authentication_required. */
-export function admit(signedIn: SignedIn | null, member: Membership | null, needs: Needs): Membership {
+export function admit(signedIn: SignedIn | null, member: Membership | null, needs: MemberNeeds): Membership {
   if (!signedIn || !member) throw new Problem('not_signed_in');
   if (member.secondFactorRequired && !signedIn.hasSecondFactor && !needs.withoutFactor) throw new Problem('second_factor_required');
   if (needs.operator && !signedIn.operator) throw new Problem('operator_only');

@@ -9,7 +9,7 @@ import { isAlwaysMailed, isWarning, NOTICE_KINDS, noticePath, noticeText } from 
 import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
 import { numberOf } from './audit-api.ts';
 import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
-import { type Call, memberRoute, type Route, readerOf } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, readerOfCall } from './route.ts';
 
 const Kind = literals(NOTICE_KINDS);
 /** A time of day: 07:30. */
@@ -22,7 +22,7 @@ const Timing = Type.Object({
   daily_hour: Nullable(Type.Integer({ minimum: 0, maximum: 23 })),
   quiet: Nullable(Type.Object({ from: WallClock, to: WallClock })),
 });
-const personOf = ({ member, signedIn }: Call) => ({ merchantId: member.merchantId, userId: signedIn.userId });
+const personOf = ({ member, signedIn }: MemberCall) => ({ merchantId: member.merchantId, userId: signedIn.userId });
 
 const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
   timing && {
@@ -31,7 +31,7 @@ const timingOf = (timing: MailTiming | null): Static<typeof Timing> | null =>
     quiet: timing.quiet && { from: clockOf(timing.quiet.from), to: clockOf(timing.quiet.to) },
   };
 
-export const NOTICES: readonly Route[] = [
+export const NOTICES: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/notices',
@@ -58,7 +58,7 @@ export const NOTICES: readonly Route[] = [
     handle: async (call) => {
       const { notices, hasMore, unread } = await listNotices(call.ctx, {
         ...personOf(call),
-        ...readerOf(call),
+        ...readerOfCall(call),
         limit: Number(call.query.limit ?? 20),
         startingAfter: numberOf(call.query.starting_after),
       });

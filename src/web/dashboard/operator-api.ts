@@ -3,7 +3,7 @@ import Type from 'typebox';
 import { COIN, chainCode, chainOf, isToken, leadingCoins, settingOf } from '../../core/coin.ts';
 import { formatDecimal } from '../../core/money.ts';
 import { PLANS } from '../../core/plan.ts';
-import { readReadiness } from '../../http/health.ts';
+import { readServiceReadiness } from '../../http/health.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { listMerchants, setPlan } from '../../merchants/merchants.ts';
 import { baseTiers, loweredFrom } from '../../merchants/settings.ts';
@@ -14,7 +14,7 @@ import { readGuards } from '../../payments/chain-state.ts';
 import { listOperators, removeOperator } from '../../people/operators.ts';
 import { readDeliveryQueue } from '../../webhooks/queue.ts';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { memberRoute, type Route } from './route.ts';
+import { type DashboardRoute, memberRoute } from './route.ts';
 
 const operator = { action: 'account.use', operator: true } as const;
 const Texts = Type.Array(PlainText);
@@ -26,7 +26,7 @@ type PeersOf = { connected: number; bytes_in: number; bytes_out: number; since: 
 const describePeers = (peers: PeersOf | undefined): PeersOf | null =>
   peers ? { connected: peers.connected, bytes_in: peers.bytes_in, bytes_out: peers.bytes_out, since: peers.since } : null;
 
-export const OPERATOR: readonly Route[] = [
+export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/operator',
@@ -79,7 +79,7 @@ export const OPERATOR: readonly Route[] = [
     }),
     handle: async ({ ctx }) => {
       const [readiness, guards, deliveries, mails, install] = await Promise.all([
-        readReadiness(ctx),
+        readServiceReadiness(ctx),
         readGuards(ctx),
         readDeliveryQueue(ctx),
         readMailQueue(ctx),

@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts';
 import { draftOf } from '../../http/payment-routes.ts';
 import { checkMetadataKeys, readMetadata, readReturnUrl } from '../../http/read.ts';
 import { readFiatCode, readMinor, readPrice } from '../../http/read-price.ts';
-import { Detail, Item, Warning } from '../../http/schema.ts';
+import { DetailSchema, ItemSchema, WarningSchema } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { paymentDetail, paymentUrl } from '../../payments/detail.ts';
 import { auditDecision, createPayment, SCENARIOS, setMetadata, simulatePayment } from '../../payments/payments.ts';
@@ -16,12 +16,12 @@ import { writeAudit } from '../../people/members.ts';
 import { svgOf } from '../checkout/qr.ts';
 import { CoinName, PlainText } from './fields.ts';
 import { deciding } from './payments-api.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
 const Amount = Type.String({ maxLength: 20 });
-const detailReply = Type.Object({ success: Type.Boolean(), payment: Detail });
+const detailReply = Type.Object({ success: Type.Boolean(), payment: DetailSchema });
 
-export const PAYMENT_ACTS: readonly Route[] = [
+export const PAYMENT_ACTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'POST',
     path: '/payments',
@@ -31,7 +31,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
       /** In `currency_fiat`, like items and tax. */
       amount: Type.Optional(Amount),
       currency_fiat: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
-      items: Type.Optional(Type.Array(Type.Object({ ...Item.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
+      items: Type.Optional(Type.Array(Type.Object({ ...ItemSchema.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
       tax: Type.Optional(Amount),
       /** A token without its network: the customer chooses it. */
       currency: Type.Optional(literals([...COINS, ...TOKEN_ASSETS])),
@@ -49,7 +49,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
       amount: PlainText,
       currency_fiat: PlainText,
       qr: PlainText,
-      warnings: Type.Array(Warning),
+      warnings: Type.Array(WarningSchema),
     }),
     handle: async (call) => {
       const { body: given, parsed, ctx } = call;
@@ -76,9 +76,9 @@ export const PAYMENT_ACTS: readonly Route[] = [
         ...(items && { items, taxMinor: taxMinor! }),
         ...(asset !== undefined && { asset }),
       });
-      const warnings = given.currency ? [] : await warningsFor(ctx, { ...ownerOf(call), amountUsdCents: price.amountUsdCents });
+      const warnings = given.currency ? [] : await warningsFor(ctx, { ...ownerOfCall(call), amountUsdCents: price.amountUsdCents });
       return createPayment(ctx, {
-        ...ownerOf(call),
+        ...ownerOfCall(call),
         createdWith: 'secret',
         draft: { ...draft, coin },
         idempotency: null,
@@ -92,7 +92,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
         },
         also: (tx, view: PaymentView) =>
           writeAudit(tx, {
-            ...ownerOf(call),
+            ...ownerOfCall(call),
             actor: call.actor,
             action: 'payment.create',
             object: view.facts.id,
@@ -128,7 +128,7 @@ export const PAYMENT_ACTS: readonly Route[] = [
         metadata,
         also: (tx, { before, after }) =>
           writeAudit(tx, {
-            ...ownerOf(call),
+            ...ownerOfCall(call),
             actor: call.actor,
             action: 'payment.metadata',
             object: call.params.id,

@@ -8,7 +8,7 @@ import { e8ToCents, formatDecimal, formatUnits, formatUsd, readAmountText } from
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '../../core/payment.ts';
 import { type Action, mayDo } from '../../core/roles.ts';
 import { hostOfUrl } from '../../core/urls.ts';
-import { Detail } from '../../http/schema.ts';
+import { DetailSchema } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { boundsOf } from '../../money-out/book-periods.ts';
@@ -16,16 +16,16 @@ import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail, receivedDetail } from '../../payments/detail.ts';
 import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
 import { getPaymentOnChain } from '../../payments/queries.ts';
-import { type Filter, type FoundItem, findPayments, listMoments, type Moment } from '../../payments/search.ts';
+import { type Filter, type FoundItem, findPayments, listMoments, type SearchMoment } from '../../payments/search.ts';
 import type { PaymentView } from '../../payments/view.ts';
 import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
-  ActorKind,
-  ArrivedCoin,
+  ActorKindField,
+  AnyCoinField,
   CoinName,
   ExceptionName,
   Instant,
-  lookedBack,
+  lookedBackBody,
   lookedPageOf,
   ModeName,
   NoFields,
@@ -34,10 +34,10 @@ import {
   paging,
   StatusName,
 } from './fields.ts';
-import { type Call, memberRoute, needRecent, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 import { shopFilterOf } from './shop-page-api.ts';
 
-const CoinAmount = Type.Object({ currency: ArrivedCoin, amount: PlainText, amount_usd: Nullable(PlainText) });
+const CoinAmount = Type.Object({ currency: AnyCoinField, amount: PlainText, amount_usd: Nullable(PlainText) });
 /** What every list shows of a payment. */
 export const LISTED = {
   id: PlainText,
@@ -50,14 +50,14 @@ export const LISTED = {
   refund_requested_at: Nullable(Instant),
   /** Most serious first. */
   exceptions: Type.Array(ExceptionName),
-  currency: Nullable(ArrivedCoin),
+  currency: Nullable(AnyCoinField),
   /** All that the chain credits to the payment: in `currency`, and its worth in all coins. */
   amount_received: Nullable(PlainText),
   amount_received_usd: Nullable(PlainText),
   /** The part of it that does not count. */
   uncounted: Type.Array(Type.Object({ ...CoinAmount.properties, state: literals(UNCOUNTED_STATES) })),
 };
-export const listed = (
+export const listedPayment = (
   item: Pick<
     FoundItem,
     | 'id'
@@ -118,11 +118,11 @@ const TimelineEntry = Type.Object({
   at: Instant,
   kind: literals(['created', 'opened', 'coin_chosen', 'transfer_seen', 'transfer_confirmed', 'decision', 'event', 'delivery'] as const),
   what: Nullable(PlainText),
-  currency: Nullable(ArrivedCoin),
+  currency: Nullable(AnyCoinField),
   amount: Nullable(PlainText),
   ref: Nullable(PlainText),
   actor: Nullable(PlainText),
-  actor_kind: ActorKind,
+  actor_kind: ActorKindField,
   /** The block that confirmed a transfer. */
   block_height: Nullable(Type.Integer()),
   /** US dollars per coin, and the price sources that agreed on it. */
@@ -145,10 +145,10 @@ const TimelineEntry = Type.Object({
 });
 const Day = Type.Optional(Type.String({ format: 'date', maxLength: 10 }));
 const Usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}([.][0-9]{1,2})?$' }));
-const decided = { success: Type.Boolean(), payment: Detail };
+const decided = { success: Type.Boolean(), payment: DetailSchema };
 
 type Entry = Static<typeof TimelineEntry>;
-const entry = ({ at, kind, what, coin, units, ref, actor, actorKind, blockHeight, rateE8, sources, key }: Moment): Entry =>
+const entry = ({ at, kind, what, coin, units, ref, actor, actorKind, blockHeight, rateE8, sources, key }: SearchMoment): Entry =>
   ({
     at: at.toISOString(),
     kind,
@@ -210,7 +210,7 @@ async function daysIn(
 const cents = (text: string | undefined): bigint | null => (text === undefined ? null : readAmountText(text.replace(/^0+(?=\d)/, ''), 2));
 
 /** `from` and `until` are days in the time zone of the merchant, both included. */
-export async function filterOf(call: Call & { query: Static<typeof Filters> }): Promise<Filter> {
+export async function filterOf(call: MemberCall & { query: Static<typeof Filters> }): Promise<Filter> {
   const { ctx, query, member } = call;
   const { start, end } = await daysIn(ctx, { merchantId: member.merchantId, from: query.from, until: query.until });
   const search = query.search?.trim() || null;
@@ -234,8 +234,8 @@ export async function filterOf(call: Call & { query: Static<typeof Filters> }): 
 }
 
 /** What is decided about a payment, by whom, and the reply. */
-export const deciding = (call: Call, paymentId: string) => ({
-  ...ownerOf(call),
+export const deciding = (call: MemberCall, paymentId: string) => ({
+  ...ownerOfCall(call),
   paymentId,
   actor: call.actor,
   idempotency: null,
@@ -250,7 +250,7 @@ export const deciding = (call: Call, paymentId: string) => ({
  * list does not. Errors: recent_authentication_required, those of `resolvePayment`.
  */
 export const resolveOne = (
-  call: Call,
+  call: MemberCall,
   id: string,
   { action, txid }: { action: 'accept' | 'reject' | 'refund_sent' | 'reviewed'; txid?: string },
 ) => {
@@ -259,7 +259,7 @@ export const resolveOne = (
   return resolvePayment(call.ctx, { ...deciding(call, id), action, transfers: null, txid: txid ?? null });
 };
 
-export const PAYMENTS: readonly Route[] = [
+export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/payments',
@@ -272,7 +272,7 @@ export const PAYMENTS: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const page = await findPayments(call.ctx, {
-        ...ownerOf(call),
+        ...ownerOfCall(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         filter: await filterOf(call),
@@ -280,13 +280,13 @@ export const PAYMENTS: readonly Route[] = [
       return {
         success: true,
         data: page.items.map((item) => ({
-          ...listed(item),
+          ...listedPayment(item),
           completed_at: item.completedAt?.toISOString() ?? null,
           archived_at: item.archivedAt?.toISOString() ?? null,
           match: item.match,
         })),
         has_more: page.hasMore,
-        looked_back_to: lookedBack(page.lookedBackTo),
+        looked_back_to: lookedBackBody(page.lookedBackTo),
       };
     },
   }),
@@ -296,7 +296,7 @@ export const PAYMENTS: readonly Route[] = [
     action: 'payments.read',
     reply: Type.Object({
       success: Type.Boolean(),
-      payment: Detail,
+      payment: DetailSchema,
       timeline: Type.Array(TimelineEntry),
       attention: Type.Boolean(),
       archived_at: Nullable(Instant),
@@ -318,7 +318,7 @@ export const PAYMENTS: readonly Route[] = [
       ),
     }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), paymentId: call.params.id };
+      const of = { ...ownerOfCall(call), paymentId: call.params.id };
       const may = (action: Action) => mayDo(call.member.role, action);
       const [{ view, standings, arrived }, moments, outcomes, more] = await Promise.all([
         getPaymentOnChain(call.ctx, of),

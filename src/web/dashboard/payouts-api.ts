@@ -18,12 +18,12 @@ import {
   type Payout,
   requestPayout,
 } from '../../money-out/payouts.ts';
-import { ArrivedCoin, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { at, MadeFile, madeFile, readAmount, TransactionBody, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { AnyCoinField, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { MadeFile, madeFile, readAmount, TransactionBody, timeText, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 const PayoutBody = Type.Object({
-  ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: ArrivedCoin, amount: PlainText },
+  ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: AnyCoinField, amount: PlainText },
   ...{ amount_usd: PlainText, address: Nullable(PlainText), description: Nullable(PlainText), requested_by: PlainText },
   /** The file that it was imported with. */
   batch: Nullable(PlainText),
@@ -34,23 +34,23 @@ const PayoutBody = Type.Object({
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
-const payoutBody = (call: Pick<Call, 'ctx' | 'mode'>, payout: Payout) => ({
+const payoutBody = (call: Pick<MemberCall, 'ctx' | 'mode'>, payout: Payout) => ({
   ...{ id: payout.id, reference: payout.reference, state: payout.state, currency: payout.coin },
   ...{ amount: formatUnits(payout.coin, payout.units), amount_usd: formatUsd(payout.usdCents), address: payout.address },
   ...{ description: payout.description, requested_by: payout.requestedBy, batch: payout.batchId, approved_by: payout.approvedBy },
   ...{ transaction: transactionBody(call, payout), failure: payout.failure, file: payout.fileId },
-  ...{ created_at: payout.createdAt.toISOString(), approved_at: at(payout.approvedAt), sent_at: at(payout.sentAt) },
-  ended_at: at(payout.endedAt),
+  ...{ created_at: payout.createdAt.toISOString(), approved_at: timeText(payout.approvedAt), sent_at: timeText(payout.sentAt) },
+  ended_at: timeText(payout.endedAt),
 });
 const One = Type.Object({ success: Type.Boolean(), payout: PayoutBody });
-const readOne = async (call: Call, id: string) => ({
+const readOne = async (call: MemberCall, id: string) => ({
   success: true,
-  payout: payoutBody(call, await getPayout(call.ctx, { ...ownerOf(call), id })),
+  payout: payoutBody(call, await getPayout(call.ctx, { ...ownerOfCall(call), id })),
 });
 
 const Sum = {
   ...{ payouts: Type.Integer(), amount_usd: PlainText },
-  totals: Type.Array(Type.Object({ currency: ArrivedCoin, amount: PlainText })),
+  totals: Type.Array(Type.Object({ currency: AnyCoinField, amount: PlainText })),
 };
 const BatchBody = Type.Object({
   ...{ id: PlainText, name: PlainText, requested_by: PlainText, created_at: Instant },
@@ -61,13 +61,13 @@ const BatchBody = Type.Object({
   states: Type.Partial(Type.Object(Object.fromEntries(REFUND_STATES.map((state) => [state, Type.Integer()])))),
 });
 const OneBatch = Type.Object({ success: Type.Boolean(), batch: BatchBody });
-const readOneBatch = async (call: Call, id: string) => ({
+const readOneBatch = async (call: MemberCall, id: string) => ({
   success: true,
-  batch: batchBody(await getBatch(call.ctx, { ...ownerOf(call), id })),
+  batch: batchBody(await getBatch(call.ctx, { ...ownerOfCall(call), id })),
 });
 const render = (payout: Payout) => ({ status: 200, body: Buffer.from(payout.id) });
 
-const READS: readonly Route[] = [
+const READS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/payouts',
@@ -78,7 +78,7 @@ const READS: readonly Route[] = [
       const { limit, starting_after, batch, state } = call.query;
       const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
       const filter = { batchId: batch ?? null, reference: null, state: state ?? null };
-      const { payouts, hasMore } = await listPayouts(call.ctx, { ...ownerOf(call), ...page, ...filter });
+      const { payouts, hasMore } = await listPayouts(call.ctx, { ...ownerOfCall(call), ...page, ...filter });
       return { success: true, data: payouts.map((payout) => payoutBody(call, payout)), has_more: hasMore };
     },
   }),
@@ -98,7 +98,7 @@ const READS: readonly Route[] = [
     handle: async (call) => {
       const { limit, starting_after } = call.query;
       const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
-      const { batches, hasMore } = await listBatches(call.ctx, { ...ownerOf(call), ...page });
+      const { batches, hasMore } = await listBatches(call.ctx, { ...ownerOfCall(call), ...page });
       return { success: true, data: batches.map(batchBody), has_more: hasMore };
     },
   }),
@@ -114,12 +114,12 @@ const READS: readonly Route[] = [
     path: '/payout-files/coins',
     action: 'payouts.read',
     /** Coins with approved payouts that a signing file can pay. */
-    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(ArrivedCoin) }),
-    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readPayoutCoins(call.ctx, ownerOf(call)) : [] }),
+    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(AnyCoinField) }),
+    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readPayoutCoins(call.ctx, ownerOfCall(call)) : [] }),
   }),
 ];
 
-const ACTS: readonly Route[] = [
+const ACTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'POST',
     path: '/payouts',
@@ -139,7 +139,7 @@ const ACTS: readonly Route[] = [
           ? ({ kind: 'usd', cents: readAmount(amount, 2) } as const)
           : ({ kind: 'coin', units: readAmount(amount, COIN[coin].decimals) } as const);
       const made = await requestPayout(call.ctx, {
-        ...{ ...ownerOf(call), actor: call.actor, idempotency: null, render },
+        ...{ ...ownerOfCall(call), actor: call.actor, idempotency: null, render },
         asked: { coin, asked, address: address.trim(), reference: reference.trim(), description: description?.trim() || null },
       });
       return readOne(call, Buffer.from(made.body).toString());
@@ -156,7 +156,7 @@ const ACTS: readonly Route[] = [
     reply: Type.Object({ ...OneBatch.properties, is_known: Type.Boolean() }),
     handle: async (call) => {
       const { name, content } = call.body;
-      const { id, isKnown } = await importPayouts(call.ctx, { ...ownerOf(call), name, content, actor: call.actor });
+      const { id, isKnown } = await importPayouts(call.ctx, { ...ownerOfCall(call), name, content, actor: call.actor });
       return { ...(await readOneBatch(call, id)), is_known: isKnown };
     },
   }),
@@ -168,7 +168,7 @@ const ACTS: readonly Route[] = [
     body: NoFields,
     reply: OneBatch,
     handle: async (call) => {
-      await approvePayouts(call.ctx, { ...ownerOf(call), which: { batchId: call.params.id }, actor: call.actor });
+      await approvePayouts(call.ctx, { ...ownerOfCall(call), which: { batchId: call.params.id }, actor: call.actor });
       return readOneBatch(call, call.params.id);
     },
   }),
@@ -180,7 +180,7 @@ const ACTS: readonly Route[] = [
     body: NoFields,
     reply: OneBatch,
     handle: async (call) => {
-      await cancelBatch(call.ctx, { ...ownerOf(call), batchId: call.params.id, actor: call.actor });
+      await cancelBatch(call.ctx, { ...ownerOfCall(call), batchId: call.params.id, actor: call.actor });
       return readOneBatch(call, call.params.id);
     },
   }),
@@ -204,7 +204,7 @@ const ACTS: readonly Route[] = [
     body: NoFields,
     reply: One,
     handle: async (call) => {
-      await approvePayouts(call.ctx, { ...ownerOf(call), which: { id: call.params.id }, actor: call.actor });
+      await approvePayouts(call.ctx, { ...ownerOfCall(call), which: { id: call.params.id }, actor: call.actor });
       return readOne(call, call.params.id);
     },
   }),
@@ -217,7 +217,7 @@ const ACTS: readonly Route[] = [
     reply: One,
     handle: async (call) => {
       const { txid } = call.body;
-      await markPayoutSent(call.ctx, { ...ownerOf(call), id: call.params.id, txid, actor: call.actor });
+      await markPayoutSent(call.ctx, { ...ownerOfCall(call), id: call.params.id, txid, actor: call.actor });
       return readOne(call, call.params.id);
     },
   }),
@@ -229,11 +229,11 @@ const ACTS: readonly Route[] = [
     body: NoFields,
     reply: One,
     handle: async (call) => {
-      const of = { ...ownerOf(call), id: call.params.id };
+      const of = { ...ownerOfCall(call), id: call.params.id };
       await cancelPayout(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
       return readOne(call, of.id);
     },
   }),
 ];
 
-export const PAYOUTS: readonly Route[] = [...READS, ...ACTS];
+export const DASHBOARD_PAYOUTS: readonly DashboardRoute[] = [...READS, ...ACTS];

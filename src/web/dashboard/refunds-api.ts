@@ -26,12 +26,12 @@ import {
 } from '../../money-out/refunds.ts';
 import type { Sweep } from '../../money-out/sweeps.ts';
 import { readAttention } from '../../payments/attention.ts';
-import { ArrivedCoin, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { AnyCoinField, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 /** The transaction that paid a refund or a payout. */
 export const TransactionBody = Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) }));
-export function transactionBody({ ctx, mode }: Pick<Call, 'ctx' | 'mode'>, { coin, txid }: { coin: Coin; txid: string | null }) {
+export function transactionBody({ ctx, mode }: Pick<MemberCall, 'ctx' | 'mode'>, { coin, txid }: { coin: Coin; txid: string | null }) {
   if (txid === null) return null;
   return { id: txid, explorer_url: mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null };
 }
@@ -41,7 +41,7 @@ const RefundBody = Type.Object({
     id: PlainText,
     payment_id: PlainText,
     state: literals(REFUND_STATES),
-    currency: ArrivedCoin,
+    currency: AnyCoinField,
     amount: PlainText,
     amount_usd: PlainText,
   },
@@ -60,8 +60,8 @@ const RefundBody = Type.Object({
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
-export const at = (time: Date | null): string | null => time?.toISOString() ?? null;
-function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>, refund: Refund) {
+export const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
+function refundBody({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
   const { coin, address, claimUntil } = refund;
   return {
     ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },
@@ -77,12 +77,12 @@ function refundBody({ ctx, mode, member }: Pick<Call, 'ctx' | 'mode' | 'member'>
     transaction: transactionBody({ ctx, mode }, refund),
     failure: refund.failure,
     file: refund.fileId,
-    ...{ created_at: refund.createdAt.toISOString(), approved_at: at(refund.approvedAt), sent_at: at(refund.sentAt) },
-    ended_at: at(refund.endedAt),
+    ...{ created_at: refund.createdAt.toISOString(), approved_at: timeText(refund.approvedAt), sent_at: timeText(refund.sentAt) },
+    ended_at: timeText(refund.endedAt),
   };
 }
 const One = Type.Object({ success: Type.Boolean(), refund: RefundBody });
-const one = (call: Call, refund: Refund) => ({ success: true, refund: refundBody(call, refund) });
+const one = (call: MemberCall, refund: Refund) => ({ success: true, refund: refundBody(call, refund) });
 const render = (refund: Refund) => ({ status: 200, body: Buffer.from(refund.id) });
 
 /** An amount as a member types it. Errors: parameter_invalid. */
@@ -99,14 +99,14 @@ function askedOf({ amount, unit }: { amount?: string; unit?: 'coin' | 'usd' }): 
 }
 
 /** A signing file of approved refunds or payouts. */
-export const WantedFile = Type.Object({ currency: ArrivedCoin, speed: Type.Optional(literals(SWEEP_SPEEDS)) });
+export const WantedFile = Type.Object({ currency: AnyCoinField, speed: Type.Optional(literals(SWEEP_SPEEDS)) });
 /** `paid`: how many refunds or payouts are in the file. `left`: those that are approved and not in it. */
 export const MadeFile = Type.Object({
-  ...{ success: Type.Boolean(), file: PlainText, paid: Type.Integer(), fee: PlainText, fee_currency: ArrivedCoin },
+  ...{ success: Type.Boolean(), file: PlainText, paid: Type.Integer(), fee: PlainText, fee_currency: AnyCoinField },
   left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
 });
 /** Errors: live_mode_only. */
-export function wantedFile({ mode, member: { merchantId }, actor, body }: Call & { body: Static<typeof WantedFile> }) {
+export function wantedFile({ mode, member: { merchantId }, actor, body }: MemberCall & { body: Static<typeof WantedFile> }) {
   if (mode !== 'live') throw new Problem('live_mode_only');
   return { merchantId, coin: body.currency, speed: body.speed ?? 'normal', actor };
 }
@@ -118,7 +118,7 @@ export const madeFile = ({ sweep, left }: { sweep: Sweep; left: Static<typeof Ma
 /** An amount in the currency of the price of the payment. */
 const WorthBody = Type.Object({ amount: PlainText, currency: literals(FIATS) });
 
-const READS: readonly Route[] = [
+const READS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/refunds',
@@ -128,7 +128,7 @@ const READS: readonly Route[] = [
     handle: async (call) => {
       const { limit, starting_after, payment, state } = call.query;
       const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null, paymentId: payment ?? null, state: state ?? null };
-      const { refunds, hasMore } = await listRefunds(call.ctx, { ...ownerOf(call), ...page });
+      const { refunds, hasMore } = await listRefunds(call.ctx, { ...ownerOfCall(call), ...page });
       return { success: true, data: refunds.map((refund) => refundBody(call, refund)), has_more: hasMore };
     },
   }),
@@ -137,15 +137,15 @@ const READS: readonly Route[] = [
     path: '/refunds/:id',
     action: 'payments.read',
     reply: One,
-    handle: async (call) => one(call, await getRefund(call.ctx, { ...ownerOf(call), id: call.params.id })),
+    handle: async (call) => one(call, await getRefund(call.ctx, { ...ownerOfCall(call), id: call.params.id })),
   }),
   memberRoute({
     method: 'GET',
     path: '/refund-files/coins',
     action: 'payments.read',
     /** Coins with approved refunds that a signing file can pay. */
-    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(ArrivedCoin) }),
-    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readReadyCoins(call.ctx, ownerOf(call)) : [] }),
+    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(AnyCoinField) }),
+    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readReadyCoins(call.ctx, ownerOfCall(call)) : [] }),
   }),
   memberRoute({
     method: 'GET',
@@ -154,14 +154,14 @@ const READS: readonly Route[] = [
     /** What can still be refunded, by coin, first in that of the payment; none: nothing arrived. */
     reply: Type.Object({
       success: Type.Boolean(),
-      available: Type.Array(Type.Object({ currency: ArrivedCoin, amount: PlainText, worth: Nullable(WorthBody) })),
+      available: Type.Array(Type.Object({ currency: AnyCoinField, amount: PlainText, worth: Nullable(WorthBody) })),
       /** The address that somebody with the link of the payment page left for emails. */
       left_email: Nullable(PlainText),
       /** Whether customers get emails. */
       mails: Type.Boolean(),
     }),
     handle: async (call) => {
-      const of = { ...ownerOf(call), paymentId: call.params.id };
+      const of = { ...ownerOfCall(call), paymentId: call.params.id };
       const [found, { refundRequest }] = await Promise.all([readRefundable(call.ctx, of), readAttention(call.ctx, of)]);
       return {
         success: true,
@@ -177,14 +177,14 @@ const READS: readonly Route[] = [
 const ClaimEmail = Type.Optional(Type.String({ maxLength: 200 }));
 const emailOf = (email: string | undefined): string | null | undefined => (email === undefined ? undefined : email.trim() || null);
 
-const ACTS: readonly Route[] = [
+const ACTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'POST',
     path: '/payments/:id/refunds',
     action: 'refunds.request',
     body: Type.Object({
       /** Without it, the coin of the payment. */
-      currency: Type.Optional(ArrivedCoin),
+      currency: Type.Optional(AnyCoinField),
       /** Without it, everything that can still be refunded. */
       amount: Type.Optional(Type.String({ maxLength: 60 })),
       unit: Type.Optional(literals(['coin', 'usd'] as const)),
@@ -198,12 +198,12 @@ const ACTS: readonly Route[] = [
     handle: async (call) => {
       const { currency, address, reason, rate, email } = call.body;
       const made = await requestRefund(call.ctx, {
-        ...{ ...ownerOf(call), paymentId: call.params.id, asked: askedOf(call.body), rate: rate ?? 'payment' },
+        ...{ ...ownerOfCall(call), paymentId: call.params.id, asked: askedOf(call.body), rate: rate ?? 'payment' },
         wanted: currency === undefined ? null : { asset: COIN[currency].asset, chain: COIN[currency].chain },
         ...{ address: address?.trim() || null, reason: reason?.trim() || null, email: emailOf(email) },
         ...{ actor: call.actor, idempotency: null, render },
       });
-      return one(call, await getRefund(call.ctx, { ...ownerOf(call), id: Buffer.from(made.body).toString() }));
+      return one(call, await getRefund(call.ctx, { ...ownerOfCall(call), id: Buffer.from(made.body).toString() }));
     },
   }),
   memberRoute({
@@ -225,7 +225,7 @@ const ACTS: readonly Route[] = [
     body: Type.Object({ email: ClaimEmail }),
     reply: One,
     handle: async (call) => {
-      const of = { ...ownerOf(call), id: call.params.id };
+      const of = { ...ownerOfCall(call), id: call.params.id };
       await renewClaimLink(call.ctx, { ...of, email: emailOf(call.body.email), actor: call.actor, idempotency: null, render });
       return one(call, await getRefund(call.ctx, of));
     },
@@ -237,7 +237,7 @@ const ACTS: readonly Route[] = [
     recent: true,
     body: NoFields,
     reply: One,
-    handle: async (call) => one(call, await approveRefund(call.ctx, { ...ownerOf(call), id: call.params.id, actor: call.actor })),
+    handle: async (call) => one(call, await approveRefund(call.ctx, { ...ownerOfCall(call), id: call.params.id, actor: call.actor })),
   }),
   memberRoute({
     method: 'POST',
@@ -248,7 +248,7 @@ const ACTS: readonly Route[] = [
     reply: One,
     handle: async (call) => {
       const { txid } = call.body;
-      return one(call, await markRefundSent(call.ctx, { ...ownerOf(call), id: call.params.id, txid, actor: call.actor }));
+      return one(call, await markRefundSent(call.ctx, { ...ownerOfCall(call), id: call.params.id, txid, actor: call.actor }));
     },
   }),
   memberRoute({
@@ -259,11 +259,11 @@ const ACTS: readonly Route[] = [
     body: NoFields,
     reply: One,
     handle: async (call) => {
-      const of = { ...ownerOf(call), id: call.params.id };
+      const of = { ...ownerOfCall(call), id: call.params.id };
       await cancelRefund(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
       return one(call, await getRefund(call.ctx, of));
     },
   }),
 ];
 
-export const REFUNDS: readonly Route[] = [...READS, ...ACTS];
+export const DASHBOARD_REFUNDS: readonly DashboardRoute[] = [...READS, ...ACTS];

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
-import { periodOf } from '../../money-out/book-periods.ts';
+import { bookPeriod } from '../../money-out/book-periods.ts';
 import { exportDays, exportFees, exportPayments, exportTransfers, paymentColumns } from '../../payments/exports.ts';
 import { NO_FILTER } from '../../payments/search.ts';
 import { BOOK_REPORTS, logExport } from './books-api.ts';
@@ -10,18 +10,18 @@ import { readDisplay } from './display.ts';
 import { Done, NoFields, PlainText } from './fields.ts';
 import { DayName } from './home-api.ts';
 import { FILTERS, filterOf } from './payments-api.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 const File = Type.Object({}, { description: 'CSV, not JSON.' });
 /** What a file shows beside the payments themselves: amounts in the display currency, and days in the merchant's time zone. */
-async function looksOf(call: Call) {
-  const of = ownerOf(call);
+async function looksOf(call: MemberCall) {
+  const of = ownerOfCall(call);
   const { settings } = await getMerchant(call.ctx, of);
   return { display: await readDisplay(call.ctx, of), timeZone: settings.timeZone };
 }
 const KINDS = ['payments', 'days', 'tax', 'fees'] as const;
 
-export const REPORTS: readonly Route[] = [
+export const REPORTS: readonly DashboardRoute[] = [
   // A file is opened by a link, which cannot ask the user to authenticate, so the dashboard checks here first.
   memberRoute({
     method: 'POST',
@@ -40,7 +40,7 @@ export const REPORTS: readonly Route[] = [
     query: Type.Object({ ...FILTERS, columns: Type.Optional(Type.String({ maxLength: 1000 })) }),
     reply: File,
     handle: async (call) => {
-      const of = ownerOf(call);
+      const of = ownerOfCall(call);
       await logExport(call, { ...call.query });
       const columns = call.query.columns?.split(',') ?? null;
       return {
@@ -65,9 +65,9 @@ export const REPORTS: readonly Route[] = [
     reply: File,
     handle: async (call) => {
       const { kind } = call.query;
-      const of = ownerOf(call);
+      const of = ownerOfCall(call);
       const { display, timeZone } = await looksOf(call);
-      const { from, until, start, end } = await periodOf(call.ctx, { ...call.query, timeZone });
+      const { from, until, start, end } = await bookPeriod(call.ctx, { ...call.query, timeZone });
       await logExport(call, { report: kind, from, until, time_zone: timeZone });
       const range = { from: start, until: end };
       const filter = { ...NO_FILTER, ...range };

@@ -4,13 +4,13 @@ import { requestBody } from '../../http/request-log.ts';
 import { RequestEntry } from '../../http/schema-errors.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getRequest, type LoggedRequest, listRequests } from '../../keys/requests.ts';
-import { lookedBack, lookedPageOf, PlainText, paging } from './fields.ts';
-import { memberRoute, type Route, readerOf } from './route.ts';
+import { lookedBackBody, lookedPageOf, PlainText, paging } from './fields.ts';
+import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 
 const Item = Type.Object({ ...RequestEntry.properties, key_name: PlainText, key_hint: PlainText });
 const itemOf = (request: LoggedRequest) => ({ ...requestBody(request), key_name: request.keyName, key_hint: request.keyHint });
 
-export const REQUESTS: readonly Route[] = [
+export const REQUESTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/requests',
@@ -27,7 +27,7 @@ export const REQUESTS: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const { items, hasMore, lookedBackTo } = await listRequests(call.ctx, {
-        ...readerOf(call),
+        ...readerOfCall(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         filter: {
@@ -38,7 +38,7 @@ export const REQUESTS: readonly Route[] = [
           requestId: query.request_id ?? null,
         },
       });
-      return { success: true, data: items.map(itemOf), has_more: hasMore, looked_back_to: lookedBack(lookedBackTo) };
+      return { success: true, data: items.map(itemOf), has_more: hasMore, looked_back_to: lookedBackBody(lookedBackTo) };
     },
   }),
   memberRoute({
@@ -48,7 +48,7 @@ export const REQUESTS: readonly Route[] = [
     reply: Type.Object({ success: Type.Boolean(), request: Item }),
     handle: async (call) => ({
       success: true,
-      request: itemOf(await getRequest(call.ctx, { ...readerOf(call), requestId: call.params.id })),
+      request: itemOf(await getRequest(call.ctx, { ...readerOfCall(call), requestId: call.params.id })),
     }),
   }),
 ];

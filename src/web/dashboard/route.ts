@@ -5,7 +5,7 @@ import { Problem } from '../../core/problem.ts';
 import type { Action } from '../../core/roles.ts';
 import { sightOf } from '../../core/sight.ts';
 import type { BaseCall, ReplyOf, RouteForm } from '../../http/route.ts';
-import type { Rendered } from '../../payments/view.ts';
+import type { RenderedReply } from '../../payments/view.ts';
 import type { Actor, Membership } from '../../people/members.ts';
 import type { Cookies, SignedIn, Visitor } from '../../people/sign-in.ts';
 
@@ -15,11 +15,16 @@ export type OpenCall<Path extends string = string> = BaseCall<Path> & {
   signedIn: SignedIn | null;
   setCookies(cookies: Cookies): void;
 };
-export type Call<Path extends string = string> = OpenCall<Path> & { signedIn: SignedIn; actor: Actor; member: Membership; mode: Mode };
+export type MemberCall<Path extends string = string> = OpenCall<Path> & {
+  signedIn: SignedIn;
+  actor: Actor;
+  member: Membership;
+  mode: Mode;
+};
 
 /** A file generated while it is sent; CSV unless `type` says otherwise. */
 export type Download = { name: string; type?: string; parts: AsyncIterable<string | Uint8Array> };
-type Answer<Reply extends TSchema> = Promise<ReplyOf<Reply> | Rendered | Download>;
+type Answer<Reply extends TSchema> = Promise<ReplyOf<Reply> | RenderedReply | Download>;
 type Extras = {
   /** Attempts per minute of one person who is signed in, or else from one network, for every route that accepts secrets. */
   attempts?: number;
@@ -49,8 +54,8 @@ export type OpenRoute = Form &
     open: true;
     handle(call: OpenCall & { query: never; body: never }): Promise<object>;
   };
-export type MemberRoute = Form & MemberExtras & { open?: never; handle(call: Call & { query: never; body: never }): Promise<object> };
-export type Route = OpenRoute | MemberRoute;
+export type MemberRoute = Form & MemberExtras & { open?: never; handle(call: MemberCall & { query: never; body: never }): Promise<object> };
+export type DashboardRoute = OpenRoute | MemberRoute;
 
 /** A route for members whose role includes `action`. */
 export const memberRoute = <
@@ -60,7 +65,7 @@ export const memberRoute = <
   Reply extends TObject = TObject,
 >(
   route: RouteForm<Path, Query, Body, Reply> &
-    MemberExtras & { handle(call: Call<Path> & { query: Static<Query>; body: Static<Body> }): Answer<Reply> },
+    MemberExtras & { handle(call: MemberCall<Path> & { query: Static<Query>; body: Static<Body> }): Answer<Reply> },
 ): MemberRoute => route as unknown as MemberRoute;
 export const openRoute = <
   const Path extends string,
@@ -73,10 +78,10 @@ export const openRoute = <
 ): OpenRoute => ({ ...route, open: true }) as unknown as OpenRoute;
 
 /** For actions that are risky only with certain bodies; whole routes set `recent`. Errors: recent_authentication_required. */
-export const needRecent = ({ signedIn }: Call): void => {
+export const needRecent = ({ signedIn }: MemberCall): void => {
   if (!signedIn.isRecent) throw new Problem('recent_authentication_required');
 };
 
-export const ownerOf = ({ member, mode }: Call) => ({ merchantId: member.merchantId, mode });
+export const ownerOfCall = ({ member, mode }: MemberCall) => ({ merchantId: member.merchantId, mode });
 /** The same, with what the member may see of it. */
-export const readerOf = ({ member, mode }: Call) => ({ merchantId: member.merchantId, mode, sight: sightOf(member.role) });
+export const readerOfCall = ({ member, mode }: MemberCall) => ({ merchantId: member.merchantId, mode, sight: sightOf(member.role) });

@@ -2,19 +2,19 @@
 import { ACCOUNT } from './account-api.ts';
 import { ATTENTION } from './attention-api.ts';
 import { AUDIT } from './audit-api.ts';
-import { EVENTS } from './events-api.ts';
+import { EVENT_ROUTES } from './events-api.ts';
 import { HOME } from './home-api.ts';
 import { KEYS } from './keys-api.ts';
 import { LINKS } from './links-api.ts';
 import { NOTICES } from './notices-api.ts';
-import { OPERATOR } from './operator-api.ts';
+import { OPERATOR_ROUTES } from './operator-api.ts';
 import { PAYMENT_ACTS } from './payment-acts-api.ts';
-import { PAYMENTS } from './payments-api.ts';
-import { PAYOUTS } from './payouts-api.ts';
-import { REFUNDS } from './refunds-api.ts';
+import { DASHBOARD_PAYMENTS } from './payments-api.ts';
+import { DASHBOARD_PAYOUTS } from './payouts-api.ts';
+import { DASHBOARD_REFUNDS } from './refunds-api.ts';
 import { REPORTS } from './reports-api.ts';
 import { REQUESTS } from './requests-api.ts';
-import type { Route } from './route.ts';
+import type { DashboardRoute } from './route.ts';
 import { SECURITY } from './security-api.ts';
 import { SETTINGS } from './settings-api.ts';
 import { SHOP_PAGE } from './shop-page-api.ts';
@@ -23,20 +23,20 @@ import { SWEEPS } from './sweeps-api.ts';
 import { TEAM } from './team-api.ts';
 import { USAGE } from './usage-api.ts';
 import { WALLETS } from './wallets-api.ts';
-import { WEBHOOKS } from './webhooks-api.ts';
+import { DASHBOARD_WEBHOOKS } from './webhooks-api.ts';
 
-export const DASHBOARD_ROUTES: readonly Route[] = [
+export const DASHBOARD_ROUTES: readonly DashboardRoute[] = [
   ...ACCOUNT,
   ...ATTENTION,
   ...AUDIT,
   ...HOME,
   ...LINKS,
   ...NOTICES,
-  ...OPERATOR,
+  ...OPERATOR_ROUTES,
   ...PAYMENT_ACTS,
-  ...PAYMENTS,
-  ...PAYOUTS,
-  ...REFUNDS,
+  ...DASHBOARD_PAYMENTS,
+  ...DASHBOARD_PAYOUTS,
+  ...DASHBOARD_REFUNDS,
   ...REPORTS,
   ...SECURITY,
   ...SETTINGS,
@@ -46,8 +46,8 @@ export const DASHBOARD_ROUTES: readonly Route[] = [
   ...TEAM,
   ...USAGE,
   ...WALLETS,
-  ...WEBHOOKS,
-  ...EVENTS,
+  ...DASHBOARD_WEBHOOKS,
+  ...EVENT_ROUTES,
   ...KEYS,
   ...REQUESTS,
 ];

@@ -23,14 +23,14 @@ import { isEmailVerified, proveEmail, sendEmailProof } from '../../people/email-
 import { forgetDevice, listTrustedDevices } from '../../people/trusted-devices.ts';
 import { Email, Password } from './account-api.ts';
 import { Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
-import { memberRoute, openRoute, type Route } from './route.ts';
+import { type DashboardRoute, memberRoute, openRoute } from './route.ts';
 
 const Name = Type.String({ minLength: 1, maxLength: 60, pattern: '\\S' });
 const Open = Type.Record(Type.String(), Type.Unknown());
 const own = { action: 'account.use', withoutFactor: true } as const;
 const done = { success: true };
 
-export const SECURITY: readonly Route[] = [
+export const SECURITY: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/security',

@@ -9,15 +9,15 @@ import type { ReadClient } from '../../http/client.ts';
 import { EMPTY_BODY, type ParsedBody, parseJson } from '../../http/json.ts';
 import type { Limits } from '../../http/limits.ts';
 import { readQuery } from '../../http/read.ts';
-import type { Rendered } from '../../payments/view.ts';
+import type { RenderedReply } from '../../payments/view.ts';
 import type { Membership } from '../../people/members.ts';
 import { type Cookies, findSignedIn, type Visitor } from '../../people/sign-in.ts';
 import { countAttempts } from './attempts.ts';
 import { registerFiles } from './files.ts';
 import { firstReads, readFirstData } from './first-data.ts';
-import { admit, callOf, findMembership, type Needs } from './member.ts';
+import { admit, callOf, findMembership, type MemberNeeds } from './member.ts';
 import { registerPreview } from './preview.ts';
-import type { Download, Route } from './route.ts';
+import type { DashboardRoute, Download } from './route.ts';
 import { DASHBOARD_ROUTES } from './routes.ts';
 import { registerStream } from './stream.ts';
 
@@ -31,14 +31,19 @@ export type Doors = {
 };
 
 /** The paths of a route: routes for members exist once per mode. */
-export const pathsOf = (route: Route): { url: string; mode: Mode | null }[] =>
+export const pathsOf = (route: DashboardRoute): { url: string; mode: Mode | null }[] =>
   route.open ? [{ url: `${API}${route.path}`, mode: null }] : MODES.map((mode) => ({ url: `${API}/${mode}${route.path}`, mode }));
 
 /** Offices share an address, so each person has their own limit, and each network has a higher one against floods. */
 const PER_MINUTE_PER_NETWORK = 3_000;
 const PER_MINUTE_PER_USER = 1_200;
 
-export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doors, routes: readonly Route[] = DASHBOARD_ROUTES): void {
+export function registerDashboard(
+  app: FastifyInstance,
+  ctx: Context,
+  doors: Doors,
+  routes: readonly DashboardRoute[] = DASHBOARD_ROUTES,
+): void {
   const origin = new URL(ctx.settings.publicUrl).origin;
   const httpsOnly = origin.startsWith('https:');
 
@@ -57,7 +62,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
     const from = request.headers.origin;
     if (request.headers[WRITE_HEADER] === undefined || (from !== undefined && from !== origin)) throw new Problem('cross_site_request');
   };
-  const memberOf = async (request: FastifyRequest, needs: Needs): Promise<Membership> => {
+  const memberOf = async (request: FastifyRequest, needs: MemberNeeds): Promise<Membership> => {
     const signedIn = await findSignedIn(ctx, { visitor: visitorOf(request) });
     return admit(signedIn, signedIn && (await findMembership(ctx, signedIn)), needs);
   };
@@ -118,7 +123,7 @@ export function registerDashboard(app: FastifyInstance, ctx: Context, doors: Doo
   });
 }
 
-function readRequest(route: Route, request: FastifyRequest) {
+function readRequest(route: DashboardRoute, request: FastifyRequest) {
   for (const name of Object.keys(request.params as object)) readQuery(request.params as Record<string, unknown>, name);
   const given = request.query as Record<string, unknown>;
   for (const name of Object.keys(given)) readQuery(given, name);
@@ -147,4 +152,4 @@ function send(reply: FastifyReply, answer: object): FastifyReply {
   return reply.code(200).send(JSON.stringify(answer));
 }
 const isDownload = (answer: object): answer is Download => 'parts' in answer;
-const isRendered = (answer: object): answer is Rendered => 'body' in answer && answer.body instanceof Uint8Array;
+const isRendered = (answer: object): answer is RenderedReply => 'body' in answer && answer.body instanceof Uint8Array;

@@ -10,7 +10,7 @@ import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '.
 import { THEMES } from '../../merchants/stored-settings.ts';
 import { LOCALES } from '../checkout/words.ts';
 import { CoinName, Done, Nullable, PlainText } from './fields.ts';
-import { memberRoute, type Route } from './route.ts';
+import { type DashboardRoute, memberRoute } from './route.ts';
 
 export const Tier = Type.Object({
   below_usd: Nullable(PlainText),
@@ -65,7 +65,7 @@ const hundredths = (text: string, param: string): number => {
 const coinsOf = (given: readonly string[]): Coin[] => NATIVE_COINS.filter((coin) => given.includes(coin));
 const orNull = <T>(value: T | '' | null): T | null => (value === '' ? null : (value as T | null));
 
-export const SETTINGS: readonly Route[] = [
+export const SETTINGS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/settings/checkout',

@@ -13,7 +13,7 @@ import type { Endpoint } from '../../webhooks/endpoints.ts';
 import { getEndpoint } from '../../webhooks/endpoints.ts';
 import { pluginAt } from '../shop-plugins.ts';
 import { Instant, Nullable, PlainText } from './fields.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 import { platformNameOf } from './shops-api.ts';
 import { EndpointItem, endpointItems } from './webhooks-api.ts';
 
@@ -39,8 +39,8 @@ const Page = Type.Object({
 });
 
 /** A shop with one of Florin's plugins is known by its endpoint. Errors: endpoint_not_found. */
-async function readSite(call: Call, id: string): Promise<{ endpoint: Endpoint; plugin: NonNullable<ReturnType<typeof pluginAt>> }> {
-  const endpoint = await getEndpoint(call.ctx, { ...ownerOf(call), endpointId: id });
+async function readSite(call: MemberCall, id: string): Promise<{ endpoint: Endpoint; plugin: NonNullable<ReturnType<typeof pluginAt>> }> {
+  const endpoint = await getEndpoint(call.ctx, { ...ownerOfCall(call), endpointId: id });
   const plugin = pluginAt(endpoint.url);
   if (plugin === null) throw new Problem('endpoint_not_found', { id });
   return { endpoint, plugin };
@@ -48,13 +48,13 @@ async function readSite(call: Call, id: string): Promise<{ endpoint: Endpoint; p
 const isConnected = (id: string): boolean => id.startsWith('shp_');
 
 /** The payments of a shop. Errors: key_not_found, endpoint_not_found. */
-export async function shopFilterOf(call: Call, id: string): Promise<ShopFilter> {
-  if (isConnected(id)) return { lineId: (await getShop(call.ctx, { ...ownerOf(call), shopId: id })).lineId };
+export async function shopFilterOf(call: MemberCall, id: string): Promise<ShopFilter> {
+  if (isConnected(id)) return { lineId: (await getShop(call.ctx, { ...ownerOfCall(call), shopId: id })).lineId };
   return (await readSite(call, id)).plugin.madeBy;
 }
 
-async function connectedPage(call: Call, id: string) {
-  const owner = ownerOf(call);
+async function connectedPage(call: MemberCall, id: string) {
+  const owner = ownerOfCall(call);
   const shop = await getShop(call.ctx, { ...owner, shopId: id });
   const { name, hint, dialect, lineId } = shop;
 
@@ -69,8 +69,8 @@ async function connectedPage(call: Call, id: string) {
   };
 }
 
-async function sitePage(call: Call, id: string) {
-  const owner = ownerOf(call);
+async function sitePage(call: MemberCall, id: string) {
+  const owner = ownerOfCall(call);
   const { endpoint, plugin } = await readSite(call, id);
   const { agent: begins, madeBy: shop } = plugin;
   const [key, endpoints] = await Promise.all([newestKeyOf(call.ctx, { ...owner, shop }), endpointItems(call, { dialect: 'florin' })]);
@@ -87,9 +87,9 @@ async function sitePage(call: Call, id: string) {
 }
 
 /** Creates the payment of an order that no shop has. Returns its ID. */
-async function createTestOrder(call: Call, id: string): Promise<string> {
+async function createTestOrder(call: MemberCall, id: string): Promise<string> {
   const { ctx } = call;
-  const owner = ownerOf(call);
+  const owner = ownerOfCall(call);
   if (isConnected(id)) {
     const shop = await getShop(ctx, { ...owner, shopId: id });
     const { dialect } = shop;
@@ -132,7 +132,7 @@ async function createTestOrder(call: Call, id: string): Promise<string> {
   return Buffer.from(made.body).toString();
 }
 
-export const SHOP_PAGE: readonly Route[] = [
+export const SHOP_PAGE: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/shops/:id',
@@ -154,7 +154,7 @@ export const SHOP_PAGE: readonly Route[] = [
       await shopFilterOf(call, call.params.id);
       if (call.mode !== 'test') throw new Problem('test_key_required');
       const paymentId = await createTestOrder(call, call.params.id);
-      const owner = ownerOf(call);
+      const owner = ownerOfCall(call);
       await ctx.db.begin((tx) => writeAudit(tx, { ...owner, actor: call.actor, action: 'payment.create', object: paymentId }));
       await simulatePayment(ctx, {
         ...{ merchantId: owner.merchantId, paymentId, scenario: 'success', coin: null, idempotency: null },

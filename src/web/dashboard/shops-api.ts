@@ -18,11 +18,18 @@ import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
 import { platformOf, readPairing } from '../../shops/pairing.ts';
 import { grantableTo, PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
 import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, rollShopKey, storeIdOf } from '../../shops/shop-keys.ts';
-import { approveShopRefund, listRefunds, markRefundSent, needApproval, renewRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
+import {
+  approveShopRefund,
+  listShopRefunds,
+  markShopRefundSent,
+  needApproval,
+  renewRefund,
+  type ShopRefund,
+} from '../../shops/shop-refunds.ts';
 import { type Endpoint, listEndpoints } from '../../webhooks/endpoints.ts';
 import { offeredPlugins, pluginAt } from '../shop-plugins.ts';
 import { Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 /** Plain http to a host that is neither this machine nor an address of a private network. */
 function isUnprotected(site: string | null): boolean {
@@ -110,12 +117,12 @@ const Paired = Type.Object({
   permissions: Type.Array(PlainText),
 });
 
-async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'permissions' | 'origin' | 'site' | 'replaces'>) {
+async function connect(call: MemberCall, shop: Pick<NewShop, 'platform' | 'name' | 'permissions' | 'origin' | 'site' | 'replaces'>) {
   const { userId: actorId, name: createdBy } = call.actor;
   const made = await call.ctx.db.begin(async (tx) => {
-    const connected = await connectShop(call.ctx, tx, { ...ownerOf(call), ...shop, createdBy, actorId });
+    const connected = await connectShop(call.ctx, tx, { ...ownerOfCall(call), ...shop, createdBy, actorId });
     const after = { name: shop.name, platform: shop.platform, site: shop.origin ?? null, permissions: connected.permissions };
-    await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: connected.shopId, after });
+    await writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'shop.connected', object: connected.shopId, after });
     return connected;
   });
   const not_granted = shop.permissions.filter((permission) => !made.permissions.includes(permission));
@@ -124,20 +131,20 @@ async function connect(call: Call, shop: Pick<NewShop, 'platform' | 'name' | 'pe
 
 /** A shop whose plugin was made for Coinbase Commerce. */
 type ByHand = { name: string; replaces: string | null };
-async function connectByCommerce(call: Call, { name, replaces, webhookUrl }: ByHand & { webhookUrl: string | null }) {
+async function connectByCommerce(call: MemberCall, { name, replaces, webhookUrl }: ByHand & { webhookUrl: string | null }) {
   const { userId: actorId, name: createdBy } = call.actor;
   const made = await connectCommerce(call.ctx, {
-    ...{ ...ownerOf(call), name, replaces, webhookUrl, createdBy, actorId, by: call.actor },
+    ...{ ...ownerOfCall(call), name, replaces, webhookUrl, createdBy, actorId, by: call.actor },
     also: (tx, shopId) => {
       const after = { name, platform: COMMERCE_PLATFORM, site: null, permissions: [], webhook: webhookUrl };
-      return writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.connected', object: shopId, after });
+      return writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'shop.connected', object: shopId, after });
     },
   });
   const reply = { success: true, api_key: made.apiKey, store_id: made.storeId, url: commerceUrl(call.ctx), not_granted: [] };
   return { ...reply, webhook_secret: made.webhookSecret };
 }
 
-export const SHOPS: readonly Route[] = [
+export const SHOPS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/shops',
@@ -153,7 +160,7 @@ export const SHOPS: readonly Route[] = [
     }),
     handle: async (call) => {
       const { ctx } = call;
-      const owner = ownerOf(call);
+      const owner = ownerOfCall(call);
       const [shops, endpoints, { plan }] = await Promise.all([listShops(ctx, owner), listEndpoints(ctx, owner), getMerchant(ctx, owner)]);
       return {
         ...{ success: true, data: shops.map(item), url: greenfieldUrl(ctx), store_id: storeIdOf(owner) },
@@ -204,7 +211,7 @@ export const SHOPS: readonly Route[] = [
     }),
     handle: async (call) => {
       const { name, origin: site, permissions, unknown } = readPairing(call.body.ask);
-      const merchant = await getMerchant(call.ctx, ownerOf(call));
+      const merchant = await getMerchant(call.ctx, ownerOfCall(call));
       const on_plan = call.ctx.settings.plans[merchant.plan].webhooks;
       const granted = grantableTo(call.member.role, permissions);
       const not_grantable = permissions.filter((permission) => !granted.includes(permission));
@@ -240,7 +247,7 @@ export const SHOPS: readonly Route[] = [
       const { role } = call.member;
       // An open one is only for members who can request refunds: its ID is in the link.
       const isClaimed = !mayDo(role, 'refunds.request');
-      const refunds = await listRefunds(call.ctx, { ...ownerOf(call), limit: limit + 1, startingAfter, isClaimed });
+      const refunds = await listShopRefunds(call.ctx, { ...ownerOfCall(call), limit: limit + 1, startingAfter, isClaimed });
       const data = refunds.slice(0, limit).map((refund) => refundItem(call.ctx, refund, role));
       return { success: true, data, has_more: refunds.length > limit };
     },
@@ -253,7 +260,7 @@ export const SHOPS: readonly Route[] = [
     body: Type.Object({}),
     reply: Type.Object({ success: Type.Boolean(), approved: Type.Boolean() }),
     handle: async (call) => {
-      const target = { ...ownerOf(call), refundId: call.params.id, actor: call.actor };
+      const target = { ...ownerOfCall(call), refundId: call.params.id, actor: call.actor };
       return { success: true, approved: await call.ctx.db.begin((tx) => approveShopRefund(tx, target)) };
     },
   }),
@@ -264,7 +271,7 @@ export const SHOPS: readonly Route[] = [
     body: Type.Object({}),
     reply: Done,
     handle: async (call) => {
-      const target = { ...ownerOf(call), refundId: call.params.id, actor: call.actor };
+      const target = { ...ownerOfCall(call), refundId: call.params.id, actor: call.actor };
       await call.ctx.db.begin((tx) => renewRefund(call.ctx, tx, target));
       return { success: true };
     },
@@ -283,13 +290,19 @@ export const SHOPS: readonly Route[] = [
     handle: async (call) => {
       await call.ctx.db.begin(async (tx) => {
         const { txid: given, amount } = call.body as { txid: string | null; amount: string };
-        const target = { ...ownerOf(call), refundId: call.params.id };
+        const target = { ...ownerOfCall(call), refundId: call.params.id };
         const { coin } = await needApproval(tx, target);
         const units = coin === null ? null : readAmountText(amount, COIN[coin].decimals);
         if (coin !== null && (units === null || units <= 0n)) throw new Problem('amount_invalid', {}, { param: 'amount' });
         const txid = coin === null || given === null ? given : readTxid(coin, given);
-        await markRefundSent(tx, { ...target, txid, units });
-        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.refund_sent', object: call.params.id, after: { txid } });
+        await markShopRefundSent(tx, { ...target, txid, units });
+        await writeAudit(tx, {
+          ...ownerOfCall(call),
+          actor: call.actor,
+          action: 'shop.refund_sent',
+          object: call.params.id,
+          after: { txid },
+        });
       });
       return { success: true };
     },
@@ -306,9 +319,9 @@ export const SHOPS: readonly Route[] = [
       if (!ends) throw new Problem('parameter_invalid', { reason: `it must be one of ${ENDS.join(', ')}` }, { param: 'ends' });
       const { userId: actorId, name: createdBy } = call.actor;
       const rolled = await call.ctx.db.begin(async (tx) => {
-        const shop = await rollShopKey(call.ctx, tx, { ...ownerOf(call), shopId: call.params.id, ends, createdBy, actorId });
+        const shop = await rollShopKey(call.ctx, tx, { ...ownerOfCall(call), shopId: call.params.id, ends, createdBy, actorId });
         const after = { name: shop.name, ends };
-        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.key_rolled', object: call.params.id, after });
+        await writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'shop.key_rolled', object: call.params.id, after });
         return shop;
       });
       const url = rolled.dialect === 'commerce' ? commerceUrl(call.ctx) : greenfieldUrl(call.ctx);
@@ -324,8 +337,8 @@ export const SHOPS: readonly Route[] = [
     reply: Done,
     handle: async (call) => {
       await call.ctx.db.begin(async (tx) => {
-        const before = await disconnectShop(tx, { ...ownerOf(call), shopId: call.params.id });
-        await writeAudit(tx, { ...ownerOf(call), actor: call.actor, action: 'shop.disconnected', object: call.params.id, before });
+        const before = await disconnectShop(tx, { ...ownerOfCall(call), shopId: call.params.id });
+        await writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, action: 'shop.disconnected', object: call.params.id, before });
       });
       return { success: true };
     },

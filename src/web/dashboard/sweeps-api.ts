@@ -25,8 +25,8 @@ import {
 import { MAX_FEE_PERCENT } from '../../money-out/utxo.ts';
 import { CHANGE_WAIT_HOURS } from '../../wallets/wallet-changes.ts';
 import { hashSigner } from './build.ts';
-import { ArrivedCoin, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type Call, memberRoute, type Route } from './route.ts';
+import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 
 /** A file of 20 transactions with 500 signed inputs each has 3.5 MB. The parser of JSON cannot read strings of more than about 6 MB. */
 const UPLOAD_BYTES = 4 * 1024 * 1024;
@@ -38,13 +38,13 @@ const SweepBody = Type.Object({
   id: PlainText,
   purpose: literals(['sweep', 'refund', 'payout'] as const),
   state: literals(SWEEP_STATES),
-  currency: ArrivedCoin,
+  currency: AnyCoinField,
   destination: PlainText,
   inputs: Type.Integer(),
   amount: PlainText,
   fee: PlainText,
   /** The coin that pays the fee. */
-  fee_currency: ArrivedCoin,
+  fee_currency: AnyCoinField,
   made_by: PlainText,
   made_at: Instant,
   sent_at: Nullable(Instant),
@@ -53,14 +53,14 @@ const SweepBody = Type.Object({
 });
 
 const DestinationBody = Type.Object({ address: PlainText, asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant });
-const destinationBody = (call: Call, one: Destination | null) =>
+const destinationBody = (call: MemberCall, one: Destination | null) =>
   one && {
     ...{ address: one.address, asked_by: one.askedByName, asked_by_me: one.askedBy === call.actor.userId },
     due_at: one.dueAt.toISOString(),
   };
 
 /** Errors: live_mode_only. */
-const liveOnly = (call: Call): { merchantId: string } => {
+const liveOnly = (call: MemberCall): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
   return { merchantId: call.member.merchantId };
 };
@@ -70,7 +70,7 @@ const coinIn = (text: string): Coin => {
   return text;
 };
 /** The families of chains that have a source. */
-const familiesOf = ({ ctx }: Call): Coin[] => [
+const familiesOf = ({ ctx }: MemberCall): Coin[] => [
   ...new Set(COINS.filter((coin) => ctx.chains.has(COIN[coin].chain)).map((coin): Coin => COIN[coin].family)),
 ];
 
@@ -91,7 +91,7 @@ async function* parts<T>(whole: T): AsyncIterable<T> {
   yield whole;
 }
 
-const PSBTS: readonly Route[] = [
+const PSBTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/sweeps/:id/psbts',
@@ -122,7 +122,7 @@ const PSBTS: readonly Route[] = [
   }),
 ];
 
-const READS: readonly Route[] = [
+const READS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/sweeps/overview',
@@ -134,7 +134,7 @@ const READS: readonly Route[] = [
       signer_sha256: Nullable(PlainText),
       holdings: Type.Array(
         Type.Object({
-          ...{ wallet: PlainText, is_wallet_active: Type.Boolean(), currency: ArrivedCoin, amount: PlainText },
+          ...{ wallet: PlainText, is_wallet_active: Type.Boolean(), currency: AnyCoinField, amount: PlainText },
           ...{ transfers: Type.Integer(), addresses: Type.Integer(), remains: Remains, has_destination: Type.Boolean() },
         }),
       ),
@@ -216,14 +216,14 @@ const READS: readonly Route[] = [
   }),
 ];
 
-const ACTS: readonly Route[] = [
+const ACTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'POST',
     path: '/sweeps',
     action: 'sweeps.use',
     recent: true,
     body: Type.Object({
-      currency: ArrivedCoin,
+      currency: AnyCoinField,
       wallet: Type.Optional(Type.String({ maxLength: 40 })),
       speed: Type.Optional(Speed),
       max_fee_percent: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_FEE_PERCENT })),
@@ -277,7 +277,7 @@ const ACTS: readonly Route[] = [
   }),
 ];
 
-const DESTINATIONS: readonly Route[] = [
+const DESTINATIONS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'POST',
     path: '/sweep-destinations',
@@ -320,4 +320,4 @@ const DESTINATIONS: readonly Route[] = [
   }),
 ];
 
-export const SWEEPS: readonly Route[] = [...READS, ...PSBTS, ...ACTS, ...DESTINATIONS];
+export const SWEEPS: readonly DashboardRoute[] = [...READS, ...PSBTS, ...ACTS, ...DESTINATIONS];

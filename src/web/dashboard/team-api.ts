@@ -22,7 +22,7 @@ import {
 import { Email, Password, PersonName } from './account-api.ts';
 import { departing, listMade, MADE_KINDS } from './departure.ts';
 import { Done, Instant, ModeName, NoFields, Nullable, PlainText } from './fields.ts';
-import { type Call, memberRoute, openRoute, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, openRoute } from './route.ts';
 
 const Role = literals(ROLES);
 const InviteItem = Type.Object({
@@ -46,10 +46,10 @@ const inviteBody = ({ id, email, role, invitedBy, createdAt, expiresAt }: Invite
   created_at: createdAt.toISOString(),
   expires_at: expiresAt.toISOString(),
 });
-const managerOf = ({ member, actor }: Call): Manager => ({ merchantId: member.merchantId, actor });
+const managerOf = ({ member, actor }: MemberCall): Manager => ({ merchantId: member.merchantId, actor });
 const roleOf = (text: string) => ROLES.find((role) => role === text)!;
 
-export const TEAM: readonly Route[] = [
+export const TEAM: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/team',

@@ -4,9 +4,9 @@ import { PLANS } from '../../core/plan.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getUsage, listHourlyCalls } from '../../merchants/usage.ts';
 import { Instant, Nullable, PlainText } from './fields.ts';
-import { memberRoute, ownerOf, type Route } from './route.ts';
+import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
-export const USAGE: readonly Route[] = [
+export const USAGE: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/usage',
@@ -56,7 +56,7 @@ export const USAGE: readonly Route[] = [
     }),
     handle: async (call) => ({
       success: true,
-      hours: (await listHourlyCalls(call.ctx, ownerOf(call))).map(({ hour, calls, failed, busiest }) => ({
+      hours: (await listHourlyCalls(call.ctx, ownerOfCall(call))).map(({ hour, calls, failed, busiest }) => ({
         hour: hour.toISOString(),
         requests: Number(calls),
         failed: Number(failed),

@@ -7,7 +7,7 @@ import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { changeOwnSettings, readTokens, tiersOf, tokensFor } from '../../merchants/settings.ts';
 import { feeCentsOf, readLiveFees } from '../../payments/network-costs.ts';
-import { readReadiness } from '../../payments/readiness.ts';
+import { readPayableCoins } from '../../payments/readiness.ts';
 import {
   CHANGE_WAIT_HOURS,
   confirmChange,
@@ -23,7 +23,7 @@ import {
 } from '../../wallets/wallet-changes.ts';
 import { Readiness, readinessBody } from './coin-readiness.ts';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
-import { type Call, memberRoute, type Route } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 import { Tier, tierBody } from './settings-api.ts';
 
 const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
@@ -31,7 +31,7 @@ const Network = literals(NETWORKS);
 const Key = Type.String({ minLength: 1, maxLength: 2_000 });
 /** Who requested a scheduled change. */
 const Asked = { asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant };
-const askedBody = (call: Call, { askedBy, askedByName, dueAt }: { askedBy: string; askedByName: string; dueAt: Date }) => ({
+const askedBody = (call: MemberCall, { askedBy, askedByName, dueAt }: { askedBy: string; askedByName: string; dueAt: Date }) => ({
   asked_by: askedByName,
   asked_by_me: askedBy === call.actor.userId,
   due_at: dueAt.toISOString(),
@@ -77,7 +77,7 @@ const TokenCard = Type.Object({
   readiness: Nullable(Readiness),
 });
 /** Errors: live_mode_only. */
-const liveOnly = (call: Call): { merchantId: string } => {
+const liveOnly = (call: MemberCall): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
   return { merchantId: call.member.merchantId };
 };
@@ -87,7 +87,7 @@ const coinIn = (text: string): Coin => {
   return coin;
 };
 
-export const WALLETS: readonly Route[] = [
+export const WALLETS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/wallets',
@@ -108,7 +108,7 @@ export const WALLETS: readonly Route[] = [
       const [cards, merchant, readiness, waitOff, fees, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
         getMerchant(call.ctx, owner),
-        readReadiness(call.ctx, { ...owner, mode: 'live' }),
+        readPayableCoins(call.ctx, { ...owner, mode: 'live' }),
         readWaitOff(call.ctx.db.sql, owner),
         readLiveFees(call.ctx),
         call.ctx.db.sql<{ owners: number }[]>`

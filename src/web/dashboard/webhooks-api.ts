@@ -14,7 +14,16 @@ import {
   RecoveryReply,
   UpdateEndpoint,
 } from '../../http/schema-webhooks.ts';
-import { at, connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody, whyBody } from '../../http/webhook-bodies.ts';
+import {
+  connectionBody,
+  deliveryBody,
+  endpointBody,
+  isoTime,
+  itemBody,
+  recoveryBody,
+  secretBody,
+  whyBody,
+} from '../../http/webhook-bodies.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { sendCurrentState } from '../../shops/shop-worker.ts';
@@ -48,7 +57,7 @@ import {
 import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
 import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { needAction } from './member.ts';
-import { type Call, memberRoute, needRecent, ownerOf, type Route, readerOf } from './route.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall, readerOfCall } from './route.ts';
 
 const EventName = literals(DELIVERED_EVENTS);
 const AnyEventName = literals([...DELIVERED_EVENTS, ...SHOP_EVENTS]);
@@ -83,7 +92,7 @@ const OneDelivery = Type.Object({ success: Type.Boolean(), delivery: DeliveryRep
 const OneRecovery = Type.Object({ success: Type.Boolean(), recovery: RecoveryReply });
 const Since = Type.String({ format: 'date-time', maxLength: 40 });
 
-const targetOf = (call: Call<'/:id'>) => ({ ...ownerOf(call), endpointId: call.params.id });
+const targetOf = (call: MemberCall<'/:id'>) => ({ ...ownerOfCall(call), endpointId: call.params.id });
 
 const healthBody = (health: Health | undefined, { failureReason, failureAddress }: Endpoint) => ({
   message: whyBody(failureReason).message,
@@ -92,48 +101,48 @@ const healthBody = (health: Health | undefined, { failureReason, failureAddress 
   attempts: health?.attempts ?? 0,
   delivered: health?.delivered ?? 0,
   last_failure: health?.lastFailure ?? null,
-  last_failure_at: at(health?.lastFailureAt ?? null),
+  last_failure_at: isoTime(health?.lastFailureAt ?? null),
   waiting: health?.waiting ?? 0,
-  oldest_waiting_at: at(health?.oldestWaitingAt ?? null),
-  off_since: at(health?.offSince ?? null),
+  oldest_waiting_at: isoTime(health?.oldestWaitingAt ?? null),
+  off_since: isoTime(health?.offSince ?? null),
 });
 const lastBody = ({ at: when, durationMs, status, failure, reason }: LastAttempt) => ({
-  ...{ at: at(when), duration_ms: durationMs, status, failure },
+  ...{ at: isoTime(when), duration_ms: durationMs, status, failure },
   message: whyBody(reason).message,
 });
 /** The data of an event of this type about a sample payment. */
 async function sampleOf(type: EventType): Promise<object> {
-  const { EVENTS } = await import('../../http/examples.ts');
+  const { EVENT_EXAMPLES: EVENTS } = await import('../../http/examples.ts');
   return (EVENTS[type] as { data: object }).data;
 }
 /** An endpoint as the audit log shows it. */
 const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
 const audit = (
   tx: Parameters<typeof writeAudit>[0],
-  call: Call,
+  call: MemberCall,
   entry: { action: string; object: string; before?: object; after?: object },
-) => writeAudit(tx, { ...ownerOf(call), actor: call.actor, ...entry });
+) => writeAudit(tx, { ...ownerOfCall(call), actor: call.actor, ...entry });
 
 /** Endpoints with their health, as far as the member may see them. */
-export async function endpointItems(call: Call, of: { dialect: Endpoint['dialect'] | 'any'; lineId?: string }) {
-  const owner = ownerOf(call);
+export async function endpointItems(call: MemberCall, of: { dialect: Endpoint['dialect'] | 'any'; lineId?: string }) {
+  const owner = ownerOfCall(call);
   const [endpoints, healths] = await Promise.all([listEndpoints(call.ctx, { ...owner, ...of }), listHealth(call.ctx, owner)]);
   const byId = new Map(healths.map((health) => [health.endpointId, health]));
   return endpoints.map((endpoint) => ({
-    ...endpointBody(endpoint, readerOf(call).sight),
+    ...endpointBody(endpoint, readerOfCall(call).sight),
     health: healthBody(byId.get(endpoint.id), endpoint),
   }));
 }
-async function oneEndpoint(call: Call, endpoint: Endpoint) {
-  const [health] = await listHealth(call.ctx, { ...ownerOf(call), endpointId: endpoint.id });
-  return { success: true, endpoint: { ...endpointBody(endpoint, readerOf(call).sight), health: healthBody(health, endpoint) } };
+async function oneEndpoint(call: MemberCall, endpoint: Endpoint) {
+  const [health] = await listHealth(call.ctx, { ...ownerOfCall(call), endpointId: endpoint.id });
+  return { success: true, endpoint: { ...endpointBody(endpoint, readerOfCall(call).sight), health: healthBody(health, endpoint) } };
 }
 /** The receiver of an event reads all of it. Errors: action_not_permitted. */
-const needEvents = ({ member }: Call, events: readonly string[]): void => {
+const needEvents = ({ member }: MemberCall, events: readonly string[]): void => {
   if (events.some(isPayoutEvent)) needAction(member, 'payouts.read');
 };
 
-const ENDPOINTS: readonly Route[] = [
+const ENDPOINTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/webhooks',
@@ -144,7 +153,7 @@ const ENDPOINTS: readonly Route[] = [
       on_plan: Type.Boolean({ description: 'The plan of the merchant includes webhooks.' }),
     }),
     handle: async (call) => {
-      const [data, merchant] = await Promise.all([endpointItems(call, { dialect: 'any' }), getMerchant(call.ctx, ownerOf(call))]);
+      const [data, merchant] = await Promise.all([endpointItems(call, { dialect: 'any' }), getMerchant(call.ctx, ownerOfCall(call))]);
       return {
         success: true,
         data,
@@ -164,8 +173,8 @@ const ENDPOINTS: readonly Route[] = [
     handle: async (call) => {
       const { url, events = ['*'], description = null, enabled = true } = call.body;
       needEvents(call, events);
-      const write = await planEndpoint(call.ctx, { ...ownerOf(call), url, events, description, enabled, by: call.actor });
-      const reached = await tryEndpoint(call.ctx, { ...ownerOf(call), url, enabled });
+      const write = await planEndpoint(call.ctx, { ...ownerOfCall(call), url, events, description, enabled, by: call.actor });
+      const reached = await tryEndpoint(call.ctx, { ...ownerOfCall(call), url, enabled });
       const made = await call.ctx.db.begin(async (tx) => {
         const endpoint = await write(tx);
         await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
@@ -204,12 +213,12 @@ const ENDPOINTS: readonly Route[] = [
         const after = await write(tx);
         const added = after.events.filter((type) => !before.events.includes(type));
         if (!isMoved) needEvents(call, added);
-        else if (await sendsPayouts(tx, { ...ownerOf(call), endpoint: after })) needAction(call.member, 'payouts.read');
+        else if (await sendsPayouts(tx, { ...ownerOfCall(call), endpoint: after })) needAction(call.member, 'payouts.read');
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         return after;
       });
       // Only what may be saved is tried, and the change itself does not wait for it.
-      const reached = await tryEndpoint(call.ctx, { ...ownerOf(call), url: call.body.url, enabled: changed.enabled });
+      const reached = await tryEndpoint(call.ctx, { ...ownerOfCall(call), url: call.body.url, enabled: changed.enabled });
       return { ...(await oneEndpoint(call, changed)), connection: connectionBody(reached), same_url: changed.sameUrl };
     },
   }),
@@ -276,9 +285,9 @@ const ENDPOINTS: readonly Route[] = [
         const number = await sendTestEvent(call.ctx, tx, { ...target, ...(sample && { sample }) });
         const deliveryId = idOfNumber('del', call.ctx.installKey, number);
         await audit(tx, call, { action: 'endpoint.test', object: target.endpointId, after: { type, delivery: deliveryId } });
-        return getDelivery(call.ctx, { ...readerOf(call), deliveryId, tx });
+        return getDelivery(call.ctx, { ...readerOfCall(call), deliveryId, tx });
       });
-      return { success: true, delivery: deliveryBody(delivery, readerOf(call).sight) };
+      return { success: true, delivery: deliveryBody(delivery, readerOfCall(call).sight) };
     },
   }),
   memberRoute({
@@ -299,7 +308,7 @@ const ENDPOINTS: readonly Route[] = [
     handle: async (call) => ({
       success: true,
       hours: (await listHours(call.ctx, targetOf(call))).map((hour) => ({
-        at: at(hour.at),
+        at: isoTime(hour.at),
         outcomes: hour.outcomes.map(({ outcome, attempts, totalMs, slowestMs }) => ({
           outcome,
           attempts,
@@ -311,7 +320,7 @@ const ENDPOINTS: readonly Route[] = [
   }),
 ];
 
-const SENT: readonly Route[] = [
+const SENT: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
     path: '/deliveries',
@@ -330,7 +339,7 @@ const SENT: readonly Route[] = [
     handle: async (call) => {
       const { query } = call;
       const page = await listDeliveries(call.ctx, {
-        ...readerOf(call),
+        ...readerOfCall(call),
         limit: Number(query.limit ?? 25),
         startingAfter: query.starting_after ?? null,
         endpointId: query.endpoint_id ?? null,
@@ -360,7 +369,7 @@ const SENT: readonly Route[] = [
     action: 'webhooks.read',
     reply: OneDelivery,
     handle: async (call) => {
-      const reader = readerOf(call);
+      const reader = readerOfCall(call);
       const delivery = await getDelivery(call.ctx, { ...reader, deliveryId: call.params.id });
       return { success: true, delivery: deliveryBody(delivery, reader.sight) };
     },
@@ -372,7 +381,7 @@ const SENT: readonly Route[] = [
     body: NoFields,
     reply: OneDelivery,
     handle: async (call) => {
-      const of = { ...readerOf(call), deliveryId: call.params.id };
+      const of = { ...readerOfCall(call), deliveryId: call.params.id };
       const delivery = await call.ctx.db.begin(async (tx) => {
         const sent = await resendDelivery(call.ctx, tx, of);
         await audit(tx, call, {
@@ -382,7 +391,7 @@ const SENT: readonly Route[] = [
         });
         return sent;
       });
-      return { success: true, delivery: deliveryBody(delivery, readerOf(call).sight) };
+      return { success: true, delivery: deliveryBody(delivery, readerOfCall(call).sight) };
     },
   }),
   memberRoute({
@@ -392,7 +401,7 @@ const SENT: readonly Route[] = [
     body: NoFields,
     reply: Type.Object({ success: Type.Boolean(), resent: Type.Integer() }),
     handle: async (call) => {
-      const of = { ...readerOf(call), paymentId: call.params.id };
+      const of = { ...readerOfCall(call), paymentId: call.params.id };
       const resent = await call.ctx.db.begin(async (tx) => {
         // A shop gets the current status: its plugin acts on every event.
         const count = (await resendPayment(call.ctx, tx, of)) + (await sendCurrentState(call.ctx, tx, of));
@@ -437,7 +446,7 @@ const SENT: readonly Route[] = [
         await audit(tx, call, {
           action: 'recovery.start',
           object: begun.endpointId,
-          after: { recovery: begun.id, since: at(since), total: begun.total },
+          after: { recovery: begun.id, since: isoTime(since), total: begun.total },
         });
         return begun;
       });
@@ -452,7 +461,7 @@ const SENT: readonly Route[] = [
     reply: OneRecovery,
     handle: async (call) => {
       const recovery = await call.ctx.db.begin(async (tx) => {
-        const ended = await cancelRecovery(call.ctx, tx, { ...ownerOf(call), recoveryId: call.params.id });
+        const ended = await cancelRecovery(call.ctx, tx, { ...ownerOfCall(call), recoveryId: call.params.id });
         await audit(tx, call, { action: 'recovery.cancel', object: ended.endpointId, after: { recovery: ended.id, status: ended.status } });
         return ended;
       });
@@ -461,4 +470,4 @@ const SENT: readonly Route[] = [
   }),
 ];
 
-export const WEBHOOKS: readonly Route[] = [...ENDPOINTS, ...SENT];
+export const DASHBOARD_WEBHOOKS: readonly DashboardRoute[] = [...ENDPOINTS, ...SENT];

@@ -10,7 +10,7 @@ const SCRIPT = browserScript('../docs/browser.ts');
 const STYLE_PATH = named(STYLE, 'css');
 const SCRIPT_PATH = named(SCRIPT, 'js');
 /** The files that the pages load, by path. Their names change with their contents. */
-export const ASSETS: Readonly<Record<string, { type: string; text: string }>> = {
+export const DOCS_ASSETS: Readonly<Record<string, { type: string; text: string }>> = {
   [STYLE_PATH]: { type: 'css', text: STYLE },
   [SCRIPT_PATH]: { type: 'javascript', text: SCRIPT },
 };
@@ -18,7 +18,7 @@ const CSP =
   "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 export type Contents = readonly { title: string; entries: readonly { path: string; title: string }[] }[];
-export type Page = { path: string; title: string; body: Html; headings?: readonly Heading[]; question?: string };
+export type DocsPage = { path: string; title: string; body: Html; headings?: readonly Heading[]; question?: string };
 
 const groups = (contents: Contents, path: string) =>
   contents.map(
@@ -62,7 +62,7 @@ export const PAGE_HEADERS = {
   'x-content-type-options': 'nosniff',
   'x-robots-tag': 'noindex',
 };
-export function pageText(contents: Contents, { path, title, body, headings = [], question = '' }: Page): string {
+export function pageText(contents: Contents, { path, title, body, headings = [], question = '' }: DocsPage): string {
   return html`<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1"><title>${title}</title>${ICON}
 <link rel="stylesheet" href="${STYLE_PATH}"><script type="module" src="${SCRIPT_PATH}"></script></head>

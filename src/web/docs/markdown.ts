@@ -25,7 +25,7 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 export type LinkOf = (target: string) => { to: string; title?: string } | null;
 export type Heading = { depth: number; anchor: string; text: string };
 /** A rendered document: its HTML and its headings in order. */
-export type Rendered = { body: Html; headings: readonly Heading[] };
+export type RenderedMarkdown = { body: Html; headings: readonly Heading[] };
 
 /** The anchor that GitHub gives to a heading with these words. */
 const anchorOf = (heading: string): string =>
@@ -95,7 +95,7 @@ const IMAGE = /^(?:\.\.\/)+images\/(shops\/[\w-]+\.webp)$/;
 /** An empty anchor is the only HTML that a document may contain. */
 const ANCHOR = /^<a id="([\w.-]+)">$/;
 
-export function renderMarkdown(source: string, linkOf: LinkOf): Rendered {
+export function renderMarkdown(source: string, linkOf: LinkOf): RenderedMarkdown {
   let headings = new Map<Token, Heading>();
   const marked = new Marked({
     gfm: true,

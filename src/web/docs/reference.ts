@@ -11,22 +11,22 @@ import {
   MOST_PARAMETERS,
 } from '../../core/bounds.ts';
 import { PAYMENT_EVENTS } from '../../core/event.ts';
-import { EVENTS, EXAMPLES } from '../../http/examples.ts';
+import { EVENT_EXAMPLES, EXAMPLES } from '../../http/examples.ts';
 import type { Access } from '../../http/gate.ts';
-import type { Route } from '../../http/route.ts';
-import { GROUPS, groupOf, ROUTES } from '../../http/routes.ts';
-import { Detail } from '../../http/schema.ts';
+import type { ApiRoute } from '../../http/route.ts';
+import { GROUPS, ROUTES, routeGroup } from '../../http/routes.ts';
+import { DetailSchema } from '../../http/schema.ts';
 import { EventReply } from '../../http/schema-webhooks.ts';
 
 export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
-export const pathOf = (route: Route): string => route.path.replace(/:(\w+)/g, '{$1}');
+export const documentedPath = (route: ApiRoute): string => route.path.replace(/:(\w+)/g, '{$1}');
 /** The anchor of an operation in the interactive reference, which groups operations by tag. */
-export const operationAnchor = (route: Route): string =>
-  `tag/${groupOf(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${pathOf(route)}`;
+export const operationAnchor = (route: ApiRoute): string =>
+  `tag/${routeGroup(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${documentedPath(route)}`;
 
 /** Shapes that many operations return, documented once. */
 const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
-  { schema: Detail, name: 'Payment', about: 'What everything about a payment answers with.' },
+  { schema: DetailSchema, name: 'Payment', about: 'What everything about a payment answers with.' },
   {
     schema: EventReply,
     name: 'Event',
@@ -145,7 +145,7 @@ const table = (head: readonly string[], rows: readonly string[][]): string =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 const json = (value: unknown): string => `\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\``;
 
-function requestText(route: Route, url: string): string {
+function requestText(route: ApiRoute, url: string): string {
   const example = EXAMPLES[route.id]!;
   const ids: Readonly<Record<string, string>> = { id: 'ID', txid: 'TXID' };
   const path = route.path.replace(/:(\w+)/g, (_, name: string) => `$${ids[name] ?? name.toUpperCase()}`);
@@ -160,7 +160,7 @@ function requestText(route: Route, url: string): string {
   return `\`\`\`sh\n${parts.join(' \\\n  ')}\n\`\`\``;
 }
 
-function operationText(route: Route, url: string): string {
+function operationText(route: ApiRoute, url: string): string {
   const reply = objectOf(route.reply);
   const part = (title: string, schema: TSchema | undefined, needed: string): string => {
     const rows = schema ? fieldsOf(schema as Shape) : [];
@@ -178,7 +178,7 @@ function operationText(route: Route, url: string): string {
   };
   return `### ${route.summary} {#${route.id}}
 
-\`${route.method} ${pathOf(route)}\` takes a ${WHO[route.access]} with the permission \`${route.permission}\`${route.created ? ' and answers 201' : ''}.
+\`${route.method} ${documentedPath(route)}\` takes a ${WHO[route.access]} with the permission \`${route.permission}\`${route.created ? ' and answers 201' : ''}.
 
 ${part('Query', route.query, 'Needed')}${part('Body', route.body, 'Needed')}${requestText(route, url)}
 
@@ -188,10 +188,10 @@ ${reply ? '' : `${json(EXAMPLES[route.id]!.reply)}\n`}`;
 }
 
 /** Every route once, by group. */
-export const groupsOf = (routes: readonly Route[]): readonly [title: string, routes: readonly Route[]][] => {
+export const groupRoutes = (routes: readonly ApiRoute[]): readonly [title: string, routes: readonly ApiRoute[]][] => {
   // The oldest way to create a payment comes last.
   const sorted = routes.toSorted((a, b) => Number(a.path === '/payments') - Number(b.path === '/payments'));
-  return GROUPS.map(({ name }) => [name, sorted.filter((route) => groupOf(route) === name)]);
+  return GROUPS.map(({ name }) => [name, sorted.filter((route) => routeGroup(route) === name)]);
 };
 
 /** The document for a service at `url`. */
@@ -210,12 +210,12 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 
 The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.
 
-${groupsOf(ROUTES)
+${groupRoutes(ROUTES)
   .map(([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.id})`).join(', ')}`)
   .join('\n')}
 - **Objects:** ${OBJECTS.map(({ name }) => `[${name}](#${name.toLowerCase()})`).join(', ')}
 
-${groupsOf(ROUTES)
+${groupRoutes(ROUTES)
   .map(([title, routes]) => `## ${title}\n\n${routes.map((route) => operationText(route, url)).join('\n')}`)
   .join('\n')}
 ## Objects
@@ -225,7 +225,7 @@ ${OBJECTS.map(
     `### ${name}\n\n${about}\n\n${table(
       ['Name', 'Type', 'There', 'Meaning'],
       fieldsOf(schema as Shape).filter(([path]) => name !== 'Event' || !path!.startsWith('`data.') || path === '`data.sequence`'),
-    )}\n\n${json(name === 'Payment' ? EXAMPLES.readPayment!.reply : EVENTS['payment.completed'])}\n`,
+    )}\n\n${json(name === 'Payment' ? EXAMPLES.readPayment!.reply : EVENT_EXAMPLES['payment.completed'])}\n`,
 ).join('\n')}
 ## Webhooks
 

@@ -5,9 +5,9 @@ import type { Context } from '../../context.ts';
 import { packOnce, sendPacked, sendText } from '../../http/encoding.ts';
 import { Html, html } from '../html.ts';
 import { contentsOf, type Document, linksFrom, readDocuments, readImages } from './documents.ts';
-import { ASSETS, type Contents, PAGE_HEADERS, type Page, pageText } from './layout.ts';
+import { type Contents, DOCS_ASSETS, type DocsPage, PAGE_HEADERS, pageText } from './layout.ts';
 import { renderMarkdown } from './markdown.ts';
-import type { Found } from './search.ts';
+import type { SearchResult } from './search.ts';
 
 /** The first sentence of a document for a list, without its paragraph element. */
 const summary = ({ about }: Document): Html => new Html(renderMarkdown(about, () => null).body.text.replace(/^<p>|<\/p>\s*$/g, ''));
@@ -32,7 +32,7 @@ ${contents.map(({ title, entries }) => html`<h2>${title}</h2><ul class="cards">$
 lists what is missing. <code>/metrics</code> has Prometheus metrics, for this machine or with the metrics token.</p>`;
 }
 
-const results = (question: string, found: readonly Found[]): Html =>
+const results = (question: string, found: readonly SearchResult[]): Html =>
   html`<h1>Search</h1>${
     question === ''
       ? html`<p>Type what you are looking for in the field above.</p>`
@@ -93,7 +93,7 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
     const packed = packOnce(make);
     app.get(path, async (request, reply) => sendPacked(request, reply.headers(headers), await packed()));
   };
-  const page = (path: string, make: () => Omit<Page, 'path'>): void =>
+  const page = (path: string, make: () => Omit<DocsPage, 'path'>): void =>
     text(path, PAGE_HEADERS, () => pageText(contents, { path, ...make() }));
 
   page('/docs', () => ({ title: 'Florin documentation', body: frontPage(contents, documents) }));
@@ -109,7 +109,7 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
     reply.headers({ ...PAGE_HEADERS, vary: 'accept-encoding' });
     return sendText(request, reply, pageText(contents, { path: '/docs/search', title: 'Search · Florin', question, body }));
   });
-  for (const [path, { type, text: source }] of Object.entries(ASSETS)) text(path, headersOf(type, FOREVER), () => source);
+  for (const [path, { type, text: source }] of Object.entries(DOCS_ASSETS)) text(path, headersOf(type, FOREVER), () => source);
   for (const { path, file } of readImages())
     app.get(path, async (_request, reply) =>
       reply

@@ -4,10 +4,10 @@ import MiniSearch from 'minisearch';
 import { ROUTES } from '../../http/routes.ts';
 import type { Document } from './documents.ts';
 import { sectionsOf } from './markdown.ts';
-import { operationAnchor, pathOf } from './reference.ts';
+import { documentedPath, operationAnchor } from './reference.ts';
 
 /** `path` includes the anchor; `excerpt` is plain text around the first match. */
-export type Found = { path: string; page: string; heading: string; excerpt: string };
+export type SearchResult = { path: string; page: string; heading: string; excerpt: string };
 
 type Entry = { id: number; path: string; page: string; heading: string; text: string };
 
@@ -27,7 +27,7 @@ const operationEntries = (): Omit<Entry, 'id'>[] =>
     path: `/docs/api#${operationAnchor(route)}`,
     page: 'API reference',
     heading: route.summary,
-    text: `${route.method} ${pathOf(route)}`,
+    text: `${route.method} ${documentedPath(route)}`,
   }));
 
 /** The part of `text` around the first of the words, cut at spaces. */
@@ -42,7 +42,7 @@ function excerptOf(text: string, words: readonly string[]): string {
 }
 
 /** Builds the index, once and in small steps between which the service answers others; the search returns at most 20 sections, best first, and considers at most 8 words of the query. */
-export async function createSearch(documents: readonly Document[]): Promise<(question: string) => Found[]> {
+export async function createSearch(documents: readonly Document[]): Promise<(question: string) => SearchResult[]> {
   const index = new MiniSearch<Entry>({
     fields: ['heading', 'page', 'text'],
     storeFields: ['path', 'page', 'heading', 'text'],

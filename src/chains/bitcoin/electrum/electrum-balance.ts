@@ -14,16 +14,16 @@ import {
   askHistory,
   askTransaction,
   type Desk,
-  type Entry,
-  missing,
+  type HistoryEntry,
+  lookupFailed,
   noteFailure,
   provePlace,
   readKnown,
   scriptOf,
   type Tally,
 } from './electrum-desk.ts';
-import { ProofError, scriptHashOf } from './electrum-proof.ts';
-import type { Session } from './electrum-servers.ts';
+import { ElectrumProofError, scriptHashOf } from './electrum-proof.ts';
+import type { ElectrumSession } from './electrum-servers.ts';
 import { dropTally, openTally, proveLeft, sumUp, unfinishedTally } from './electrum-tally.ts';
 import { checkNewest } from './electrum-witness.ts';
 
@@ -38,10 +38,10 @@ const LOOKS = 3;
 const FULCRUM = /^fulcrum/i;
 
 /** What one server says about a script. */
-type View = { session: Session; tip: string; mined: readonly Entry[]; waiting: readonly string[]; confirmed: number | null };
+type View = { session: ElectrumSession; tip: string; mined: readonly HistoryEntry[]; waiting: readonly string[]; confirmed: number | null };
 
 /** Errors: ChainError, ServerError, AnswerError, ProofError. */
-async function viewOf(desk: Desk, session: Session, scriptHash: string): Promise<View> {
+async function viewOf(desk: Desk, session: ElectrumSession, scriptHash: string): Promise<View> {
   await checkNewest(desk, session);
   const tip = session.tip().hash;
   const [history, balance] = await Promise.all([
@@ -66,7 +66,7 @@ const keysOf = ({ tip, mined, waiting }: View): string =>
   [tip, ...mined.map(({ txid, height }) => `${txid}:${height}`).toSorted(), ...waiting.toSorted()].join();
 
 /** What one view has and the other lacks. */
-const beyond = (one: View, other: View): Entry[] => {
+const beyond = (one: View, other: View): HistoryEntry[] => {
   const known = new Set(other.mined.map(({ txid }) => txid));
   return one.mined.filter(({ txid }) => !known.has(txid));
 };
@@ -93,7 +93,7 @@ async function conclude(desk: Desk, { session, waiting: txids, confirmed }: View
 }
 
 /** Proves some transactions of a history, and that they belong to the address. Errors: ChainError, ServerError, AnswerError, ProofError. */
-async function proveSome(desk: Desk, { session, mined }: View, script: string, some: readonly Entry[]): Promise<void> {
+async function proveSome(desk: Desk, { session, mined }: View, script: string, some: readonly HistoryEntry[]): Promise<void> {
   const listed = new Set(mined.map(({ txid }) => txid));
   for (const { txid, height } of some.slice(0, MOST_PROVEN)) {
     await provePlace(desk, session, txid, height);
@@ -106,7 +106,7 @@ async function proveSome(desk: Desk, { session, mined }: View, script: string, s
       touches ||= output !== undefined && scriptOf(output) === script;
       if (touches) break;
     }
-    if (!touches) throw new ProofError('a history with a transaction of others');
+    if (!touches) throw new ElectrumProofError('a history with a transaction of others');
   }
 }
 
@@ -161,7 +161,7 @@ const TOO_LONG = `no source for an address with more than ${MOST_TRANSACTIONS} t
 /** Part of a long history is proven, and the next lookup continues. */
 function notYet(desk: Desk, { entries, parts }: Tally, failures: readonly string[]): ChainError {
   const what = `${parts.size} of ${entries.length} transactions of the address are proven so far, and the next request continues there`;
-  return missing(desk, what, failures);
+  return lookupFailed(desk, what, failures);
 }
 
 /** Continues where the last lookup of a long history ended, before its servers are asked for the history again. Errors: ChainError. */
@@ -169,7 +169,7 @@ async function continueTally(desk: Desk, script: string): Promise<void> {
   const tally = unfinishedTally(desk, script);
   if (!tally) return;
   const failures: string[] = [];
-  const sessions: Session[] = [];
+  const sessions: ElectrumSession[] = [];
   for await (const session of desk.servers.sessions(failures)) {
     if (tally.servers.has(session.name)) sessions.push(session);
     if (sessions.length === tally.servers.size) break;
@@ -189,7 +189,7 @@ async function settle(desk: Desk, agreed: readonly [View, View], script: string,
     try {
       return await conclude(desk, view, tally);
     } catch (error) {
-      if (error instanceof ProofError) dropTally(desk, tally);
+      if (error instanceof ElectrumProofError) dropTally(desk, tally);
       noteFailure(error, view.session, failures);
     }
   }
@@ -220,5 +220,5 @@ export async function lookUpBalance(desk: Desk, address: string): Promise<Addres
     asked < 2
       ? 'a second server that confirms that no transaction of the address is left out'
       : 'two servers with the same history of the address';
-  throw missing(desk, `what is missing is ${what}`, failures);
+  throw lookupFailed(desk, `what is missing is ${what}`, failures);
 }

@@ -1,11 +1,11 @@
 /** Fees that Electrum servers estimate. Nobody can prove an estimate: two operators must say about the same, and none can exceed a bound. */
 import type { FeeTier } from '../../chain.ts';
 import { amount } from '../core-calls.ts';
-import { tierOf } from '../core-fees.ts';
+import { feeTier } from '../core-fees.ts';
 import { PARAMS } from '../params.ts';
-import { type Desk, missing, noteFailure } from './electrum-desk.ts';
-import { ProofError } from './electrum-proof.ts';
-import type { Session } from './electrum-servers.ts';
+import { type Desk, lookupFailed, noteFailure } from './electrum-desk.ts';
+import { ElectrumProofError } from './electrum-proof.ts';
+import type { ElectrumSession } from './electrum-servers.ts';
 
 /** Blocks within which a transaction should be mined, slowest first. */
 const SPEEDS = [
@@ -20,7 +20,7 @@ const MOST_TIMES = 10_000n;
 
 /** Base units per 1,000 virtual bytes; 0 when there is no estimate. Errors: ProofError. */
 function readRate(value: unknown, { family }: Desk): bigint {
-  if (typeof value !== 'number') throw new ProofError('a fee that is not a number');
+  if (typeof value !== 'number') throw new ElectrumProofError('a fee that is not a number');
   if (value <= 0) return 0n;
   const rate = amount(String(value));
   const most = PARAMS[family].floorPerKilobyte * MOST_TIMES;
@@ -28,7 +28,7 @@ function readRate(value: unknown, { family }: Desk): bigint {
 }
 
 /** The lowest fee that the node behind a server relays. Errors: ServerError, AnswerError, ProofError. */
-async function askFloor(desk: Desk, session: Session): Promise<bigint> {
+async function askFloor(desk: Desk, session: ElectrumSession): Promise<bigint> {
   if (!session.protocol.startsWith('1.6')) return readRate(await session.ask('blockchain.relayfee', []), desk);
   const info = await session.ask('mempool.get_info', []);
   const { mempoolminfee, minrelaytxfee } = (typeof info === 'object' && info !== null ? info : {}) as Record<string, unknown>;
@@ -37,7 +37,7 @@ async function askFloor(desk: Desk, session: Session): Promise<bigint> {
 }
 
 /** Slowest first; the lowest fee last. */
-const askRates = async (desk: Desk, session: Session): Promise<bigint[]> =>
+const askRates = async (desk: Desk, session: ElectrumSession): Promise<bigint[]> =>
   Promise.all([
     ...SPEEDS.map(async ({ blocks }) => readRate(await session.ask('blockchain.estimatefee', [blocks]), desk)),
     askFloor(desk, session),
@@ -65,7 +65,7 @@ export async function lookUpFees(desk: Desk): Promise<FeeTier[]> {
     }
   }
   const what = seen.length < 2 ? 'fees need the estimates of two servers' : 'the servers estimate fees that differ by more than twice';
-  throw missing(desk, what, failures);
+  throw lookupFailed(desk, what, failures);
 }
 
 function tiersOf({ family }: Desk, rates: readonly bigint[]): FeeTier[] {
@@ -73,6 +73,6 @@ function tiersOf({ family }: Desk, rates: readonly bigint[]): FeeTier[] {
   // From slow to fast, so fast is never below normal, nor normal below slow.
   return SPEEDS.map(({ speed }, i): FeeTier => {
     above = higher(above, rates[i]!);
-    return { ...tierOf(family, above), speed, minutes: PARAMS[family].minutes[speed], source: rates[i]! > 0n ? 'estimate' : 'fallback' };
+    return { ...feeTier(family, above), speed, minutes: PARAMS[family].minutes[speed], source: rates[i]! > 0n ? 'estimate' : 'fallback' };
   }).toReversed();
 }

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { headersOf, sentOf } from '../../../../test/kit/headers.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
 import { readHeaders } from './electrum-headers.ts';
-import { ProofError } from './electrum-proof.ts';
+import { ElectrumProofError } from './electrum-proof.ts';
 
 const DOGE = PROOF_PARAMS.DOGE.main;
 const conversations = JSON.parse(readFileSync(join(import.meta.dirname, '../../../../test/fixtures/electrum/conversations.json'), 'utf8'));
@@ -32,7 +32,7 @@ test('more headers than asked for, and those that end too early, are refused', (
     .map((bytes) => bytes.toString('hex'));
   const BTC = PROOF_PARAMS.BTC.main;
   assert.equal(readHeaders(BTC, { hex: hex.join('') }, 3).length, 3);
-  for (const reply of [{ hex: hex.join('') }, { headers: hex }]) assert.throws(() => readHeaders(BTC, reply, 2), ProofError);
+  for (const reply of [{ hex: hex.join('') }, { headers: hex }]) assert.throws(() => readHeaders(BTC, reply, 2), ElectrumProofError);
   for (const reply of [
     { hex: hex.join('').slice(2) },
     { hex: 'zz' },
@@ -43,7 +43,7 @@ test('more headers than asked for, and those that end too early, are refused', (
     { headers: [1] },
     { headers: [''] },
   ])
-    assert.throws(() => readHeaders(BTC, reply, 3), ProofError);
+    assert.throws(() => readHeaders(BTC, reply, 3), ElectrumProofError);
 });
 
 test('recorded headers with changed bytes are refused or read, and nothing else', () => {
@@ -60,7 +60,7 @@ test('recorded headers with changed bytes are refused or read, and nothing else'
           end,
         );
       } catch (error) {
-        assert.ok(error instanceof ProofError, String(error));
+        assert.ok(error instanceof ElectrumProofError, String(error));
       }
     }),
     { numRuns: 1_000 },
@@ -70,7 +70,7 @@ test('recorded headers with changed bytes are refused or read, and nothing else'
       try {
         readHeaders(DOGE, reply, 100);
       } catch (error) {
-        assert.ok(error instanceof ProofError, String(error));
+        assert.ok(error instanceof ElectrumProofError, String(error));
       }
     }),
   );

@@ -10,8 +10,8 @@ import type { ProofParams } from '../proof-params.ts';
 import { take } from '../strict-reader.ts';
 import { AnswerError } from './electrum-connection.ts';
 import { LARGE_BYTES } from './electrum-lines.ts';
-import { isHex, ProofError } from './electrum-proof.ts';
-import type { Session } from './electrum-servers.ts';
+import { ElectrumProofError, isHex } from './electrum-proof.ts';
+import type { ElectrumSession } from './electrum-servers.ts';
 
 /** Headers in one request: with the proof of merged mining each has up to two kilobytes. */
 const AT_ONCE = 2_016;
@@ -30,13 +30,13 @@ export function readHeaders(params: ProofParams, reply: unknown, most: number): 
   const { hex, headers } = (typeof reply === 'object' && reply !== null ? reply : {}) as Record<string, unknown>;
   // Version 1.6 lists them; before, they follow each other.
   const parts = Array.isArray(headers) ? headers : hex === '' ? [] : [hex];
-  if (parts.length > most || !parts.every(isHex)) throw new ProofError('sent headers of another form');
+  if (parts.length > most || !parts.every(isHex)) throw new ElectrumProofError('sent headers of another form');
   const read: SentHeader[] = [];
   try {
     for (const part of parts) {
       const reader = { bytes: Buffer.from(part, 'hex'), at: 0 };
       while (reader.at < reader.bytes.length) {
-        if (read.length === most) throw new ProofError('sent more headers than asked for');
+        if (read.length === most) throw new ElectrumProofError('sent more headers than asked for');
         const bytes = take(reader, HEADER_BYTES);
         const from = reader.at;
         const isMerged = params.auxpow !== null && (bytes.readUInt32LE(0) & AUXPOW_BIT) !== 0;
@@ -45,7 +45,7 @@ export function readHeaders(params: ProofParams, reply: unknown, most: number): 
       }
     }
   } catch (error) {
-    throw error instanceof RangeError ? new ProofError('sent headers that end too early') : error;
+    throw error instanceof RangeError ? new ElectrumProofError('sent headers that end too early') : error;
   }
   return read;
 }
@@ -58,7 +58,7 @@ export type ElectrumHeaders = {
   at(height: number): KnownHeader | null;
   find(hash: string): KnownHeader | null;
   /** Reads what a server has beyond ours, so that its newest block is known. Errors: ServerError; ChainError while there is much to read. */
-  follow(session: Session): Promise<void>;
+  follow(session: ElectrumSession): Promise<void>;
 };
 
 export type HeadersOptions = {
@@ -76,18 +76,18 @@ type Used = Omit<StoredChain, 'chain'> & { chain: HeaderReader };
 const used = (chain: HeaderReader): Used => ({ chain, save: async () => {}, catchUp: async () => true });
 
 /** Headers from a height on; fewer than asked for at the end of the server's chain. Errors: ServerError, AnswerError. */
-async function askHeaders(chain: HeaderReader, session: Session, from: number): Promise<SentHeader[]> {
+async function askHeaders(chain: HeaderReader, session: ElectrumSession, from: number): Promise<SentHeader[]> {
   const most = mostHeaders(chain.params);
   const reply = await session.ask('blockchain.block.headers', [from, Math.min(most, session.tip().height - from + 1)], LARGE_BYTES);
   try {
     return readHeaders(chain.params, reply, most);
   } catch (error) {
-    throw error instanceof ProofError ? session.leaveOut('wrong', error.message) : error;
+    throw error instanceof ElectrumProofError ? session.leaveOut('wrong', error.message) : error;
   }
 }
 
 /** Adds what a server shows. False: its headers do not continue ours. Errors: ServerError. */
-async function addShown(chain: HeaderReader, session: Session, headers: readonly SentHeader[]): Promise<boolean> {
+async function addShown(chain: HeaderReader, session: ElectrumSession, headers: readonly SentHeader[]): Promise<boolean> {
   try {
     await chain.add(headers, session.name);
     return true;
@@ -99,7 +99,7 @@ async function addShown(chain: HeaderReader, session: Session, headers: readonly
 }
 
 /** Reads the headers of a server up to its newest block. Errors: ServerError. */
-async function readUpTo({ chain, save }: Used, session: Session): Promise<void> {
+async function readUpTo({ chain, save }: Used, session: ElectrumSession): Promise<void> {
   let overlap = OVERLAP;
   let next: number | null = null;
   for (let requests = 1; ; requests++) {

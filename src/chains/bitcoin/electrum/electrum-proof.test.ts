@@ -9,7 +9,7 @@ import { scriptOfAddress } from '../address.ts';
 import { idOf, showHash } from '../header.ts';
 import { PARAMS } from '../params.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
-import { checkBranch, ProofError, readBranch, readTransaction, rootOfBranch, scriptHashOf } from './electrum-proof.ts';
+import { checkBranch, ElectrumProofError, readBranch, readProvenTransaction, rootOfBranch, scriptHashOf } from './electrum-proof.ts';
 
 const read = (name: string) => JSON.parse(readFileSync(join(import.meta.dirname, '../../../../test/fixtures/electrum', name), 'utf8'));
 type Proof = {
@@ -31,17 +31,17 @@ const FORGERIES = process.env.FLORIN_LONG ? 200_000 : 3_000;
 const depths = new Map(good.filter(({ pos }) => pos === 0).map(({ block, merkle }) => [block, (merkle as string[]).length]));
 function verify({ coin, block, header, tx_hash, pos, merkle, raw }: Proof): void {
   const branch = readBranch(merkle, pos);
-  if (header === null) throw new ProofError('there is no header at this height');
+  if (header === null) throw new ElectrumProofError('there is no header at this height');
   checkBranch(tx_hash, branch, Buffer.from(header, 'hex'));
-  if (raw !== null) readTransaction(raw, tx_hash, coin);
-  if (branch.siblings.length !== depths.get(block)) throw new ProofError('the transaction is not as deep as the coinbase');
+  if (raw !== null) readProvenTransaction(raw, tx_hash, coin);
+  if (branch.siblings.length !== depths.get(block)) throw new ElectrumProofError('the transaction is not as deep as the coinbase');
 }
 
 test('branches of real blocks of four coins are accepted, with the HogEx of LTC and the special transactions of DASH', () => {
   assert.ok(good.length >= 12);
   for (const proof of good) assert.doesNotThrow(() => verify(proof), proof.why);
   const kinds = good.map(({ coin, raw, tx_hash }) => {
-    const { isCoinbase, hasFee } = readTransaction(raw, tx_hash, coin);
+    const { isCoinbase, hasFee } = readProvenTransaction(raw, tx_hash, coin);
     return `${coin} ${isCoinbase ? 'coinbase' : hasFee ? 'payment' : 'other'}`;
   });
   for (const kind of ['BTC coinbase', 'BTC payment', 'LTC other', 'DOGE coinbase', 'DASH coinbase', 'DASH payment'])
@@ -50,7 +50,7 @@ test('branches of real blocks of four coins are accepted, with the HogEx of LTC 
 
 test('forged branches are refused, also those that fit the merkle root', () => {
   assert.ok(refuse.length >= 11);
-  for (const proof of refuse) assert.throws(() => verify(proof), ProofError, proof.why);
+  for (const proof of refuse) assert.throws(() => verify(proof), ElectrumProofError, proof.why);
 });
 
 test('a changed bit anywhere in a transaction or in its branch is refused', () => {
@@ -58,14 +58,14 @@ test('a changed bit anywhere in a transaction or in its branch is refused', () =
   for (let bit = 0; bit < proof.raw!.length * 4; bit++) {
     const bytes = Buffer.from(proof.raw!, 'hex');
     bytes[bit >> 3]! ^= 1 << (bit & 7);
-    assert.throws(() => verify({ ...proof, raw: bytes.toString('hex') }), ProofError);
+    assert.throws(() => verify({ ...proof, raw: bytes.toString('hex') }), ElectrumProofError);
   }
   const merkle = proof.merkle as string[];
   for (let level = 0; level < merkle.length; level++)
     for (let bit = 0; bit < 256; bit += 7) {
       const sibling = Buffer.from(merkle[level]!, 'hex');
       sibling[bit >> 3]! ^= 1 << (bit & 7);
-      assert.throws(() => verify({ ...proof, merkle: merkle.with(level, sibling.toString('hex')) }), ProofError);
+      assert.throws(() => verify({ ...proof, merkle: merkle.with(level, sibling.toString('hex')) }), ElectrumProofError);
     }
 });
 
@@ -112,7 +112,7 @@ test(`of ${FORGERIES} forged branches none is accepted`, () => {
       const proof = forgeBranch(one);
       if (isReal(proof)) return;
       forgeries++;
-      assert.throws(() => verify(proof), ProofError);
+      assert.throws(() => verify(proof), ElectrumProofError);
     }),
     { numRuns: FORGERIES },
   );
@@ -142,7 +142,7 @@ test('whole lookups: every transaction has its ID, and every branch leads to the
   let checked = 0;
   for (const { send, receive } of [...conversations.address_lookup.exchange, ...conversations.transaction_lookup.exchange]) {
     const [txid] = send.params;
-    if (send.method.endsWith('transaction.get')) readTransaction(receive.result, txid, 'BTC');
+    if (send.method.endsWith('transaction.get')) readProvenTransaction(receive.result, txid, 'BTC');
     else if (send.method.endsWith('get_merkle')) checkBranch(txid, readBranch(receive.result.merkle, receive.result.pos), header);
     else continue;
     checked++;
@@ -162,10 +162,10 @@ test('no bytes and no branch can do more than be refused', () => {
         for (const [at, value] of changes) changed[at % changed.length] = value;
         const end = cut % 3 === 0 ? cut % changed.length : changed.length;
         try {
-          const { outputs } = readTransaction(changed.toString('hex', 0, end), txid, coin);
+          const { outputs } = readProvenTransaction(changed.toString('hex', 0, end), txid, coin);
           assert.ok(outputs.length <= changed.length);
         } catch (error) {
-          assert.ok(error instanceof ProofError, String(error));
+          assert.ok(error instanceof ElectrumProofError, String(error));
         }
       },
     ),
@@ -176,7 +176,7 @@ test('no bytes and no branch can do more than be refused', () => {
       try {
         rootOfBranch('ab'.repeat(32), readBranch(siblings, position));
       } catch (error) {
-        assert.ok(error instanceof ProofError, String(error));
+        assert.ok(error instanceof ElectrumProofError, String(error));
       }
     }),
     { numRuns: 1_000 },

@@ -2,12 +2,12 @@
 import { hash } from 'node:crypto';
 import type { BitcoinFamily } from '../../../core/coin.ts';
 import { hashBytes, showHash } from '../header.ts';
-import { inputsOf, outputsOf, parseTransaction, type RawOutput, txidOf } from '../raw-block.ts';
+import { inputsOf, outputsOfTransaction, parseTransaction, type RawOutput, txidOf } from '../raw-block.ts';
 import { sha256d } from '../sha256d.ts';
 import { strippedSize } from '../strict-reader.ts';
 
 /** The answer is not what it should be: the server is at fault, or another chain than ours is its best one. */
-export class ProofError extends Error {
+export class ElectrumProofError extends Error {
   constructor(message: string) {
     super(message);
     this.name = 'ProofError';
@@ -41,25 +41,26 @@ export type ProvenTransaction = {
 const NO_OUTPOINT = `${'0'.repeat(64)}:4294967295`;
 
 /** Reads a transaction that must have this ID. Errors: ProofError. */
-export function readTransaction(hex: unknown, txid: string, family: BitcoinFamily): ProvenTransaction {
-  if (!isHex(hex)) throw new ProofError('the bytes of a transaction are not hex');
+export function readProvenTransaction(hex: unknown, txid: string, family: BitcoinFamily): ProvenTransaction {
+  if (!isHex(hex)) throw new ElectrumProofError('the bytes of a transaction are not hex');
   const bytes = Buffer.from(hex, 'hex');
   try {
     const raw = parseTransaction(bytes, family);
     const { extent } = raw;
-    if (extent.to !== bytes.length) throw new ProofError('bytes follow a transaction');
-    if (extent.mweb === 'part') throw new ProofError('a transaction has an MWEB part');
+    if (extent.to !== bytes.length) throw new ElectrumProofError('bytes follow a transaction');
+    if (extent.mweb === 'part') throw new ElectrumProofError('a transaction has an MWEB part');
     // CVE-2017-12842: the hash of such bytes may be that of an inner node.
-    if (strippedSize(extent) === NODE_BYTES) throw new ProofError(`a transaction has ${NODE_BYTES} bytes, like a node of the merkle tree`);
-    if (txidOf(raw) !== txid) throw new ProofError('another transaction than the one asked for');
+    if (strippedSize(extent) === NODE_BYTES)
+      throw new ElectrumProofError(`a transaction has ${NODE_BYTES} bytes, like a node of the merkle tree`);
+    if (txidOf(raw) !== txid) throw new ElectrumProofError('another transaction than the one asked for');
     // The bytes are not kept: a script is a part of them.
-    const outputs = outputsOf(raw).map((output) => ({ ...output, script: Uint8Array.from(output.script) }));
-    if (outputs.some(({ units }) => units < 0n)) throw new ProofError('a transaction pays a negative amount');
+    const outputs = outputsOfTransaction(raw).map((output) => ({ ...output, script: Uint8Array.from(output.script) }));
+    if (outputs.some(({ units }) => units < 0n)) throw new ElectrumProofError('a transaction pays a negative amount');
     const spends = inputsOf(raw);
     const isCoinbase = spends.length === 1 && spends[0] === NO_OUTPOINT;
     return { txid, spends, outputs, isCoinbase, hasFee: spends.length > 0 && !isCoinbase && !raw.hogEx && !raw.mweb, bytes: bytes.length };
   } catch (error) {
-    throw error instanceof RangeError ? new ProofError(error.message) : error;
+    throw error instanceof RangeError ? new ElectrumProofError(error.message) : error;
   }
 }
 
@@ -67,8 +68,9 @@ export type Branch = { siblings: readonly string[]; position: number };
 
 /** Checks the form of a branch. Errors: ProofError. */
 export function readBranch(siblings: unknown, position: unknown): Branch {
-  if (!Array.isArray(siblings) || siblings.length > MAX_DEPTH || !siblings.every(isHash)) throw new ProofError('a branch has another form');
-  if (!isHeight(position) || position >= 2 ** siblings.length) throw new ProofError('a branch has an impossible position');
+  if (!Array.isArray(siblings) || siblings.length > MAX_DEPTH || !siblings.every(isHash))
+    throw new ElectrumProofError('a branch has another form');
+  if (!isHeight(position) || position >= 2 ** siblings.length) throw new ElectrumProofError('a branch has an impossible position');
   return { siblings, position };
 }
 
@@ -80,7 +82,7 @@ export function rootOfBranch(leaf: string, { siblings, position }: Branch): stri
     const sibling = hashBytes(shown);
     const isLeft = place % 2 === 1;
     // CVE-2012-2459: only the last node of a level is paired with itself, and then it is the left one.
-    if (isLeft && sibling.equals(node)) throw new ProofError('a branch pairs a node with itself from the left');
+    if (isLeft && sibling.equals(node)) throw new ElectrumProofError('a branch pairs a node with itself from the left');
     node = sha256d(Buffer.concat(isLeft ? [sibling, node] : [node, sibling]));
     place = Math.floor(place / 2);
   }
@@ -89,5 +91,5 @@ export function rootOfBranch(leaf: string, { siblings, position }: Branch): stri
 
 /** Checks that a transaction is in the block of a header of 80 bytes. Errors: ProofError. */
 export function checkBranch(txid: string, branch: Branch, header: Buffer): void {
-  if (rootOfBranch(txid, branch) !== showHash(header.subarray(36, 68))) throw new ProofError('a branch does not lead to the block');
+  if (rootOfBranch(txid, branch) !== showHash(header.subarray(36, 68))) throw new ElectrumProofError('a branch does not lead to the block');
 }

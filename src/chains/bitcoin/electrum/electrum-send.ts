@@ -2,7 +2,7 @@
 import { ChainError } from '../../chain.ts';
 import { parseTransaction, txidOf } from '../raw-block.ts';
 import { AnswerError } from './electrum-connection.ts';
-import { type Desk, missing, noteFailure } from './electrum-desk.ts';
+import { type Desk, lookupFailed, noteFailure } from './electrum-desk.ts';
 
 /**
  * The next server is asked when one refuses: it may be wrong, and what no network accepts is refused by all. Errors: ChainError; refused
@@ -24,5 +24,5 @@ export async function sendTransaction(desk: Desk, raw: Uint8Array): Promise<void
       noteFailure(error, session, failures);
     }
   }
-  throw refusal ?? missing(desk, 'no Electrum server took the transaction', failures);
+  throw refusal ?? lookupFailed(desk, 'no Electrum server took the transaction', failures);
 }

@@ -5,7 +5,7 @@ import { defaultTrust } from '../../../core/trust.ts';
 import type { Log } from '../../../log.ts';
 import type { ServerState } from '../../chain.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
-import { groupOf } from '../p2p/peer-book.ts';
+import { networkGroup } from '../p2p/peer-book.ts';
 import type { SocksProxy } from '../p2p/socks5.ts';
 import type { ProofParams } from '../proof-params.ts';
 import type { CertificateStore } from './electrum-certificates.ts';
@@ -25,7 +25,7 @@ import { isHash, isHeight, isHex } from './electrum-proof.ts';
 /** A block that a server names as its newest. */
 export type ServerTip = { height: number; hash: string };
 /** One server that answers. */
-export type Session = {
+export type ElectrumSession = {
   name: string;
   /** Servers of one operator are one witness. */
   operator: string;
@@ -62,7 +62,7 @@ const AHEAD = 2;
 /** Who runs a server, as far as its name tells. The operator of this service runs those at private addresses, and each of them counts. */
 export function operatorOf({ host, name }: ServerAddress): string {
   if (isPrivate(host)) return name;
-  return isIP(host) === 0 && !host.endsWith('.onion') ? host.toLowerCase().split('.').slice(-2).join('.') : groupOf(host);
+  return isIP(host) === 0 && !host.endsWith('.onion') ? host.toLowerCase().split('.').slice(-2).join('.') : networkGroup(host);
 }
 const isPrivate = (host: string): boolean => defaultTrust(`tcp://${isIP(host) === 6 ? `[${host}]` : host}`) === 'own';
 
@@ -79,7 +79,7 @@ type Server = Options & {
   operator: string;
   /** Null: one of our own, which is asked as often as needed. */
   budget: { points: number; atMs: number } | null;
-  opening: Promise<Session> | null;
+  opening: Promise<ElectrumSession> | null;
   connection: ElectrumConnection | null;
   tip: ServerTip | null;
   fault: ServerError | null;
@@ -129,7 +129,7 @@ function orNoAnswer(error: unknown): null {
   throw error;
 }
 
-async function openSession(server: Server): Promise<Session> {
+async function openSession(server: Server): Promise<ElectrumSession> {
   const { params, address, operator } = server;
   spend(server, COST.connection);
   const connection = await openConnection({
@@ -151,7 +151,7 @@ async function openSession(server: Server): Promise<Session> {
       if (error.message !== 'was not needed') pause(server, error);
     },
   });
-  const session: Session = {
+  const session: ElectrumSession = {
     ...{ name: address.name, operator, software: connection.software, protocol: connection.protocol },
     ask: async (method, params, bytes = SMALL_BYTES) => {
       spend(server, 0);
@@ -187,7 +187,7 @@ async function openSession(server: Server): Promise<Session> {
 }
 
 /** The open session, or a new one. Errors: ServerError. */
-function connect(server: Server): Promise<Session> {
+function connect(server: Server): Promise<ElectrumSession> {
   if (server.notBeforeMs > server.clock.monotonicMs()) return Promise.reject(server.fault);
   server.opening ??= openSession(server).catch((error: unknown) => {
     server.opening = null;
@@ -208,7 +208,7 @@ export type ElectrumServers = {
    * Those that answer now, one after the other, in order of preference; of each operator only the first. Why the others do not goes to
    * `failures`. Errors: those of the database.
    */
-  sessions(failures: string[]): AsyncGenerator<Session, void>;
+  sessions(failures: string[]): AsyncGenerator<ElectrumSession, void>;
   /** As far as known now; `check` connects to all of them. */
   states(): ServerState[];
   check(): Promise<ServerState[]>;

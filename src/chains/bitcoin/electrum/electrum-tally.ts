@@ -4,9 +4,9 @@
  */
 import type { AddressSummary } from '../../chain.ts';
 import { ServerError } from './electrum-connection.ts';
-import { type Desk, type Entry, isInBestChain, noteFailure, provePlace, readKnown, scriptOf, type Tally } from './electrum-desk.ts';
-import { ProofError, type ProvenTransaction } from './electrum-proof.ts';
-import type { Session } from './electrum-servers.ts';
+import { type Desk, type HistoryEntry, isInBestChain, noteFailure, provePlace, readKnown, scriptOf, type Tally } from './electrum-desk.ts';
+import { ElectrumProofError, type ProvenTransaction } from './electrum-proof.ts';
+import type { ElectrumSession } from './electrum-servers.ts';
 
 /** Histories that are short enough to be proven at once are not kept. */
 const SHORT = 200;
@@ -17,7 +17,7 @@ const PROVE_MS = 15_000;
 /** Transactions that one server is asked about at the same time. */
 const LANES = 10;
 
-const newestOf = (entries: readonly Entry[]): number => entries.reduce((most, { height }) => Math.max(most, height), 0);
+const newestOf = (entries: readonly HistoryEntry[]): number => entries.reduce((most, { height }) => Math.max(most, height), 0);
 
 /** What was proven before stays valid while the history only grows at its end. */
 function continues(before: Tally, { entries, heights }: Pick<Tally, 'entries' | 'heights'>): boolean {
@@ -56,14 +56,14 @@ export function dropTally({ tallies }: Desk, tally: Tally): void {
     tallies.set(tally.script, { ...tally, entries: [], heights: new Map(), parts: new Map(), paid: new Map() });
 }
 
-export const leftOf = ({ entries, parts }: Tally): Entry[] => entries.filter(({ txid }) => !parts.has(txid));
+export const leftOf = ({ entries, parts }: Tally): HistoryEntry[] => entries.filter(({ txid }) => !parts.has(txid));
 
 /** Errors: ChainError, ServerError, AnswerError, ProofError. */
-async function provePart(desk: Desk, session: Session, tally: Tally, { txid, height }: Entry): Promise<void> {
+async function provePart(desk: Desk, session: ElectrumSession, tally: Tally, { txid, height }: HistoryEntry): Promise<void> {
   const { hash } = await provePlace(desk, session, txid, height);
   const { outputs, spends } = await readKnown(desk, session, txid);
   const received = outputs.filter((output) => scriptOf(output) === tally.script);
-  if (tally.paid.size + received.length > MOST_RECEIPTS) throw new ProofError('a history with too many outputs');
+  if (tally.paid.size + received.length > MOST_RECEIPTS) throw new ElectrumProofError('a history with too many outputs');
   for (const { n, units } of received) tally.paid.set(`${txid}:${n}`, units);
   // Whatever paid the address is in its history, and nothing older can join that.
   const own = spends.filter((spend) => tally.heights.has(spend.slice(0, 64)));
@@ -77,7 +77,7 @@ async function provePart(desk: Desk, session: Session, tally: Tally, { txid, hei
 export async function proveLeft(
   desk: Desk,
   tally: Tally,
-  sessions: readonly Session[],
+  sessions: readonly ElectrumSession[],
   failures: string[],
 ): Promise<'done' | 'paused' | 'failed'> {
   const queue = leftOf(tally).toReversed();
@@ -85,12 +85,12 @@ export async function proveLeft(
   const isOver = (): boolean => desk.clock.monotonicMs() >= until;
   const live = new Set(sessions);
   let isLimited = false;
-  const stop = (session: Session, error: unknown): void => {
+  const stop = (session: ElectrumSession, error: unknown): void => {
     if (!live.delete(session)) return;
     isLimited ||= error instanceof ServerError && error.fault === 'busy';
     noteFailure(error, session, failures);
   };
-  const lane = async (session: Session): Promise<void> => {
+  const lane = async (session: ElectrumSession): Promise<void> => {
     while (live.has(session) && !isOver()) {
       const entry = queue.pop();
       if (!entry) return;
@@ -121,15 +121,15 @@ export function sumUp({ parts, paid, script }: Tally, waiting: readonly ProvenTr
       arrivingUnits += output.units;
     }
   for (const { pays, spends } of parts.values()) {
-    if (!pays && !spends.some((spend) => paid.has(spend))) throw new ProofError('a history with a transaction of others');
+    if (!pays && !spends.some((spend) => paid.has(spend))) throw new ElectrumProofError('a history with a transaction of others');
     for (const spend of spends) sentUnits += paid.get(spend) ?? 0n;
   }
   for (const { outputs, spends } of waiting) {
     if (!outputs.some((output) => scriptOf(output) === script) && !spends.some((spend) => all.has(spend)))
-      throw new ProofError('a history with a transaction of others');
+      throw new ElectrumProofError('a history with a transaction of others');
     for (const spend of spends) leavingUnits += all.get(spend) ?? 0n;
   }
-  if (sentUnits > receivedUnits) throw new ProofError('a history that spends more than it received');
+  if (sentUnits > receivedUnits) throw new ElectrumProofError('a history that spends more than it received');
   return {
     balanceUnits: receivedUnits - sentUnits,
     unconfirmedUnits: arrivingUnits - leavingUnits,

@@ -7,15 +7,15 @@ import {
   askTransaction,
   type Desk,
   knownPlace,
-  missing,
+  lookupFailed,
   noteFailure,
-  type Place,
+  type ProvenPlace,
   provePlace,
   readKnown,
   scriptOf,
 } from './electrum-desk.ts';
-import { isHash, ProofError, type ProvenTransaction, scriptHashOf } from './electrum-proof.ts';
-import type { Session } from './electrum-servers.ts';
+import { ElectrumProofError, isHash, type ProvenTransaction, scriptHashOf } from './electrum-proof.ts';
+import type { ElectrumSession } from './electrum-servers.ts';
 import { checkNewest } from './electrum-witness.ts';
 
 /** Outputs whose history is asked for to find the block. */
@@ -25,7 +25,7 @@ const MOST_ORIGINS = 200;
 const OP_RETURN = 0x6a;
 
 /** Where a server says that a transaction is: in a block, waiting (0), or it does not tell (null). Errors: ServerError, ProofError. */
-async function askHeight(desk: Desk, session: Session, transaction: ProvenTransaction): Promise<number | null> {
+async function askHeight(desk: Desk, session: ElectrumSession, transaction: ProvenTransaction): Promise<number | null> {
   // The last output is the change more often than not, and has the shortest history.
   const candidates = transaction.outputs.filter(({ script }) => script.length > 0 && script[0] !== OP_RETURN).toReversed();
   const scripts = [...new Set(candidates.map(scriptOf))].slice(0, 2 * MOST_HISTORIES);
@@ -44,7 +44,7 @@ async function askHeight(desk: Desk, session: Session, transaction: ProvenTransa
 }
 
 /** The node behind a server may name the block: a hint, which the branch then proves. */
-async function askVerbose({ headers }: Desk, session: Session, txid: string): Promise<number | null> {
+async function askVerbose({ headers }: Desk, session: ElectrumSession, txid: string): Promise<number | null> {
   try {
     const told = await session.ask('blockchain.transaction.get', [txid, true], 4 << 20);
     if (typeof told !== 'object' || told === null) return null;
@@ -57,12 +57,12 @@ async function askVerbose({ headers }: Desk, session: Session, txid: string): Pr
 }
 
 type Statement =
-  | { kind: 'confirmed'; transaction: ProvenTransaction; place: Place }
+  | { kind: 'confirmed'; transaction: ProvenTransaction; place: ProvenPlace }
   | { kind: 'pending'; transaction: ProvenTransaction }
   | { kind: 'unknown' };
 
 /** What one server says, proven if it can be. Errors: ChainError, ServerError, AnswerError, ProofError. */
-async function stateOf(desk: Desk, session: Session, txid: string): Promise<Statement> {
+async function stateOf(desk: Desk, session: ElectrumSession, txid: string): Promise<Statement> {
   await desk.headers.follow(session);
   const place = knownPlace(desk, txid);
   if (place) return { kind: 'confirmed', transaction: await readKnown(desk, session, txid), place };
@@ -70,14 +70,14 @@ async function stateOf(desk: Desk, session: Session, txid: string): Promise<Stat
   const height = transaction && (await askHeight(desk, session, transaction));
   if (transaction && height !== null && height > 0)
     return { kind: 'confirmed', transaction, place: await provePlace(desk, session, txid, height) };
-  if (transaction && height === null) throw new ProofError('a transaction without its block');
+  if (transaction && height === null) throw new ElectrumProofError('a transaction without its block');
   // Not in a block: only a server that knows the newest one can say so.
   await checkNewest(desk, session);
   return transaction ? { kind: 'pending', transaction } : { kind: 'unknown' };
 }
 
 /** Who paid; null when that is not to be asked, or too much. Errors: ServerError, ProofError. */
-async function originsOf(desk: Desk, session: Session, { spends }: ProvenTransaction): Promise<ChainTransaction['inputs']> {
+async function originsOf(desk: Desk, session: ElectrumSession, { spends }: ProvenTransaction): Promise<ChainTransaction['inputs']> {
   const txids = [...new Set(spends.map((spend) => spend.slice(0, 64)))];
   if (txids.length > MOST_ORIGINS) return null;
   for (const txid of txids) if (await desk.ours.hasTransaction(txid)) return null;
@@ -86,7 +86,7 @@ async function originsOf(desk: Desk, session: Session, { spends }: ProvenTransac
   );
   return spends.map((spend) => {
     const output = origins.get(spend.slice(0, 64))!.outputs[Number(spend.slice(65))];
-    if (!output) throw new ProofError('a transaction that spends an output which does not exist');
+    if (!output) throw new ElectrumProofError('a transaction that spends an output which does not exist');
     return { address: addressOf(desk, output), units: output.units };
   });
 }
@@ -98,7 +98,7 @@ function typeOf(script: Uint8Array): string {
 }
 
 /** Errors: ServerError, ProofError. */
-async function describe(desk: Desk, session: Session, found: Exclude<Statement, { kind: 'unknown' }>): Promise<ChainTransaction> {
+async function describe(desk: Desk, session: ElectrumSession, found: Exclude<Statement, { kind: 'unknown' }>): Promise<ChainTransaction> {
   const { transaction } = found;
   const outputs = transaction.outputs.map((output) => {
     const address = addressOf(desk, output);
@@ -107,7 +107,7 @@ async function describe(desk: Desk, session: Session, found: Exclude<Statement, 
   const total = outputs.reduce((sum, { units }) => sum + units, 0n);
   const inputs = transaction.isCoinbase ? [{ address: 'coinbase', units: total }] : await originsOf(desk, session, transaction);
   const paid = inputs?.reduce((sum, { units }) => sum + units, 0n) ?? null;
-  if (paid !== null && transaction.hasFee && paid < total) throw new ProofError('a transaction that pays more than it spends');
+  if (paid !== null && transaction.hasFee && paid < total) throw new ElectrumProofError('a transaction that pays more than it spends');
   const place = found.kind === 'confirmed' ? found.place : null;
   return {
     txid: transaction.txid,
@@ -144,7 +144,7 @@ export async function lookUpTransaction(desk: Desk, txid: string): Promise<Chain
       noteFailure(error, session, failures);
     }
   }
-  if (said.pending > 0) throw missing(desk, 'the transaction is not in a block, and no second server shows it', failures);
-  if (said.unknown > 0) throw missing(desk, 'one server does not know the transaction, and no second one confirms that', failures);
-  throw missing(desk, 'no Electrum server proves where the transaction is', failures);
+  if (said.pending > 0) throw lookupFailed(desk, 'the transaction is not in a block, and no second server shows it', failures);
+  if (said.unknown > 0) throw lookupFailed(desk, 'one server does not know the transaction, and no second one confirms that', failures);
+  throw lookupFailed(desk, 'no Electrum server proves where the transaction is', failures);
 }

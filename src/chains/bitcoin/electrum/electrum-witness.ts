@@ -2,13 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ServerError } from './electrum-connection.ts';
 import type { Desk } from './electrum-desk.ts';
-import type { Session } from './electrum-servers.ts';
+import type { ElectrumSession } from './electrum-servers.ts';
 
 /** A server gets a block a moment later than we do. */
 const LOOKS = 4;
 
 /** Waits until a server is at the tip of the best chain. Errors: ServerError when it stays behind. */
-export async function checkNewest({ headers, pauseMs }: Desk, session: Session): Promise<void> {
+export async function checkNewest({ headers, pauseMs }: Desk, session: ElectrumSession): Promise<void> {
   for (let looks = 1; ; looks++) {
     await headers.follow(session);
     const tip = headers.tip()!;

@@ -6,7 +6,7 @@
  */
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import { readEndpoint } from './peer-book.ts';
-import type { Endpoint } from './socks5.ts';
+import type { PeerAddress } from './socks5.ts';
 
 /** The port is that of the network unless it is given. */
 const MAINNET: Readonly<Record<BitcoinFamily, string>> = {
@@ -61,7 +61,7 @@ const MAINNET: Readonly<Record<BitcoinFamily, string>> = {
 };
 
 /** The fallback list of a network; only the main networks have one. */
-export function fallbackPeers(family: BitcoinFamily, network: Network, port: number): readonly Endpoint[] {
+export function fallbackPeers(family: BitcoinFamily, network: Network, port: number): readonly PeerAddress[] {
   if (network !== 'mainnet') return [];
   return MAINNET[family]
     .split(/\s+/)

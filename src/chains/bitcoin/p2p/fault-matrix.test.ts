@@ -12,7 +12,7 @@ import { createHeaderChain } from '../header-chain.ts';
 import { workHash } from '../proof-of-work.ts';
 import { viewHeaders } from './header-view.ts';
 import { frame, MAX_PAYLOAD } from './message.ts';
-import type { Message } from './messages.ts';
+import type { PeerMessage } from './messages.ts';
 import { regtestProof } from './network-peers.ts';
 import { PEER_LIMITS } from './peer.ts';
 import { peerNetwork } from './peer-networks.ts';
@@ -30,7 +30,7 @@ const matcher: Matcher = {
 };
 
 /** The question of a message; null when it asks nothing. */
-function questionOf(message: Message): string | null {
+function questionOf(message: PeerMessage): string | null {
   if (message.command === 'getdata') return message.items[0]?.type === 2 ? 'getdata of a block' : 'getdata of a transaction';
   return ['version', 'getheaders', 'ping'].includes(message.command) ? message.command : null;
 }
@@ -42,7 +42,7 @@ const ANSWER: Readonly<Record<string, string>> = {
   'getdata of a transaction': 'tx',
 };
 /** What a peer does instead of answering. Always true. */
-function fail(link: Link, message: Message, { question, fault }: Cell): boolean {
+function fail(link: Link, message: PeerMessage, { question, fault }: Cell): boolean {
   const answer = ANSWER[question]!;
   const whole = frame(network.magic, answer, Buffer.alloc(200, 1));
   // One header too many, or a message whose length says that it is one byte too long.

@@ -2,7 +2,7 @@
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
 import type { Giving, HeaderReader, KnownHeader } from '../header-chain.ts';
-import { ITEM, type Item, MAX_HEADERS, type WireHeader } from './messages.ts';
+import { type Inventory, ITEM, MAX_HEADERS, type WireHeader } from './messages.ts';
 import { type Peer, PeerError } from './peer.ts';
 import { endpointName } from './peer-book.ts';
 
@@ -50,7 +50,7 @@ const MAX_WAITING = 16;
 export type HeaderSync = {
   onOpen(peer: Peer): void;
   onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
-  onItems(peer: Peer, items: readonly Item[]): void;
+  onItems(peer: Peer, items: readonly Inventory[]): void;
   onClose(peer: Peer): void;
   /** The height up to which a peer showed that it has our chain; -1 while it showed nothing. */
   heightOf(peer: Peer): number;

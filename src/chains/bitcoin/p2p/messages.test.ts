@@ -4,12 +4,12 @@ import fc from 'fast-check';
 import { RECORDED_COINS, readMergeMinedHeaders, recordedMessages } from '../../../../test/kit/peer-recordings.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
 import { WireError } from './message.ts';
-import { commandOf, decodeMessage, encodeMessage, type Message } from './messages.ts';
+import { commandOf, decodeMessage, encodeMessage, type PeerMessage } from './messages.ts';
 
-const shown = (message: Message): string => encodeMessage(message).toString('hex');
+const shown = (message: PeerMessage): string => encodeMessage(message).toString('hex');
 /** Either refused with a WireError, or decoded to something that encodes to the same bytes. */
 function isRefusedOrSame(command: string, payload: Buffer, coin: BitcoinFamily): 'refused' | 'same' {
-  let message: Message;
+  let message: PeerMessage;
   try {
     message = decodeMessage(command, payload, coin);
   } catch (error) {

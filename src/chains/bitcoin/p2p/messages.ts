@@ -8,9 +8,9 @@ import { MAX_ITEMS, WireError } from './message.ts';
 /** Types of items. Florin asks for blocks and transactions without witness: ids cover nothing else. */
 export const ITEM = { transaction: 1, block: 2 } as const;
 /** Whether a peer asks for a transaction, in any form: the highest bits ask for its witness, and on LTC for its MWEB part. */
-export const isTransactionItem = ({ type }: Item): boolean => (type & 0x1fffffff) === ITEM.transaction;
+export const isTransactionItem = ({ type }: Inventory): boolean => (type & 0x1fffffff) === ITEM.transaction;
 /** `hash` as it is displayed, in reversed bytes. */
-export type Item = { type: number; hash: string };
+export type Inventory = { type: number; hash: string };
 /** 80 bytes, and on DOGE the merge-mining proof of a header that has one. */
 export type WireHeader = { bytes: Buffer; auxpow: Buffer | null };
 /** An address as in `version` and `addr`: 16 bytes of IPv6, where IPv4 is mapped. */
@@ -27,13 +27,13 @@ export type Version = {
   /** What follows the height: whether transactions are wanted, and on DASH a challenge. */
   tail: Buffer;
 };
-export type Message =
+export type PeerMessage =
   | ({ command: 'version' } & Version)
   | { command: 'verack' | 'sendheaders' | 'sendaddrv2' | 'wtxidrelay' | 'getaddr' | 'mempool' }
   | { command: 'ping' | 'pong'; nonce: Buffer }
   | { command: 'getheaders'; version: number; locator: readonly string[]; stop: string }
   | { command: 'headers'; headers: readonly WireHeader[] }
-  | { command: 'inv' | 'getdata' | 'notfound'; items: readonly Item[] }
+  | { command: 'inv' | 'getdata' | 'notfound'; items: readonly Inventory[] }
   | { command: 'block' | 'tx'; bytes: Buffer }
   | { command: 'addr'; addresses: readonly (WireAddress & { timeSeconds: number })[] }
   | { command: 'addrv2'; addresses: readonly { timeSeconds: number; services: bigint; network: number; bytes: Buffer; port: number }[] }
@@ -157,7 +157,7 @@ function readVersion(cursor: Cursor): Version {
   };
 }
 
-const READERS: Readonly<Record<string, (cursor: Cursor, family: BitcoinFamily) => Message>> = {
+const READERS: Readonly<Record<string, (cursor: Cursor, family: BitcoinFamily) => PeerMessage>> = {
   version: (cursor) => ({ command: 'version', ...readVersion(cursor) }),
   verack: () => ({ command: 'verack' }),
   sendheaders: () => ({ command: 'sendheaders' }),
@@ -212,11 +212,11 @@ const READERS: Readonly<Record<string, (cursor: Cursor, family: BitcoinFamily) =
 const takeAll = (cursor: Cursor): Buffer => take(cursor, cursor.bytes.length - cursor.at);
 /** Old versions of the protocol have no nonce. */
 const readNonce = (cursor: Cursor): Buffer => take(cursor, cursor.bytes.length === 0 ? 0 : 8);
-const readItems = (cursor: Cursor): Item[] =>
+const readItems = (cursor: Cursor): Inventory[] =>
   readRows(cursor, { most: MAX_ITEMS, each: 36, what: 'items' }, () => ({ type: readU32(cursor), hash: readHash(cursor) }));
 
 /** Decodes a payload; parts of it are not copied. Errors: WireError when it is not a valid message of that command. */
-export function decodeMessage(command: string, payload: Buffer, family: BitcoinFamily): Message {
+export function decodeMessage(command: string, payload: Buffer, family: BitcoinFamily): PeerMessage {
   const read = Object.hasOwn(READERS, command) ? READERS[command]! : null;
   if (!read) return { command: 'other', name: command, payload };
   const cursor = { bytes: payload, at: 0 };
@@ -250,7 +250,7 @@ const list = <T>(items: readonly T[], parts: (item: T) => readonly Buffer[]): Bu
 const addressParts = ({ services, ip, port }: WireAddress): Buffer[] => [u64(services), ip, u16BE(port)];
 
 /** The payload of a message. */
-export function encodeMessage(message: Message): Buffer {
+export function encodeMessage(message: PeerMessage): Buffer {
   switch (message.command) {
     case 'version':
       return Buffer.concat([
@@ -297,4 +297,4 @@ export function encodeMessage(message: Message): Buffer {
   }
 }
 /** The command that a message is sent with. */
-export const commandOf = (message: Message): string => (message.command === 'other' ? message.name : message.command);
+export const commandOf = (message: PeerMessage): string => (message.command === 'other' ? message.name : message.command);

@@ -19,7 +19,7 @@ import { createPeerService, type PeerService } from './peer-service.ts';
 import { explainReport, isStale, type PeerReport, readReports, writeReport } from './peer-status.ts';
 import { createPeerStore } from './peer-store.ts';
 import { PEERS_LIMITS, type PeersLimits } from './peers.ts';
-import type { Endpoint, SocksProxy } from './socks5.ts';
+import type { PeerAddress, SocksProxy } from './socks5.ts';
 import { blockZero, createPeerSource, feesOf, MOST_BLOCKS, noLookUps } from './source.ts';
 import { createSyncProgress, type SyncState } from './sync-progress.ts';
 
@@ -42,7 +42,7 @@ export type NetworkPeersOptions = {
   network: Network;
   headers: HeaderService;
   /** Peers that the operator named: no others are used. */
-  given: readonly Endpoint[];
+  given: readonly PeerAddress[];
   proxy: SocksProxy | null;
   /** They are compared with a node and are not a source: fewer are connected, and none announces transactions. */
   watch?: boolean;

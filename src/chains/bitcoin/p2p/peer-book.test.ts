@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPeerBook, endpointName, groupOf, readEndpoint } from './peer-book.ts';
+import { createPeerBook, endpointName, networkGroup, readEndpoint } from './peer-book.ts';
 import { addressText } from './peers.ts';
 
 const clockAt = () => {
@@ -36,7 +36,7 @@ for (const [host, group] of [
   ['::1', '0000:0000'],
   ['Peer.example', 'peer.example'],
 ] as const) {
-  test(`${host} belongs to the network group ${group}`, () => assert.equal(groupOf(host), group));
+  test(`${host} belongs to the network group ${group}`, () => assert.equal(networkGroup(host), group));
 }
 
 test('addresses in messages are IPv6, with IPv4 inside', () => {

@@ -2,11 +2,11 @@
 import { randomInt } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Clock } from '../../../core/clock.ts';
-import type { Endpoint } from './socks5.ts';
+import type { PeerAddress } from './socks5.ts';
 
 /** Who told us an address; `proven`: it worked before. */
 export type Teller = 'proven' | 'seed' | 'fallback' | 'peer';
-type Entry = { endpoint: Endpoint; teller: string; proven: boolean; failures: number; notBeforeMs: number };
+type Entry = { endpoint: PeerAddress; teller: string; proven: boolean; failures: number; notBeforeMs: number };
 
 const MAX_ENTRIES = 2_000;
 /** Addresses of one network group, and addresses that one seed or peer told. */
@@ -23,10 +23,10 @@ const BANNED_MS = 24 * 3_600_000;
 /** How often a proven address is preferred to one that nobody tried, in percent. */
 const PREFER_PROVEN = 50;
 
-export const endpointName = ({ host, port }: Endpoint): string => (isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`);
+export const endpointName = ({ host, port }: PeerAddress): string => (isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`);
 
 /** Reads `host:port`. Null: it is not such an address. */
-export function readEndpoint(text: string): Endpoint | null {
+export function readEndpoint(text: string): PeerAddress | null {
   const [, bracketed, plain, digits] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i.exec(text.trim()) ?? [];
   const host = bracketed ?? plain;
   const port = Number(digits);
@@ -35,7 +35,7 @@ export function readEndpoint(text: string): Endpoint | null {
 }
 
 /** The network that an address belongs to: one operator has many addresses there. /16 of IPv4, /32 of IPv6, otherwise the name. */
-export function groupOf(host: string): string {
+export function networkGroup(host: string): string {
   if (isIP(host) === 4) return host.split('.').slice(0, 2).join('.');
   if (isIP(host) !== 6) return host.toLowerCase();
   const [head] = host.toLowerCase().split('::') as [string];
@@ -45,13 +45,13 @@ export function groupOf(host: string): string {
 
 export type PeerBook = {
   /** Adds addresses, within the limits for each group and teller. `teller`: the seed, or the network group of the peer. */
-  add(endpoints: readonly Endpoint[], from: { kind: Teller; teller: string }): void;
+  add(endpoints: readonly PeerAddress[], from: { kind: Teller; teller: string }): void;
   /** A random address outside these groups whose time has come, or null. `untried`: one that was never connected to. */
-  pick(inUse: ReadonlySet<string>, options?: { untried?: boolean }): Endpoint | null;
-  worked(endpoint: Endpoint): void;
-  failed(endpoint: Endpoint): void;
-  ban(endpoint: Endpoint): void;
-  proven(): Endpoint[];
+  pick(inUse: ReadonlySet<string>, options?: { untried?: boolean }): PeerAddress | null;
+  worked(endpoint: PeerAddress): void;
+  failed(endpoint: PeerAddress): void;
+  ban(endpoint: PeerAddress): void;
+  proven(): PeerAddress[];
   size(): number;
 };
 
@@ -60,8 +60,8 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
   /** How many addresses each network group and each teller has. */
   const counts = new Map<string, number>();
   const countOf = (key: string): number => counts.get(key) ?? 0;
-  const keysOf = ({ endpoint, teller }: Entry): string[] => [`group ${groupOf(endpoint.host)}`, `teller ${teller}`];
-  const addOne = (endpoint: Endpoint, { kind, teller }: { kind: Teller; teller: string }): void => {
+  const keysOf = ({ endpoint, teller }: Entry): string[] => [`group ${networkGroup(endpoint.host)}`, `teller ${teller}`];
+  const addOne = (endpoint: PeerAddress, { kind, teller }: { kind: Teller; teller: string }): void => {
     const name = endpointName(endpoint);
     const entry: Entry = { endpoint, teller, proven: kind === 'proven', failures: 0, notBeforeMs: 0 };
     const [group, told] = keysOf(entry) as [string, string];
@@ -76,7 +76,7 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
       else counts.delete(key);
     }
   };
-  const change = (endpoint: Endpoint, how: (entry: Entry) => Partial<Entry>): void => {
+  const change = (endpoint: PeerAddress, how: (entry: Entry) => Partial<Entry>): void => {
     const entry = entries.get(endpointName(endpoint));
     if (entry) Object.assign(entry, how(entry));
   };
@@ -84,7 +84,7 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
   const choose = (candidates: readonly Entry[]): Entry | null => {
     const groups = new Map<string, Entry[]>();
     for (const entry of candidates) {
-      const group = groupOf(entry.endpoint.host);
+      const group = networkGroup(entry.endpoint.host);
       groups.set(group, [...(groups.get(group) ?? []), entry]);
     }
     if (groups.size === 0) return null;
@@ -97,7 +97,9 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
     },
     pick: (inUse, { untried = false } = {}) => {
       const nowMs = clock.monotonicMs();
-      const open = [...entries.values()].filter(({ endpoint, notBeforeMs }) => notBeforeMs <= nowMs && !inUse.has(groupOf(endpoint.host)));
+      const open = [...entries.values()].filter(
+        ({ endpoint, notBeforeMs }) => notBeforeMs <= nowMs && !inUse.has(networkGroup(endpoint.host)),
+      );
       const [proven, others] = [open.filter((entry) => entry.proven), open.filter((entry) => !entry.proven)];
       if (untried) return choose(others)?.endpoint ?? null;
       const first = random(100) < PREFER_PROVEN ? proven : others;

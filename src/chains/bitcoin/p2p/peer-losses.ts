@@ -1,7 +1,7 @@
 /** Why peers were left or cannot be reached, so that operators learn why no peer stays. */
 import { type Clock, MINUTE_MS } from '../../../core/clock.ts';
 import { endpointName } from './peer-book.ts';
-import type { Endpoint } from './socks5.ts';
+import type { PeerAddress } from './socks5.ts';
 
 /** What was longer ago explains nothing, and no more peers than this are remembered. */
 const REMEMBERED_MS = 15 * MINUTE_MS;
@@ -10,7 +10,7 @@ const MOST = 64;
 const ALIKE = 3;
 
 export type Losses = {
-  add(endpoint: Endpoint, reason: string): void;
+  add(endpoint: PeerAddress, reason: string): void;
   /** In words; null when no peer was lost lately. */
   explain(): string | null;
 };

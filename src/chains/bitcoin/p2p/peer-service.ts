@@ -6,13 +6,13 @@ import { PARAMS } from '../params.ts';
 import { type BlockReader, createBlockReader } from './block-reader.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
 import { connectPeer, type Peer, type PeerLimits } from './peer.ts';
-import { endpointName, groupOf } from './peer-book.ts';
+import { endpointName, networkGroup } from './peer-book.ts';
 import { createLosses, type Losses } from './peer-losses.ts';
 import type { PeerNetwork } from './peer-networks.ts';
 import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
 import { createRelay, type Relay } from './relay.ts';
 import { createSender, type Sender } from './sender.ts';
-import type { Endpoint, SocksProxy } from './socks5.ts';
+import type { PeerAddress, SocksProxy } from './socks5.ts';
 
 /** A peer that shows no block of the newest chain for this long is left. */
 const MAX_BEHIND_MS = 20 * 60_000;
@@ -26,8 +26,8 @@ const LEAST_STALE_SECONDS = 600;
 export type PeerServiceOptions = {
   network: PeerNetwork;
   view: HeaderView;
-  given: readonly Endpoint[];
-  fallback?: readonly Endpoint[];
+  given: readonly PeerAddress[];
+  fallback?: readonly PeerAddress[];
   proxy?: SocksProxy | null;
   store: PeerStore;
   resolve(name: string): Promise<readonly string[]>;
@@ -207,7 +207,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
   };
   const witnesses = given.length === 1 ? 1 : 2;
   // Peers that the operator named may share a network; others are one for each.
-  const witnessOf = ({ endpoint }: Peer): string => (given.length > 0 ? endpointName(endpoint) : groupOf(endpoint.host));
+  const witnessOf = ({ endpoint }: Peer): string => (given.length > 0 ? endpointName(endpoint) : networkGroup(endpoint.host));
   const onGrown = (): void => {
     onHint();
     state.blocks.tick();

@@ -3,14 +3,14 @@ import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import type { Db } from '../../../db/db.ts';
 import { endpointName, readEndpoint } from './peer-book.ts';
 import type { PeerStore } from './peers.ts';
-import type { Endpoint } from './socks5.ts';
+import type { PeerAddress } from './socks5.ts';
 
 /** More are neither stored nor read, whatever the caller or the row says. */
 const MAX_ANCHORS = 8;
 const MAX_PROVEN = 64;
 
-const names = (endpoints: readonly Endpoint[], most: number): string[] => [...new Set(endpoints.map(endpointName))].slice(0, most);
-const endpoints = (stored: readonly string[], most: number): Endpoint[] =>
+const names = (endpoints: readonly PeerAddress[], most: number): string[] => [...new Set(endpoints.map(endpointName))].slice(0, most);
+const endpoints = (stored: readonly string[], most: number): PeerAddress[] =>
   stored.slice(0, most).flatMap((name) => readEndpoint(name) ?? []);
 
 export const createPeerStore = (db: Db, { coin, network }: { coin: BitcoinFamily; network: Network }): PeerStore => ({

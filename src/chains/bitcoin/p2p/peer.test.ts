@@ -5,7 +5,7 @@ import { readMergeMinedHeaders, readRecording } from '../../../../test/kit/peer-
 import { emptyChain, type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
 import { sha256d } from '../sha256d.ts';
 import { frame } from './message.ts';
-import { decodeMessage, type Item, type Message, type WireHeader } from './messages.ts';
+import { decodeMessage, type Inventory, type PeerMessage, type WireHeader } from './messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers, type PeerLimits } from './peer.ts';
 import { type PeerNetwork, peerNetwork } from './peer-networks.ts';
 
@@ -20,7 +20,7 @@ const start = async (how: Parameters<typeof startScriptedPeer>[0]): Promise<Scri
   closers.push(peer.close);
   return peer;
 };
-type Heard = { headers: WireHeader[][]; items: Item[]; transactions: string[]; addresses: number; reasons: string[] };
+type Heard = { headers: WireHeader[][]; items: Inventory[]; transactions: string[]; addresses: number; reasons: string[] };
 /** Connects, with a clock that the test moves, and collects what it hears. */
 async function meet(peer: ScriptedPeer, network: PeerNetwork = BTC, limits: Partial<PeerLimits> = {}) {
   const heard: Heard = { headers: [], items: [], transactions: [], addresses: 0, reasons: [] };
@@ -86,8 +86,8 @@ for (const coin of ['BTC', 'LTC', 'DOGE'] as const) {
     const { conversations } = readRecording(coin);
     const [{ messages }] = conversations as [(typeof conversations)[number]];
     const said = messages.filter(({ to }) => to === 'us').map(({ command, payload }) => decodeMessage(command, payload, coin));
-    const first = <C extends Message['command']>(command: C, at = 0) =>
-      said.filter((message): message is Extract<Message, { command: C }> => message.command === command)[at]!;
+    const first = <C extends PeerMessage['command']>(command: C, at = 0) =>
+      said.filter((message): message is Extract<PeerMessage, { command: C }> => message.command === command)[at]!;
     const script: Script = (message, link) => {
       if (message.command === 'version') {
         const end = said.findIndex(({ command }) => command === 'verack');
@@ -266,7 +266,7 @@ test('a peer is asked whether it is there, and closed when it does not answer', 
   assert.match((await closes(found))!, /does not answer/);
 });
 
-const floods: readonly { name: string; message: Message; times: number; reason: RegExp }[] = [
+const floods: readonly { name: string; message: PeerMessage; times: number; reason: RegExp }[] = [
   {
     name: 'headers',
     message: { command: 'headers', headers: [{ bytes: Buffer.alloc(80), auxpow: null }] },

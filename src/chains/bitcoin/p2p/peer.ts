@@ -8,16 +8,16 @@ import {
   commandOf,
   decodeMessage,
   encodeMessage,
+  type Inventory,
   ITEM,
-  type Item,
   isTransactionItem,
-  type Message,
+  type PeerMessage,
   type Version,
   type WireAddress,
   type WireHeader,
 } from './messages.ts';
 import { type PeerNetwork, SERVICE } from './peer-networks.ts';
-import { type Endpoint, openSocket, type SocksProxy } from './socks5.ts';
+import { openSocket, type PeerAddress, type SocksProxy } from './socks5.ts';
 
 /** Times in milliseconds, and amounts for each minute. */
 export type PeerLimits = {
@@ -70,7 +70,7 @@ export class PeerError extends Error {
 export type PeerHandlers = {
   /** Up to eight headers of new blocks. */
   onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
-  onItems(peer: Peer, items: readonly Item[]): void;
+  onItems(peer: Peer, items: readonly Inventory[]): void;
   /** A transaction that was asked for with `askTransactions`; its bytes have this id. */
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
   onAddresses(peer: Peer, addresses: readonly (WireAddress & { timeSeconds: number })[]): void;
@@ -78,7 +78,7 @@ export type PeerHandlers = {
 };
 export type PeerStats = { bytesIn: number; bytesOut: number; sinceMs: number; pingMs: number | null };
 export type Peer = {
-  endpoint: Endpoint;
+  endpoint: PeerAddress;
   version: Version;
   /** Its clock minus ours, at the handshake. */
   clockAheadSeconds: number;
@@ -133,7 +133,7 @@ const MAX_ASKED = 1_000;
 const MAX_OFFERS = 100;
 const HEADERS = 'headers';
 
-function send(state: State, message: Message): void {
+function send(state: State, message: PeerMessage): void {
   if (state.phase === 'closed') return;
   const bytes = frame(state.network.magic, commandOf(message), encodeMessage(message));
   state.stats.bytesOut += bytes.length;
@@ -157,7 +157,7 @@ function close(state: State, reason: string): void {
 function request<T>(
   state: State,
   key: string,
-  { what, withinMs, message }: { what: string; withinMs: number; message: Message },
+  { what, withinMs, message }: { what: string; withinMs: number; message: PeerMessage },
 ): Promise<T> {
   if (state.phase !== 'ready') return Promise.reject(new PeerError(state.reason ?? 'the handshake is not complete'));
   if (state.requests.has(key)) return Promise.reject(new PeerError(`${what} was already asked for`));
@@ -209,7 +209,7 @@ function acknowledge(state: State): void {
 const printable = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?');
 
 /** Whether a message answers a request. */
-function isAnswer(state: State, message: Message, bytes: Buffer): boolean {
+function isAnswer(state: State, message: PeerMessage, bytes: Buffer): boolean {
   if (message.command === 'headers') return answer(state, HEADERS, message.headers);
   if (message.command !== 'block') return false;
   if (bytes.length < 80) throw new WireError('it sent a block without a header');
@@ -218,14 +218,14 @@ function isAnswer(state: State, message: Message, bytes: Buffer): boolean {
 const blockKey = (bytes: Buffer): string => `block ${bytes.toString('hex', 0, 80)}`;
 
 /** Handles a message of the handshake; false when it is another. */
-function handshake(state: State, message: Message): boolean {
+function handshake(state: State, message: PeerMessage): boolean {
   if (message.command === 'version') greet(state, message);
   else if (message.command === 'verack') acknowledge(state);
   else return false;
   return true;
 }
 /** Takes a transaction that was asked for; false when it is something else. */
-function takeTransaction(state: State, message: Message): boolean {
+function takeTransaction(state: State, message: PeerMessage): boolean {
   if (message.command !== 'tx') return false;
   // Without witness, the hash of all bytes is the id.
   const txid = sha256d(message.bytes).reverse().toString('hex');
@@ -233,7 +233,7 @@ function takeTransaction(state: State, message: Message): boolean {
   state.handlers.onTransaction(state.peer, { txid, bytes: message.bytes });
   return true;
 }
-function handle(state: State, message: Message, payload: Buffer): void {
+function handle(state: State, message: PeerMessage, payload: Buffer): void {
   if (handshake(state, message)) return;
   if (state.phase !== 'ready') {
     if (message.command === 'reject') throw new WireError(`it refuses the connection: ${printable(message.reason)}`);
@@ -245,7 +245,7 @@ function handle(state: State, message: Message, payload: Buffer): void {
   countUnasked(state, payload.length);
   handleUnasked(state, message);
 }
-function handleUnasked(state: State, message: Message): void {
+function handleUnasked(state: State, message: PeerMessage): void {
   const { peer, handlers } = state;
   switch (message.command) {
     case 'ping':
@@ -284,7 +284,7 @@ function handleUnasked(state: State, message: Message): void {
 }
 
 /** Sends what a peer asks for of what it was offered, each once, so that nobody makes this service send the same again and again. */
-function sendOffers(state: State, items: readonly Item[]): void {
+function sendOffers(state: State, items: readonly Inventory[]): void {
   for (const item of items) {
     const bytes = isTransactionItem(item) ? state.offers.get(item.hash) : undefined;
     if (!bytes) continue;
@@ -334,7 +334,7 @@ function listen(state: State): void {
   });
 }
 
-const versionOf = (network: PeerNetwork, clock: Clock, wantsTransactions: boolean): Message => ({
+const versionOf = (network: PeerNetwork, clock: Clock, wantsTransactions: boolean): PeerMessage => ({
   command: 'version',
   version: network.version,
   services: 0n,
@@ -357,7 +357,7 @@ export async function connectPeer({
   proxy = null,
   limits = PEER_LIMITS,
 }: {
-  endpoint: Endpoint;
+  endpoint: PeerAddress;
   network: PeerNetwork;
   /** Whether it announces transactions to us. */
   wantsTransactions: boolean;

@@ -3,11 +3,11 @@ import { randomInt } from 'node:crypto';
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
 import { isPublicAddress } from '../../../outgoing.ts';
-import type { Item, WireAddress, WireHeader } from './messages.ts';
+import type { Inventory, WireAddress, WireHeader } from './messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerLimits } from './peer.ts';
-import { createPeerBook, endpointName, groupOf, type PeerBook } from './peer-book.ts';
+import { createPeerBook, endpointName, networkGroup, type PeerBook } from './peer-book.ts';
 import { type PeerNetwork, SERVICE } from './peer-networks.ts';
-import type { Endpoint, SocksProxy } from './socks5.ts';
+import type { PeerAddress, SocksProxy } from './socks5.ts';
 
 export type PeersLimits = {
   /** Connections that are kept, and how many of them announce transactions. */
@@ -49,18 +49,18 @@ const MIXED_IN = 8;
 const MAX_ADDRESS_AGE_SECONDS = 10 * 86_400;
 
 /** What is kept on disk: two peers that were connected, and peers that worked. */
-export type StoredPeers = { anchors: readonly Endpoint[]; proven: readonly Endpoint[] };
+export type StoredPeers = { anchors: readonly PeerAddress[]; proven: readonly PeerAddress[] };
 export type PeerStore = { load(): Promise<StoredPeers>; save(peers: StoredPeers): Promise<void> };
 
 /** What connected peers say. Peers that break rules are reported back with `leave`. */
 export type PeersHandlers = {
   onOpen(peer: Peer): void;
   onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
-  onItems(peer: Peer, items: readonly Item[]): void;
+  onItems(peer: Peer, items: readonly Inventory[]): void;
   onTransaction(peer: Peer, transaction: { txid: string; bytes: Buffer }): void;
   onClose(peer: Peer): void;
   /** A peer cannot be reached, or was left. */
-  onLost?(endpoint: Endpoint, reason: string): void;
+  onLost?(endpoint: PeerAddress, reason: string): void;
 };
 export type Peers = {
   start(): Promise<void>;
@@ -78,8 +78,8 @@ export type Peers = {
 export type PeersOptions = {
   network: PeerNetwork;
   /** Peers that the operator named: no others are used. */
-  given: readonly Endpoint[];
-  fallback: readonly Endpoint[];
+  given: readonly PeerAddress[];
+  fallback: readonly PeerAddress[];
   proxy: SocksProxy | null;
   store: PeerStore;
   handlers: PeersHandlers;
@@ -95,13 +95,13 @@ export type PeersOptions = {
   limits?: PeersLimits;
   peerLimits?: PeerLimits;
 };
-type Slot = { endpoint: Endpoint; peer: Peer | null; relays: boolean; feeler: boolean; sinceMs: number };
+type Slot = { endpoint: PeerAddress; peer: Peer | null; relays: boolean; feeler: boolean; sinceMs: number };
 type State = PeersOptions & {
   isUsable(host: string): boolean;
   limits: PeersLimits;
   book: PeerBook;
   slots: Map<string, Slot>;
-  anchors: Endpoint[];
+  anchors: PeerAddress[];
   /** Peers that the operator named: when each may be tried again. */
   again: Map<string, { failures: number; notBeforeMs: number }>;
   seedsAskedMs: number | null;
@@ -120,23 +120,23 @@ const someOf = <T>(list: readonly T[], count: number): T[] =>
   list.length === 0 ? [] : Array.from({ length: Math.min(count, list.length) }, () => list[randomInt(list.length)]!);
 
 const slotsOf = (state: State): Slot[] => [...state.slots.values()].filter(({ feeler }) => !feeler);
-const inUse = (state: State): Set<string> => new Set([...state.slots.values()].map(({ endpoint }) => groupOf(endpoint.host)));
+const inUse = (state: State): Set<string> => new Set([...state.slots.values()].map(({ endpoint }) => networkGroup(endpoint.host)));
 const relayCount = (state: State): number => slotsOf(state).filter(({ relays }) => relays).length;
 
 /** The next peer to connect to; null when there is none now. */
-function nextEndpoint(state: State): Endpoint | null {
+function nextEndpoint(state: State): PeerAddress | null {
   const nowMs = state.clock.monotonicMs();
   if (state.given.length > 0) {
     const free = state.given.filter((one) => !state.slots.has(endpointName(one)));
     return free.find((one) => (state.again.get(endpointName(one))?.notBeforeMs ?? 0) <= nowMs) ?? null;
   }
   for (let anchor = state.anchors.shift(); anchor; anchor = state.anchors.shift()) {
-    if (!inUse(state).has(groupOf(anchor.host))) return anchor;
+    if (!inUse(state).has(networkGroup(anchor.host))) return anchor;
   }
   return state.book.pick(inUse(state));
 }
 
-function noteFailure(state: State, endpoint: Endpoint): void {
+function noteFailure(state: State, endpoint: PeerAddress): void {
   state.book.failed(endpoint);
   const name = endpointName(endpoint);
   const failures = (state.again.get(name)?.failures ?? 0) + 1;
@@ -152,7 +152,7 @@ function takeAddresses(state: State, from: Peer, addresses: readonly (WireAddres
     .filter(({ services, timeSeconds }) => (services & SERVICE.network) !== 0n && timeSeconds > nowSeconds - MAX_ADDRESS_AGE_SECONDS)
     .map(({ ip, port }) => ({ host: addressText(ip), port }))
     .filter(({ host, port }) => port === state.network.port && state.isUsable(host));
-  state.book.add(found, { kind: 'peer', teller: groupOf(from.endpoint.host) });
+  state.book.add(found, { kind: 'peer', teller: networkGroup(from.endpoint.host) });
 }
 /** IPv4 is mapped into IPv6. */
 export function addressText(ip: Buffer): string {
@@ -160,7 +160,7 @@ export function addressText(ip: Buffer): string {
   return Array.from({ length: 8 }, (_, i) => ip.readUInt16BE(i * 2).toString(16)).join(':');
 }
 
-async function open(state: State, endpoint: Endpoint, { relays, feeler }: { relays: boolean; feeler: boolean }): Promise<void> {
+async function open(state: State, endpoint: PeerAddress, { relays, feeler }: { relays: boolean; feeler: boolean }): Promise<void> {
   const name = endpointName(endpoint);
   const slot: Slot = { endpoint, peer: null, relays, feeler, sinceMs: state.clock.monotonicMs() };
   state.slots.set(name, slot);
@@ -338,7 +338,7 @@ export function createPeers({ limits = PEERS_LIMITS, ...options }: PeersOptions)
     },
     connected: () => peersOf(() => true),
     relaying: () => peersOf(({ relays }) => relays),
-    groups: () => new Set(peersOf(() => true).map(({ endpoint }) => groupOf(endpoint.host))).size,
+    groups: () => new Set(peersOf(() => true).map(({ endpoint }) => networkGroup(endpoint.host))).size,
     leave: (peer, reason, { ban = false } = {}) => {
       peer.close(reason);
       if (ban) state.book.ban(peer.endpoint);

@@ -3,7 +3,7 @@
  * and another, which announced it before it was connected, sends it.
  */
 import type { Clock } from '../../../core/clock.ts';
-import { ITEM, type Item } from './messages.ts';
+import { type Inventory, ITEM } from './messages.ts';
 import type { Peer } from './peer.ts';
 
 export type RelayLimits = {
@@ -36,7 +36,7 @@ const LONGEST_SECOND_MS = 160_000;
 
 export type RelayedTransaction = { txid: string; bytes: Buffer };
 export type Relay = {
-  onItems(peer: Peer, items: readonly Item[]): void;
+  onItems(peer: Peer, items: readonly Inventory[]): void;
   onTransaction(peer: Peer, transaction: RelayedTransaction): void;
   onClose(peer: Peer): void;
   /** Called every second: asks peers for what another one alone announced. */

@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import { ChainError } from '../../chain.ts';
-import { ITEM, type Item } from './messages.ts';
+import { type Inventory, ITEM } from './messages.ts';
 import type { Peer } from './peer.ts';
 import { endpointName } from './peer-book.ts';
 import type { Peers } from './peers.ts';
@@ -29,7 +29,7 @@ export type Sender = {
    */
   send(transaction: { txid: string; bytes: Uint8Array }): Promise<void>;
   /** What a peer announced; null: on a connection on which nothing is offered. */
-  onItems(peer: Peer | null, items: readonly Item[]): void;
+  onItems(peer: Peer | null, items: readonly Inventory[]): void;
   /** Whether a peer announced a transaction that it was not offered. */
   isOut(txid: string): boolean;
   /** The lowest fee per 1,000 virtual bytes that most peers take, as they tell; 0 while none told. */

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { connect, isIP, type Socket } from 'node:net';
 
 /** Where a peer is. The host is an IP address or, for peers that the operator names, a host name. */
-export type Endpoint = { host: string; port: number };
-export type SocksProxy = Endpoint & { user: string; password: string };
+export type PeerAddress = { host: string; port: number };
+export type SocksProxy = PeerAddress & { user: string; password: string };
 
 /** The most that a proxy answers to one request: a host name of 255 characters, and what surrounds it. */
 const MAX_REPLY = 262;
@@ -32,7 +32,7 @@ export function readProxy(text: string): SocksProxy | null {
 }
 
 /** Connects within the time given. Errors: an Error that says why there is no connection. */
-export function openSocket({ to, proxy, timeoutMs }: { to: Endpoint; proxy: SocksProxy | null; timeoutMs: number }): Promise<Socket> {
+export function openSocket({ to, proxy, timeoutMs }: { to: PeerAddress; proxy: SocksProxy | null; timeoutMs: number }): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: (proxy ?? to).host, port: (proxy ?? to).port, noDelay: true });
     const fail = (error: Error): void => {
@@ -58,7 +58,7 @@ export function openSocket({ to, proxy, timeoutMs }: { to: Endpoint; proxy: Sock
 }
 
 /** Asks the proxy for a connection. */
-async function tunnel(socket: Socket, to: Endpoint, proxy: SocksProxy): Promise<void> {
+async function tunnel(socket: Socket, to: PeerAddress, proxy: SocksProxy): Promise<void> {
   const read = createReader(socket);
   socket.write(Buffer.from([VERSION, 2, NO_AUTHENTICATION, USER_AND_PASSWORD]));
   const method = await read(2);
@@ -80,7 +80,7 @@ async function tunnel(socket: Socket, to: Endpoint, proxy: SocksProxy): Promise<
   read.stop();
 }
 
-function addressBytes({ host, port }: Endpoint): Buffer {
+function addressBytes({ host, port }: PeerAddress): Buffer {
   const end = Buffer.from([port >>> 8, port & 0xff]);
   const kind = isIP(host);
   if (kind === 4) return Buffer.concat([Buffer.from([TYPE.ipv4, ...host.split('.').map(Number)]), end]);

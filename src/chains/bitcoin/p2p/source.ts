@@ -12,11 +12,11 @@ import {
   NO_FINALITY,
 } from '../../chain.ts';
 import { parseBlockOf } from '../block-proof.ts';
-import { tierOf } from '../core-fees.ts';
+import { feeTier } from '../core-fees.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
 import type { ProofParams } from '../proof-params.ts';
-import { matchBlock, outputsOf, parseTransaction, type RawBlock, strippedOf, txidOf } from '../raw-block.ts';
+import { matchBlock, outputsOfTransaction, parseTransaction, type RawBlock, strippedOf, txidOf } from '../raw-block.ts';
 import { createPeerMempool } from './peer-mempool.ts';
 import type { PeerService } from './peer-service.ts';
 
@@ -62,7 +62,7 @@ async function describe(options: PeerSourceOptions, txid: string, hash: string):
   const { header, block } = await download(options, hash);
   const tx = block.transactions.find((one) => txidOf(one) === txid);
   if (!tx) throw new ChainError('not_found', txid);
-  const outputs = outputsOf(tx).map(({ units, script }) => ({
+  const outputs = outputsOfTransaction(tx).map(({ units, script }) => ({
     address: addressOfScript(Buffer.from(script).toString('hex'), { coin: family, network }) ?? '',
     units,
   }));
@@ -105,7 +105,7 @@ const MOST_TIMES = 500n;
 /** Peers do not say what others pay, only the lowest fee that they take: that, or the lowest that is ever suggested. */
 export const feesOf = (family: BitcoinFamily, told = 0n): FeeTier[] =>
   SPEEDS.map((speed) => ({
-    ...tierOf(family, feeWithin(PARAMS[family].floorPerKilobyte, told)),
+    ...feeTier(family, feeWithin(PARAMS[family].floorPerKilobyte, told)),
     speed,
     minutes: PARAMS[family].minutes[speed],
     source: 'fallback',

@@ -60,9 +60,10 @@ export const SEPOLIA: BeaconNetwork = {
 
 export const epochOf = (network: BeaconNetwork, slot: number): number => Math.floor(slot / network.slotsPerEpoch);
 /** Number of the sync committee that signs in a slot. */
-export const periodOf = (network: BeaconNetwork, slot: number): number => Math.floor(epochOf(network, slot) / network.epochsPerPeriod);
+export const committeePeriod = (network: BeaconNetwork, slot: number): number =>
+  Math.floor(epochOf(network, slot) / network.epochsPerPeriod);
 /** The slot of a moment, in milliseconds since 1970. */
-export const slotAt = (network: BeaconNetwork, ms: number): number =>
+export const slotOfTime = (network: BeaconNetwork, ms: number): number =>
   Math.floor((ms / 1000 - network.genesisTime) / network.secondsPerSlot);
 /** The fork of a slot; null before the first one that is known. */
 export const forkAt = (network: BeaconNetwork, slot: number): BeaconNetwork['forks'][number] | null =>

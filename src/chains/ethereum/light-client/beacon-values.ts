@@ -1,13 +1,13 @@
 /** Reads values from the JSON of the Beacon API: bytes as hex, numbers as decimal text. Any other form is refused. */
 import { dataBytes, listOf, ProofError } from '../proof-values.ts';
 
-export type Fields = Readonly<Record<string, unknown>>;
+export type BeaconFields = Readonly<Record<string, unknown>>;
 
-export function fieldsOf(value: unknown, name: string): Fields {
+export function fieldsOf(value: unknown, name: string): BeaconFields {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ProofError(`${name} is not an object`);
-  return value as Fields;
+  return value as BeaconFields;
 }
-export const bytesOf = (value: unknown, name: string, length: number): Uint8Array => dataBytes(value, { name, min: length, max: length });
+export const readBytes = (value: unknown, name: string, length: number): Uint8Array => dataBytes(value, { name, min: length, max: length });
 
 /** An unsigned number of at most `bits` bits. */
 export function uintOf(value: unknown, name: string, bits: number): bigint {
@@ -17,11 +17,11 @@ export function uintOf(value: unknown, name: string, bits: number): bigint {
   return number;
 }
 /** A slot: far below 2^53 for millions of years. */
-export function slotOf(value: unknown, name: string): number {
+export function readSlot(value: unknown, name: string): number {
   const slot = uintOf(value, name, 64);
   if (slot > 2n ** 48n) throw new ProofError(`${name} is no possible slot`);
   return Number(slot);
 }
 /** A merkle branch, at most as deep as those of all forks. */
 export const branchOf = (value: unknown, name: string): Uint8Array[] =>
-  listOf(value, { name, max: 16 }).map((entry, i) => bytesOf(entry, `${name}[${i}]`, 32));
+  listOf(value, { name, max: 16 }).map((entry, i) => readBytes(entry, `${name}[${i}]`, 32));

@@ -5,10 +5,10 @@
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { ProofError } from '../proof-values.ts';
-import { type BeaconNetwork, PLACES, periodOf } from './beacon-networks.ts';
-import { branchOf, fieldsOf, slotOf } from './beacon-values.ts';
+import { type BeaconNetwork, committeePeriod, PLACES } from './beacon-networks.ts';
+import { branchOf, fieldsOf, readSlot } from './beacon-values.ts';
 import { isEmptyHeader, type LightHeader, readLightHeader } from './light-header.ts';
-import { isBranch, isZero } from './ssz.ts';
+import { isBranch, isZeroBytes } from './ssz.ts';
 import {
   committeeRoot,
   isSameCommittee,
@@ -72,7 +72,7 @@ export function readUpdate(network: BeaconNetwork, update: unknown): LightUpdate
   let finalized: LightHeader | null = null;
   if (fields.finalized_header !== undefined) {
     const branch = branchOf(fields.finality_branch, 'finality_branch');
-    if (branch.every(isZero)) {
+    if (branch.every(isZeroBytes)) {
       if (!isEmptyHeader(fields.finalized_header)) throw new ProofError('a finalized header comes without its branch');
     } else {
       finalized = readLightHeader(network, fields.finalized_header);
@@ -84,8 +84,9 @@ export function readUpdate(network: BeaconNetwork, update: unknown): LightUpdate
   if (fields.next_sync_committee !== undefined) {
     const branch = branchOf(fields.next_sync_committee_branch, 'next_sync_committee_branch');
     const committee = readSyncCommittee(network, fields.next_sync_committee);
-    if (branch.every(isZero)) {
-      if (!isZero(committee.aggregate) || !committee.keys.every(isZero)) throw new ProofError('a sync committee comes without its branch');
+    if (branch.every(isZeroBytes)) {
+      if (!isZeroBytes(committee.aggregate) || !committee.keys.every(isZeroBytes))
+        throw new ProofError('a sync committee comes without its branch');
     } else {
       next = committee;
       if (!isIn(committeeRoot(next), branch, places.nextCommittee))
@@ -97,13 +98,13 @@ export function readUpdate(network: BeaconNetwork, update: unknown): LightUpdate
     next,
     finalized,
     aggregate: readSyncAggregate(network, fields.sync_aggregate),
-    signatureSlot: slotOf(fields.signature_slot, 'signature_slot'),
+    signatureSlot: readSlot(fields.signature_slot, 'signature_slot'),
   };
 }
 
 /** The committee that must have signed; null if this state does not know it. */
 function signersOf(network: BeaconNetwork, state: LightState, signatureSlot: number): SyncCommittee | null {
-  const ahead = periodOf(network, signatureSlot) - periodOf(network, state.finalized.slot);
+  const ahead = committeePeriod(network, signatureSlot) - committeePeriod(network, state.finalized.slot);
   return ahead === 0 ? state.current : ahead === 1 ? state.next : null;
 }
 
@@ -113,8 +114,8 @@ function checkUpdate(network: BeaconNetwork, state: LightState, update: LightUpd
   if (signatureSlot > nowSlot) throw new FutureSlot(`slot ${signatureSlot} is in the future`);
   if (signatureSlot <= attested.slot) throw new ProofError('an update is signed after the block that it attests');
   if (finalized && finalized.slot > attested.slot) throw new ProofError('the finalized block is newer than the attested one');
-  const storePeriod = periodOf(network, state.finalized.slot);
-  if (next && periodOf(network, attested.slot) === storePeriod && state.next && !isSameCommittee(next, state.next))
+  const storePeriod = committeePeriod(network, state.finalized.slot);
+  if (next && committeePeriod(network, attested.slot) === storePeriod && state.next && !isSameCommittee(next, state.next))
     throw new ProofError('the next sync committee differs from the one that is known');
   const signers = signersOf(network, state, signatureSlot);
   if (!signers) throw new ProofError(`the sync committee of slot ${signatureSlot} is not known`);
@@ -130,8 +131,8 @@ function checkUpdate(network: BeaconNetwork, state: LightState, update: LightUpd
  */
 export function takeUpdate(network: BeaconNetwork, state: LightState, update: LightUpdate, nowSlot: number): LightState {
   const { attested, finalized } = update;
-  const storePeriod = periodOf(network, state.finalized.slot);
-  const attestedPeriod = periodOf(network, attested.slot);
+  const storePeriod = committeePeriod(network, state.finalized.slot);
+  const attestedPeriod = committeePeriod(network, attested.slot);
   const isNewer = finalized !== null && finalized.slot > state.finalized.slot;
   // The committee that signs next is taken only from a block that is final in the period of the store.
   const bringsNext =
@@ -139,13 +140,13 @@ export function takeUpdate(network: BeaconNetwork, state: LightState, update: Li
     state.next === null &&
     attestedPeriod === storePeriod &&
     finalized !== null &&
-    periodOf(network, finalized.slot) === attestedPeriod;
+    committeePeriod(network, finalized.slot) === attestedPeriod;
   const conflicts = finalized !== null && finalized.slot === state.finalized.slot && finalized.root !== state.finalized.root;
   if (attested.slot <= state.optimistic.slot && !isNewer && !bringsNext && !conflicts) return state;
 
   checkUpdate(network, state, update, nowSlot);
   if (conflicts) throw new Equivocation(finalized!.slot);
-  const finalizedPeriod = finalized === null ? storePeriod : periodOf(network, finalized.slot);
+  const finalizedPeriod = finalized === null ? storePeriod : committeePeriod(network, finalized.slot);
   let { current, next } = state;
   if (isNewer && next !== null && finalizedPeriod === storePeriod + 1) {
     current = next;

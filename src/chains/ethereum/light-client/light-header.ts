@@ -5,8 +5,8 @@
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { dataBytes, ProofError } from '../proof-values.ts';
 import { type BeaconFork, type BeaconNetwork, forkAt, PLACES } from './beacon-networks.ts';
-import { branchOf, bytesOf, type Fields, fieldsOf, slotOf, uintOf } from './beacon-values.ts';
-import { chunks, isBranch, isZero, numberLeaf, rootOf, withLength } from './ssz.ts';
+import { type BeaconFields, branchOf, fieldsOf, readBytes, readSlot, uintOf } from './beacon-values.ts';
+import { chunks, isBranch, isZeroBytes, numberLeaf, rootOf, withLength } from './ssz.ts';
 
 export type LightHeader = {
   slot: number;
@@ -21,8 +21,8 @@ export type LightHeader = {
 const COUNT_BITS = 64;
 
 /** hash_tree_root of an ExecutionPayloadHeader of Capella (15 fields) or later (17). */
-function executionRoot(fields: Fields, fork: BeaconFork): Uint8Array {
-  const bytes = (name: string, length: number) => rootOf(chunks(bytesOf(fields[name], name, length)), length > 32 ? 3 : 0);
+function executionRoot(fields: BeaconFields, fork: BeaconFork): Uint8Array {
+  const bytes = (name: string, length: number) => rootOf(chunks(readBytes(fields[name], name, length)), length > 32 ? 3 : 0);
   const number = (name: string, bits: number) => numberLeaf(uintOf(fields[name], name, bits));
   const extra = dataBytes(fields.extra_data, { name: 'extra_data', min: 0, max: 32 });
   const leaves = [
@@ -46,8 +46,8 @@ function executionRoot(fields: Fields, fork: BeaconFork): Uint8Array {
 type BeaconPart = { slot: number; root: Uint8Array; stateRoot: Uint8Array; bodyRoot: Uint8Array };
 function beaconPart(value: unknown): BeaconPart {
   const fields = fieldsOf(value, 'beacon');
-  const slot = slotOf(fields.slot, 'slot');
-  const [parentRoot, stateRoot, bodyRoot] = ['parent_root', 'state_root', 'body_root'].map((name) => bytesOf(fields[name], name, 32));
+  const slot = readSlot(fields.slot, 'slot');
+  const [parentRoot, stateRoot, bodyRoot] = ['parent_root', 'state_root', 'body_root'].map((name) => readBytes(fields[name], name, 32));
   const proposer = numberLeaf(uintOf(fields.proposer_index, 'proposer_index', COUNT_BITS));
   return {
     slot,
@@ -64,7 +64,7 @@ export function readLightHeader(network: BeaconNetwork, value: unknown): LightHe
   const fork = forkAt(network, beacon.slot)?.fork;
   if (fork === undefined) throw new ProofError(`slot ${beacon.slot} is before the first fork that is known`);
   const hash = fork === 'gloas' ? fields.execution_block_hash : fieldsOf(fields.execution, 'execution').block_hash;
-  const executionHash = bytesOf(hash, 'execution block hash', 32);
+  const executionHash = readBytes(hash, 'execution block hash', 32);
   const leaf = fork === 'gloas' ? executionHash : executionRoot(fieldsOf(fields.execution, 'execution'), fork);
   const branch = branchOf(fields.execution_branch, 'execution_branch');
   if (!isBranch(leaf, branch, { gindex: PLACES[fork].execution, root: beacon.bodyRoot }))
@@ -81,5 +81,5 @@ export function readLightHeader(network: BeaconNetwork, value: unknown): LightHe
 /** Whether a header is the one that stands for none: all of its beacon part is zero. */
 export function isEmptyHeader(value: unknown): boolean {
   const { slot, stateRoot, bodyRoot } = beaconPart(fieldsOf(value, 'header').beacon);
-  return slot === 0 && isZero(stateRoot) && isZero(bodyRoot);
+  return slot === 0 && isZeroBytes(stateRoot) && isZeroBytes(bodyRoot);
 }

@@ -2,7 +2,7 @@
 import type { Clock } from '../../../core/clock.ts';
 import type { Log } from '../../../log.ts';
 import { listOf, ProofError } from '../proof-values.ts';
-import { type BeaconNetwork, epochOf, periodOf, slotAt } from './beacon-networks.ts';
+import { type BeaconNetwork, committeePeriod, epochOf, slotOfTime } from './beacon-networks.ts';
 import type { BeaconServers } from './beacon-servers.ts';
 import { fieldsOf } from './beacon-values.ts';
 import { Equivocation, FutureSlot, type LightState, readUpdate, startFrom, takeUpdate } from './light-client.ts';
@@ -45,7 +45,7 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
   let note: string | null = null;
   let cause: string | null = null;
   let lastFinalityEpoch = -1;
-  const nowSlot = () => slotAt(network, clock.now().getTime());
+  const nowSlot = () => slotOfTime(network, clock.now().getTime());
 
   const daysOld = ({ finalized }: LightState) => ((nowSlot() - finalized.slot) * network.secondsPerSlot) / 86_400;
 
@@ -91,8 +91,8 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
   const catchUp = async (): Promise<void> => {
     for (;;) {
       const { state } = known!;
-      const period = periodOf(network, state.finalized.slot);
-      const behind = periodOf(network, nowSlot()) - period;
+      const period = committeePeriod(network, state.finalized.slot);
+      const behind = committeePeriod(network, nowSlot()) - period;
       if (behind <= 0 && state.next !== null) return;
       const path = `updates?start_period=${period}&count=${Math.max(1, Math.min(MOST_UPDATES, behind + 1))}`;
       const moved = await servers.first(path, (body) => {

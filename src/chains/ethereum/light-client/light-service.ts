@@ -7,7 +7,7 @@ import type { Db } from '../../../db/db.ts';
 import { type Loop, startLoop } from '../../../db/loop.ts';
 import type { Log } from '../../../log.ts';
 import type { Witnesses } from '../../chain.ts';
-import { type BeaconNetwork, slotAt } from './beacon-networks.ts';
+import { type BeaconNetwork, slotOfTime } from './beacon-networks.ts';
 import type { BeaconServers } from './beacon-servers.ts';
 import { type ProvenHead, readUpdate } from './light-client.ts';
 import { createLightRounds, dataOf, NO_CHECKPOINT } from './light-rounds.ts';
@@ -81,7 +81,7 @@ export function createLightService({ network, name, checkpoint, servers, db, clo
       const now = known();
       if (!now) return [];
       const { halted, state } = now;
-      const slot = slotAt(network, clock.now().getTime());
+      const slot = slotOfTime(network, clock.now().getTime());
       const unfinal = slot - state.finalized.slot;
       const age = slot - state.optimistic.slot;
       const inMinutes = (slots: number): string => `${Math.ceil((slots * network.secondsPerSlot) / 60)} min`;

@@ -56,4 +56,4 @@ export function isBranch(
     .reduce((node, sibling, level) => (Math.floor(gindex / 2 ** level) % 2 === 1 ? pair(sibling, node) : pair(node, sibling)), value);
   return isSame(reached, root);
 }
-export const isZero = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0);
+export const isZeroBytes = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0);

@@ -3,7 +3,7 @@ import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { concatBytes, hexToBytes } from '@noble/hashes/utils.js';
 import { isSame, listOf, ProofError } from '../proof-values.ts';
 import { type BeaconNetwork, forkAt } from './beacon-networks.ts';
-import { bytesOf, fieldsOf } from './beacon-values.ts';
+import { fieldsOf, readBytes } from './beacon-values.ts';
 import { chunks, rootOf, sha256 } from './ssz.ts';
 
 export type SyncCommittee = { keys: readonly Uint8Array[]; aggregate: Uint8Array };
@@ -20,8 +20,8 @@ export function readSyncCommittee({ committeeSize }: BeaconNetwork, value: unkno
   const keys = listOf(fields.pubkeys, { name: 'pubkeys', max: committeeSize });
   if (keys.length !== committeeSize) throw new ProofError(`a sync committee has ${committeeSize} keys, not ${keys.length}`);
   return {
-    keys: keys.map((key, i) => bytesOf(key, `pubkeys[${i}]`, 48)),
-    aggregate: bytesOf(fields.aggregate_pubkey, 'aggregate_pubkey', 48),
+    keys: keys.map((key, i) => readBytes(key, `pubkeys[${i}]`, 48)),
+    aggregate: readBytes(fields.aggregate_pubkey, 'aggregate_pubkey', 48),
   };
 }
 
@@ -36,8 +36,8 @@ export const isSameCommittee = (a: SyncCommittee, b: SyncCommittee): boolean =>
 export function readSyncAggregate({ committeeSize }: BeaconNetwork, value: unknown): SyncAggregate {
   const fields = fieldsOf(value, 'sync_aggregate');
   return {
-    bits: bytesOf(fields.sync_committee_bits, 'sync_committee_bits', committeeSize / 8),
-    signature: bytesOf(fields.sync_committee_signature, 'sync_committee_signature', 96),
+    bits: readBytes(fields.sync_committee_bits, 'sync_committee_bits', committeeSize / 8),
+    signature: readBytes(fields.sync_committee_signature, 'sync_committee_signature', 96),
   };
 }
 const hasSigned = (bits: Uint8Array, i: number): boolean => ((bits[i >> 3]! >> (i & 7)) & 1) === 1;
