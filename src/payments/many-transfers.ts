@@ -3,6 +3,7 @@ import { type Context, perContext } from '../context.ts';
 import type { Coin } from '../core/coin.ts';
 import type { Transfer, TransferValue, Verifier } from '../core/payment.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
+import { serverRun } from '../wallets/wallet-indexes.ts';
 import { valuesFromJson } from './stored.ts';
 
 /** A row of transfers, as JSON or as columns. */
@@ -103,7 +104,8 @@ export function toTransfer(t: StoredTransfer, values: readonly TransferValue[] =
   };
 }
 
-type Kept = { stamp: bigint; transfers: readonly Transfer[]; timer: NodeJS.Timeout };
+/** `run`: of the server that had these rows. Another one may have given their places and transactions to other rows. */
+type Kept = { run: string; stamp: bigint; transfers: readonly Transfer[]; timer: NodeJS.Timeout };
 const keptOf = perContext(() => new Map<string, Kept>());
 
 /**
@@ -120,20 +122,22 @@ export async function readManyTransfers(ctx: Context, sql: Sql | Tx, paymentId: 
   const kept = keptOf(ctx);
   const known = kept.get(paymentId);
   if (known) {
-    const [row] = await sql<{ stamp: bigint | null }[]>`
-      select sum(${stampOf(sql)}) as stamp from transfers t where t.payment_id = ${paymentId}`;
-    if (row!.stamp === known.stamp) {
+    const [row] = await sql<{ run: string; stamp: bigint | null }[]>`
+      select ${serverRun(sql)} as run, sum(${stampOf(sql)}) as stamp from transfers t where t.payment_id = ${paymentId}`;
+    if (row!.run === known.run && row!.stamp === known.stamp) {
       keep(kept, paymentId, known);
       return [...known.transfers];
     }
   }
+  // Before the rows: if the server changes in between, they are read again.
+  const [server] = await sql<{ run: string }[]>`select ${serverRun(sql)} as run`;
   const { transfers, stamp } = await readAll(sql, paymentId);
-  keep(kept, paymentId, { transfers, stamp });
+  keep(kept, paymentId, { run: server!.run, transfers, stamp });
   return [...transfers];
 }
 
 /** Moves it to the end of the list; the first entries are evicted when there are too many. */
-function keep(kept: Map<string, Kept>, paymentId: string, { stamp, transfers }: Pick<Kept, 'stamp' | 'transfers'>): void {
+function keep(kept: Map<string, Kept>, paymentId: string, { run, stamp, transfers }: Omit<Kept, 'timer'>): void {
   const forget = (id: string): void => {
     clearTimeout(kept.get(id)?.timer);
     kept.delete(id);
@@ -141,7 +145,7 @@ function keep(kept: Map<string, Kept>, paymentId: string, { stamp, transfers }: 
   forget(paymentId);
   if (transfers.length > MOST_KEPT) return;
   const timer = setTimeout(() => forget(paymentId), KEPT_MS).unref();
-  kept.set(paymentId, { stamp, transfers, timer });
+  kept.set(paymentId, { run, stamp, transfers, timer });
   let count = 0;
   for (const entry of kept.values()) count += entry.transfers.length;
   for (const [id, entry] of kept) {

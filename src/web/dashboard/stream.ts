@@ -43,7 +43,7 @@ type Key = keyof typeof READ_BY;
 /** The events that change the data of keys. Add new kinds of updates here. */
 const PULSES: readonly { keys: readonly Key[]; read: (ctx: Context, owners: readonly Owner[]) => Promise<(string | null)[]> }[] = [
   {
-    keys: ['payments', 'payment', 'refundable', 'events', 'attention', 'home', 'links', 'sweeps'],
+    keys: ['payments', 'payment', 'events', 'attention', 'home', 'refundable', 'links', 'sweeps'],
     read: (ctx, owners) => readPulse(ctx, { owners }),
   },
   { keys: ['payment', 'refundable', 'sweeps'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
