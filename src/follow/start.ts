@@ -27,7 +27,9 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
   const loop = startQueue(ctx, {
     name: 'wallets',
     due: (sql) =>
-      connected ? sql`null::timestamptz` : dueIf(sql, sql`exists (select 1 from wallets where coin = ${COIN[chain.coin].family})`),
+      connected && watched
+        ? sql`null::timestamptz`
+        : dueIf(sql, sql`exists (select 1 from wallets where coin = ${COIN[chain.coin].family})`),
     againMs: LOOK_MS,
     round: async () => {
       if (!connected && (!chain.onDemand || (await hasWallet(ctx, chain)))) {

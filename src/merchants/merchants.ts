@@ -46,6 +46,12 @@ export function getMerchant(ctx: Context, { merchantId }: { merchantId: string }
   return merchant;
 }
 
+/** A merchant as it is now, for all who ask next. Errors: merchant_not_found. */
+export function getMerchantNow(ctx: Context, of: { merchantId: string }): Promise<Merchant> {
+  cacheOf(ctx).delete(of.merchantId);
+  return getMerchant(ctx, of);
+}
+
 /** A merchant, read in the given transaction, which must not take another connection from the pool. Errors: merchant_not_found. */
 export async function readMerchant(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<Merchant> {
   const [merchant] = await readMerchants(sql, { merchantIds: [merchantId] });

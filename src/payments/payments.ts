@@ -17,7 +17,7 @@ import { isDust, isGone, mayChangeCoin } from '../core/transfer.ts';
 import { lockEnd } from '../core/transfer-value.ts';
 import { runOnce } from '../db/batch.ts';
 import type { Tx } from '../db/db.ts';
-import { isOffered, type Merchant, readMerchant } from '../merchants/merchants.ts';
+import { getMerchantNow, isOffered, type Merchant, readMerchant } from '../merchants/merchants.ts';
 import { type AnyActor, writeAudit } from '../people/members.ts';
 import { nextAddress } from '../wallets/wallets.ts';
 import { advanceDeliveries } from '../webhooks/queue.ts';
@@ -88,7 +88,8 @@ export async function createPayment(
   const { coin } = input.draft;
   const { replaces } = input.draft.request;
   if (coin === null && !input.also && !replaces) return createTogether(ctx, item);
-  if (coin !== null && item.mode === 'live' && !canTake(item.merchant, coin)) {
+  // The merchant may have been read before the coin was set up, a moment ago.
+  if (coin !== null && item.mode === 'live' && !canTake(item.merchant, coin) && !canTake(await getMerchantNow(ctx, input), coin)) {
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   }
   return runOnce(ctx.db, input.idempotency, async (tx) => {

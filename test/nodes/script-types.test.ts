@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
+import { getMerchant } from '../../src/merchants/merchants.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
@@ -45,6 +46,8 @@ for (const [i, [coin, script, start]] of KINDS.entries())
   test(`a node accepts a refund and a sweep in ${coin} from ${script} addresses`, async () => {
     const { ctx } = app.app;
     const owner = { merchantId: app.merchant.merchantId, mode: 'live' } as const;
+    // Read a moment before the wallet is set, as by whoever sets it.
+    await getMerchant(ctx, owner);
     // Each type has a wallet of its own.
     const key = account(coin, 20 + i);
     await setWallet(ctx, { ...owner, coin, script, accountKey: base58check.respell(key.publicExtendedKey, 0x043587cf) });
