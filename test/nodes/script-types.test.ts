@@ -46,7 +46,7 @@ for (const [i, [coin, script, start]] of KINDS.entries())
   test(`a node accepts a refund and a sweep in ${coin} from ${script} addresses`, async () => {
     const { ctx } = app.app;
     const owner = { merchantId: app.merchant.merchantId, mode: 'live' } as const;
-    // Read a moment before the wallet is set, as by whoever sets it.
+    // Cached a moment before the wallet is set, as by the dashboard.
     await getMerchant(ctx, owner);
     // Each type has a wallet of its own.
     const key = account(coin, 20 + i);
