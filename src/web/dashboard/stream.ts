@@ -37,6 +37,7 @@ const READ_BY = {
   sweeps: 'sweeps.read',
   payouts: 'payouts.read',
   requests: 'requests.read',
+  shops: 'keys.read',
   usage: 'usage.read',
 } as const satisfies Record<string, Action>;
 type Key = keyof typeof READ_BY;
@@ -47,11 +48,11 @@ const PULSES: readonly { keys: readonly Key[]; read: (ctx: Context, owners: read
     read: (ctx, owners) => readPulse(ctx, { owners }),
   },
   { keys: ['payment', 'refundable', 'sweeps'], read: (ctx, owners) => readChainPulse(ctx, { owners }) },
-  { keys: ['webhooks', 'deliveries', 'payment'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
+  { keys: ['webhooks', 'deliveries', 'payment', 'shops'], read: (ctx, owners) => readWebhookPulse(ctx, { owners }) },
   { keys: ['notices'], read: (ctx, owners) => readNoticePulse(ctx, { owners }) },
   { keys: ['sweeps'], read: (ctx, owners) => readFilePulse(ctx, { owners }) },
   { keys: ['refunds', 'refundable', 'payouts'], read: (ctx, owners) => readOutPulse(ctx, { owners }) },
-  { keys: ['requests'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
+  { keys: ['requests', 'shops'], read: (ctx, owners) => readRequestPulse(ctx, { owners }) },
   { keys: ['usage'], read: (ctx, owners) => readUsagePulse(ctx, { owners }) },
 ];
 
