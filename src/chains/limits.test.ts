@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../test/kit/wire-limits.ts';
 
-/** Where there is no limit, so much is read. */
+/** Sizes that must be read where there is no limit. */
 const WITHOUT = [1, 1_000, 100_001];
 
 for (const { what, ours, rule, take, refusal } of LIMITS)

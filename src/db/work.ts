@@ -173,7 +173,7 @@ export async function doDue(
     return taken.length;
   } catch (error) {
     if (taken.length === 0) throw error;
-    means.log.warn({ err: error, payments: taken.length }, `Could not ${what} due payments together; trying one at a time`);
+    means.log.warn({ err: error, payments: taken.length }, `Could not ${what} together; trying one at a time`);
   }
   const all = taken;
   for (const key of all) {
@@ -181,7 +181,7 @@ export async function doDue(
       await some(key);
     } catch (error) {
       await means.db.begin((tx) => postpone(tx, key));
-      means.log.error({ err: error, payment: key }, `Could not ${what} a payment; retrying`);
+      means.log.error({ err: error, payment: key }, `Could not ${what}; retrying the one that failed`);
     }
   }
   return all.length;

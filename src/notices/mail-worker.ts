@@ -5,7 +5,7 @@ import { startQueue } from '../db/work.ts';
 import { sendHeldMails } from './digests.ts';
 import { createOutbox } from './mails.ts';
 
-/** While emails are due that there is no room for. */
+/** How often due emails are tried again while there is no room for them. */
 const AGAIN_MS = 1_000;
 const HOUSEKEEPING_MS = 60_000;
 const KEPT_DAYS = 90;

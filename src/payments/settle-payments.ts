@@ -182,6 +182,6 @@ export async function settleDuePayments(
 ): Promise<number> {
   let settled = 0;
   for (const kind of kinds)
-    settled += await doDue(ctx, KINDS[kind], { limit, what: 'settle', work: (tx, ids) => lockAndSettleMany(ctx, tx, ids) });
+    settled += await doDue(ctx, KINDS[kind], { limit, what: 'settle due payments', work: (tx, ids) => lockAndSettleMany(ctx, tx, ids) });
   return settled;
 }

@@ -16,7 +16,7 @@ import type { ShopDialect } from './shop-keys.ts';
 
 const BATCH = 100;
 
-/** Starts the loops; \`stop\` waits for the current rounds. Several workers may run: rows are taken with SKIP LOCKED. */
+/** Starts the loops; `stop` waits for the current rounds. Several workers may run: rows are taken with SKIP LOCKED. */
 export function startShops(ctx: Context): { stop(): Promise<void> } {
   const rounds = { [SHOP_WORK]: tellShops, [RESEND_WORK]: resendDue, [ERASE_WORK]: eraseDue };
   const loops = Object.entries(rounds).map(([name, round]) =>
@@ -32,7 +32,7 @@ export function startShops(ctx: Context): { stop(): Promise<void> } {
 
 type Work = (tx: Tx, paymentIds: string[]) => Promise<void>;
 const report = (ctx: Context, kind: string, work: Work): Promise<number> =>
-  doDue(ctx, takingWork(kind), { limit: BATCH, what: 'report to shops', work: (tx, ids) => work(tx, ids.sort()) });
+  doDue(ctx, takingWork(kind), { limit: BATCH, what: 'report payments to shops', work: (tx, ids) => work(tx, ids.sort()) });
 /** Reports what is due. Returns how many payments that are. */
 export const tellShops = (ctx: Context): Promise<number> => report(ctx, SHOP_WORK, (tx, ids) => tellAll(ctx, tx, ids));
 /** Tells shops that are connected again how the payments are now that they missed. Returns how many there were. */

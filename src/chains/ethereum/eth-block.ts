@@ -5,7 +5,18 @@ import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher,
 import { fields } from '../reply.ts';
 import { type ProvenHeader, provenHeader } from './block-header.ts';
 import { identityOf } from './block-transactions.ts';
-import { arrayOf, type EthCall, type EthReply, type EthRpc, failure, hash32, isPruned, isTooLarge, smallNumber } from './eth-rpc.ts';
+import {
+  arrayOf,
+  type EthCall,
+  type EthReply,
+  type EthRpc,
+  failure,
+  hash32,
+  isPruned,
+  isTooLarge,
+  singleReceipts,
+  smallNumber,
+} from './eth-rpc.ts';
 import { ProofError } from './proof-values.ts';
 import { proveBlock } from './proven-block.ts';
 import { inTurns, type Steps } from './steps.ts';
@@ -36,15 +47,6 @@ export function provenRef(value: unknown): BlockRef {
 export const headerOrNull = (value: unknown): BlockRef | null => (value === null ? null : ethHeader(value));
 export const provenRefOrNull = (value: unknown): BlockRef | null => (value === null ? null : provenRef(value));
 
-/** Receipts of single transactions, if the node does not return those of a block. */
-async function readReceipts(transactions: readonly EthTransaction[], { batch }: Pick<EthRpc, 'batch'>): Promise<unknown[]> {
-  const replies = await batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]));
-  return replies.map(({ result, error }) => {
-    if (error) throw failure(error, 'eth_getTransactionReceipt');
-    return result;
-  });
-}
-
 type Answers = { block: unknown; receipts: readonly unknown[] };
 
 /** The block and its receipts. Somebody who fills a block with logs can make them larger than any limit: then they are asked for one by one. */
@@ -68,7 +70,12 @@ async function askForBlock(hash: string, rpc: Pick<EthRpc, 'batch'>): Promise<An
   const transactions = arrayOf(fields(block.result).transactions).map(readEthTransaction);
   if (receipts.error && isPruned(receipts.error)) throw failure(receipts.error, 'eth_getBlockReceipts');
   // A provider may lack the method, or reject a reply of this size.
-  const found = receipts.error ? await readReceipts(transactions, rpc) : receipts.result;
+  const found = receipts.error
+    ? await singleReceipts(
+        transactions.map(({ txid }) => txid),
+        rpc,
+      )
+    : receipts.result;
   const list = found === null ? [] : arrayOf(found);
   // Some machines have a block a moment before its receipts.
   if (list.length === 0 && transactions.length > 0) throw new ChainError('outage', `the source has no receipts of block ${hash} yet`);

@@ -352,6 +352,14 @@ export const failure = (error: EthError, method: string): ChainError =>
       ? new AnsweredError('unsupported', `the source has no ${method}`)
       : new AnsweredError('outage', `${method}: ${error.message}`);
 
+/** Receipts of single transactions, where those of a block do not come together. Errors: ChainError. */
+export async function singleReceipts(txids: readonly string[], { batch }: Pick<EthRpc, 'batch'>): Promise<unknown[]> {
+  const replies = await batch(txids.map((txid) => ['eth_getTransactionReceipt', txid]));
+  return replies.map(({ result, error }) => {
+    if (error) throw failure(error, 'eth_getTransactionReceipt');
+    return result;
+  });
+}
 /** Whether a reply was larger than its limit: a part of it may be read. */
 export const isTooLarge = (error: unknown): boolean =>
   error instanceof ChainError && error.cause instanceof OutgoingError && error.cause.class === 'too_large';

@@ -6,7 +6,18 @@ import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagge
 import { fields } from '../reply.ts';
 import { isStandardHeader, provenHeader } from './block-header.ts';
 import { ethHeader, headerOrNull } from './eth-block.ts';
-import { arrayOf, type EthRpc, failure, hash32, isRangeLimit, isTooLarge, smallNumber, toHex, transactionOrNull } from './eth-rpc.ts';
+import {
+  arrayOf,
+  type EthRpc,
+  failure,
+  hash32,
+  isRangeLimit,
+  isTooLarge,
+  singleReceipts,
+  smallNumber,
+  toHex,
+  transactionOrNull,
+} from './eth-rpc.ts';
 import { createNativeReader } from './native-moves.ts';
 import { ProofError } from './proof-values.ts';
 import { checkReceiptValuesSteps, encodeReceipt } from './receipts.ts';
@@ -112,12 +123,7 @@ async function readReceipts(
   if (together) return keepAll(together, tokens);
   const kept: Kept[] = [];
   for (let i = 0; i < txids.length; i += RECEIPTS_AT_ONCE) {
-    const replies = await rpc.batch(txids.slice(i, i + RECEIPTS_AT_ONCE).map((txid) => ['eth_getTransactionReceipt', txid]));
-    const told = replies.map(({ result, error }) => {
-      if (error) throw failure(error, 'eth_getTransactionReceipt');
-      return result;
-    });
-    kept.push(...(await keepAll(told, tokens)));
+    kept.push(...(await keepAll(await singleReceipts(txids.slice(i, i + RECEIPTS_AT_ONCE), rpc), tokens)));
   }
   return kept;
 }

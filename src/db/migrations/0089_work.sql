@@ -1,4 +1,4 @@
--- What is enqueued wakes whoever does it, on a channel for each kind of work. It wakes at the commit, so nothing is looked for in vain.
+-- Enqueued work wakes the workers of its kind, on a channel of its own. The notification is sent at the commit, so the work is there.
 
 -- Work with a due time: at once, or `soon`, so that the time is read. What is due later is found before that by those who look regularly.
 create function wake_when_due() returns trigger language plpgsql as $$

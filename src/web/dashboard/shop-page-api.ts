@@ -9,8 +9,7 @@ import { writeAudit } from '../../people/members.ts';
 import { offeredCoins } from '../../shops/payment-methods.ts';
 import { getShop } from '../../shops/shop-keys.ts';
 import { createOrder } from '../../shops/shop-order.ts';
-import type { Endpoint } from '../../webhooks/endpoints.ts';
-import { getEndpoint } from '../../webhooks/endpoints.ts';
+import { type Endpoint, getEndpoint } from '../../webhooks/endpoints.ts';
 import { pluginAt } from '../shop-plugins.ts';
 import { Instant, Nullable, PlainText } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
@@ -57,7 +56,6 @@ async function connectedPage(call: MemberCall, id: string) {
   const owner = ownerOfCall(call);
   const shop = await getShop(call.ctx, { ...owner, shopId: id });
   const { name, hint, dialect, lineId } = shop;
-
   return {
     ...{ id, name, platform: platformNameOf(shop), site: shop.origin, created_by: shop.createdBy },
     created_at: shop.createdAt.toISOString(),
