@@ -176,8 +176,10 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			// What is left of a deletion, by another request, whose hooks ran before.
 			shop(
 				static function ( &$all ) use ( $id ) {
-					$all['deleted'][ $id ] = $all['orders'][ $id ];
-					unset( $all['orders'][ $id ] );
+					if ( isset( $all['orders'][ $id ] ) ) {
+						$all['deleted'][ $id ] = $all['orders'][ $id ];
+						unset( $all['orders'][ $id ] );
+					}
 				}
 			);
 			reply( array() );
@@ -220,6 +222,7 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 			do_action( Florin_Orders::CHECK_HOOK, $id );
 			break;
 	}
-	reply( isset( shop()['orders'][ $id ] ) ? shop()['orders'][ $id ] : array( 'status' => 'deleted' ) );
+	$orders = shop()['orders'];
+	reply( isset( $orders[ $id ] ) ? $orders[ $id ] : array( 'status' => 'deleted' ) );
 }
 http_response_code( 404 );

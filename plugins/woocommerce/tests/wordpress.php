@@ -365,11 +365,12 @@ final class WC_Order {
 		return $this->data['paid_at'];
 	}
 	public function get_refunds() {
+		$orders = shop()['orders'];
 		return array_map(
 			static function ( $id ) {
 				return new WC_Order_Refund( $id );
 			},
-			isset( shop()['orders'][ $this->get_id() ]['refunds'] ) ? shop()['orders'][ $this->get_id() ]['refunds'] : array()
+			isset( $orders[ $this->get_id() ]['refunds'] ) ? $orders[ $this->get_id() ]['refunds'] : array()
 		);
 	}
 	public function get_meta( $name ) {
@@ -434,7 +435,9 @@ final class WC_Order {
 	}
 	/** Data of an order is read with it, from the same memory. */
 	public function read_meta_data( $force ) {
-		$this->data['meta'] = isset( shop()['orders'][ $this->data['id'] ] ) ? shop()['orders'][ $this->data['id'] ]['meta'] : array();
+		// Read once: another request may delete the order in between.
+		$orders             = shop()['orders'];
+		$this->data['meta'] = isset( $orders[ $this->data['id'] ] ) ? $orders[ $this->data['id'] ]['meta'] : array();
 	}
 	/** As in WooCommerce, an error in a hook of another plugin makes it false, and the order stays as it is. */
 	public function payment_complete( $transaction ) {
