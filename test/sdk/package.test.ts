@@ -68,8 +68,11 @@ test('each install serves its own client: npm installs it from there, it is iden
   const shop = mkdtempSync(join(tmpdir(), 'florin-handed-out-'));
   t.after(() => rmSync(shop, { recursive: true, force: true }));
   writeFileSync(join(shop, 'package.json'), '{"private":true}');
-  // A registry that does not answer: nothing is requested from it.
-  const env = { ...process.env, npm_config_cache: join(shop, '.npm'), npm_config_registry: 'http://127.0.0.1:9/' };
+  // A registry that does not answer: nothing is requested from it. npm would ask it again for a minute.
+  const env = {
+    ...process.env,
+    ...{ npm_config_cache: join(shop, '.npm'), npm_config_registry: 'http://127.0.0.1:9/', npm_config_fetch_retries: '0' },
+  };
   const npm = (...args: string[]) => run('npm', args, { cwd: shop, env });
   await assert.rejects(npm('exec', '--no', '--', 'florin', '--help'), 'what is not installed is not fetched from elsewhere');
   await npm('install', '--no-audit', '--no-fund', `${app.url}/florin.tgz`);
