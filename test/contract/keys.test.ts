@@ -43,9 +43,12 @@ const createdEvent = async (own: Client, paymentId: string): Promise<any> => {
 const paymentsOf = async (merchantId: string): Promise<number> =>
   (await app.app.ctx.db.sql`select count(*)::int as n from payments where merchant_id = ${merchantId}`)[0]!.n;
 
-/** An endpoint without a listener, with one delivery and a finished recovery. */
+/** An endpoint without a listener. */
+const makeEndpoint = async (own: Client): Promise<string> =>
+  made(await own.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/hook' })).id;
+/** With one delivery and a finished recovery. */
 async function makeHook(own: Client): Promise<{ endpoint: string; delivery: string; recovery: string }> {
-  const endpoint = made(await own.post('/v1/webhook_endpoints', { url: 'http://127.0.0.1:9/hook' })).id;
+  const endpoint = await makeEndpoint(own);
   const delivery = made(await own.post(`/v1/webhook_endpoints/${endpoint}/test`)).id;
   const recovery = made(await own.post(`/v1/webhook_endpoints/${endpoint}/recover`, { since: '2026-11-21T08:00:00Z' })).id;
   await eventually(
@@ -136,7 +139,11 @@ test('every endpoint with every key, in both notations', async () => {
     const ask = async (authorization: string | null): Promise<Reply> => {
       const payment = { TEST: made(await app.test.post(CREATE, simple)).id, LIVE: '' };
       if (template.includes('LIVE')) payment.LIVE = made(await app.live.post(CREATE, simple)).id;
-      const hook = /HOOK|SENT|RECOVERY/.test(template) ? await makeHook(app.test) : { endpoint: '', delivery: '', recovery: '' };
+      const none = { endpoint: '', delivery: '', recovery: '' };
+      const whole = /SENT|RECOVERY/.test(template);
+      const hook = whole
+        ? await makeHook(app.test)
+        : { ...none, ...(template.includes('HOOK') && { endpoint: await makeEndpoint(app.test) }) };
       const event = template.includes('EVENT') ? (await createdEvent(app.test, payment.TEST)).id : '';
       const path = template
         .replace('TEST', payment.TEST)

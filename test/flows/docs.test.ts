@@ -17,7 +17,7 @@ before(async () => {
   await buildApp({ info: () => {} });
   app = await startTestApp();
 });
-after(() => app.stop());
+after(() => app?.stop());
 
 /** The path and anchor of a link, to be requested from this server whatever its public name is. */
 const local = (link: string): { path: string; anchor: string } => {

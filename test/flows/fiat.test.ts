@@ -13,8 +13,8 @@ before(async () => {
   offline = await startTestApp();
 });
 after(async () => {
-  await app.stop();
-  await offline.stop();
+  await app?.stop();
+  await offline?.stop();
 });
 
 const ask = (client: Client, amount: unknown, currency_fiat: string, more: object = {}) =>

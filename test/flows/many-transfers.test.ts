@@ -18,8 +18,8 @@ before(async () => {
   receiver = await startReceiver();
 });
 after(async () => {
-  await receiver.stop();
-  await app.stop();
+  await receiver?.stop();
+  await app?.stop();
 });
 
 const ok = (reply: Reply, status = 200): any => {

@@ -37,8 +37,8 @@ before(async () => {
   ok(await app.test.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*', 'payment.updated'] }), 201);
 });
 after(async () => {
-  await receiver.stop();
-  await app.stop();
+  await receiver?.stop();
+  await app?.stop();
 });
 const ok = (reply: Reply, status = 200): any => {
   assert.equal(reply.status, status, reply.text);

@@ -61,9 +61,9 @@ before(async () => {
   await start(['api']);
 });
 after(async () => {
-  await app.stop();
+  await app?.stop();
   await database.db.sql.unsafe(`drop database ${name} with (force)`);
-  await database.drop();
+  await database?.drop();
 });
 
 /** Fields that were added since, and one that has other values: it named the network in words. */

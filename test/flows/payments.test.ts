@@ -23,7 +23,7 @@ before(async () => {
   app = await startTestApp();
 });
 after(async () => {
-  await app.stop();
+  await app?.stop();
 });
 
 const RETURN = 'https://shop.example/thanks';

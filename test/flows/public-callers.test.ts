@@ -113,11 +113,12 @@ test('payment pages, their updates and their streams: each client has a limit pe
 
 test('one client keeps at most 64 streams of payment pages open; its other pages poll, and others are not affected', async () => {
   const { id } = (await app.test.post(CREATE, simple)).json;
-  const open: AbortController[] = [];
+  // With their replies: fetch closes the stream of one that nothing refers to.
+  const open: { leaving: AbortController; reply: Response }[] = [];
   const stream = async (ip: string) => {
     const leaving = new AbortController();
     const reply = await fetch(`${app.url}/pay/events?id=${id}`, { headers: from(ip), signal: leaving.signal });
-    if (reply.status === 200) open.push(leaving);
+    if (reply.status === 200) open.push({ leaving, reply });
     return reply.status;
   };
   // One network with a new address for each page.
@@ -126,7 +127,7 @@ test('one client keeps at most 64 streams of payment pages open; its other pages
   assert.equal(replies.filter((status) => status === 429).length, 16);
   assert.equal((await fetch(`${app.url}/pay/status?id=${id}`, { headers: from('2001:db8:7:7::1') })).status, 200);
   assert.equal(await stream('198.51.100.77'), 200);
-  open[0]!.abort();
+  open[0]!.leaving.abort();
   assert.equal(
     await eventually(
       () => stream('2001:db8:7:7::1'),
@@ -134,7 +135,7 @@ test('one client keeps at most 64 streams of payment pages open; its other pages
     ),
     200,
   );
-  for (const leaving of open) leaving.abort();
+  for (const { leaving } of open) leaving.abort();
 });
 
 test('one client gets only a part of the addresses that a wallet issues in an hour, and leaves the rest to others', async (t) => {

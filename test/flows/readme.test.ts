@@ -28,7 +28,7 @@ before(async () => {
   );
 });
 after(async () => {
-  await database.drop();
+  await database?.drop();
   rmSync(folder, { recursive: true, force: true });
 });
 

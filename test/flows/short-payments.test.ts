@@ -9,7 +9,7 @@ before(async () => {
   app = await startTestApp();
 });
 after(async () => {
-  await app.stop();
+  await app?.stop();
 });
 const ok = (reply: Reply, status = 200): any => {
   assert.equal(reply.status, status, reply.text);

@@ -38,11 +38,13 @@ const tally = (statements: readonly string[]): string =>
     .join('\n');
 
 const HOUSEKEEPING = /delete from payment_count_deltas/;
+const HOUSEKEEPING_ENDS = /^with edges as/;
 const HOUSEKEEPING_SECONDS = 10;
 
 test('an idle service sends fewer than five statements a second', async (t) => {
   const rounds = () => proxy.statements.flatMap((text, at) => (HOUSEKEEPING.test(text) ? [at] : []));
-  const first = rounds().length;
+  // A service that has just started does more before the end of its first round.
+  const first = Math.max(1, rounds().length);
   // Between two rounds of the work that is done every ten seconds, everything else is done too.
   const places = await eventually(
     async () => rounds(),
@@ -85,7 +87,9 @@ test('the life of a test payment with three webhooks takes at most 40 statements
     return proxy.statements.slice(from).filter((text) => !ASIDE.test(text));
   };
   await live();
-  const all = await live();
+  let all = await live();
+  // What is done every ten seconds anyway may begin or end meanwhile.
+  while (all.some((text) => HOUSEKEEPING.test(text) || HOUSEKEEPING_ENDS.test(text))) all = await live();
   const own = all.filter((text) => !TOGETHER.test(text));
   t.diagnostic(`${all.length} statements, ${own.length} of them of its own`);
   assert.ok(own.length <= 40, `${own.length} statements:\n${tally(own)}`);

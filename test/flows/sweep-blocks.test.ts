@@ -12,7 +12,7 @@ let app: TestApp;
 before(async () => {
   app = await startTestApp();
 });
-after(() => app.stop());
+after(() => app?.stop());
 
 const tx = new Transaction({ allowUnknownOutputs: true });
 tx.addOutput({ script: hexToBytes(`0014${'ab'.repeat(20)}`), amount: 1_000n });

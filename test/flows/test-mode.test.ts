@@ -25,8 +25,8 @@ before(async () => {
   }));
 });
 after(async () => {
-  await app.stop();
-  await receiver.stop();
+  await app?.stop();
+  await receiver?.stop();
 });
 
 const create = async (body: object = {}) => {

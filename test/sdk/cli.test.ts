@@ -22,8 +22,8 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-cli-'));
 });
 after(async () => {
-  await app.stop();
-  await receiver.stop();
+  await app?.stop();
+  await receiver?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 

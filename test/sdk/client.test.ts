@@ -52,7 +52,7 @@ before(async () => {
   client = createClient({ url: `${app.url}/`, key: app.merchant.keys.testSecret, onResponse, fetch });
   live = createClient({ url: app.url, key: app.merchant.keys.liveSecret, fetch });
 });
-after(() => app.stop());
+after(() => app?.stop());
 
 const create = async (more: object = {}) => (await client.payments.createSimple({ ...PARAMS, ...more })).id;
 

@@ -33,8 +33,8 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-guides-'));
 });
 after(async () => {
-  await receiver.stop();
-  await app.stop();
+  await receiver?.stop();
+  await app?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 const imported = async (path: string, about: string): Promise<any> => {

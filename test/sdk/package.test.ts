@@ -52,7 +52,7 @@ before(async () => {
   }
 });
 after(async () => {
-  await app.stop();
+  await app?.stop();
   rmSync(home, { recursive: true, force: true });
 });
 

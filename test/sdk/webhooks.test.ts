@@ -37,8 +37,8 @@ before(async () => {
   deliveries = [...receiver.received];
 });
 after(async () => {
-  await app.stop();
-  await receiver.stop();
+  await app?.stop();
+  await receiver?.stop();
 });
 
 const refused = async (act: Promise<unknown>, reason: WebhookFault, words: RegExp): Promise<void> => {

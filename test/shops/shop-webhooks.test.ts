@@ -140,7 +140,11 @@ test('an older event is not sent again once a later one was taken', async (t) =>
   const id = await order(shop);
   await play(shop, id, 'success');
   await until(shop, id, 'InvoiceSettled');
-  const { data } = (await shop.api.get(`/v1/webhook_deliveries?limit=100&endpoint_id=${shop.webhook}`)).json;
+  // A resend does nothing while an attempt is in progress, and the shop has this one before Florin has its answer.
+  const { data } = await eventually(
+    async () => (await shop.api.get(`/v1/webhook_deliveries?limit=100&endpoint_id=${shop.webhook}`)).json,
+    (page) => page.data.every((one: any) => one.state === 'delivered'),
+  );
   const of = (type: string) => data.find((one: any) => one.event_type === type).id;
   const older = await shop.api.post(`/v1/webhook_deliveries/${of('InvoiceProcessing')}/resend`);
   assert.deepEqual([older.status, older.json.error.code], [409, 'delivery_overtaken']);
@@ -334,6 +338,11 @@ test('a new key keeps the invoices and the webhook of its shop, with all that is
   const other = await openShop(t, one);
   one.hook.answer(() => 503);
   const waiting = await order(one);
+  // Once it is stored, so that the failure does not postpone what is due below.
+  await eventually(
+    () => ctx.db.sql`select 1 from deliveries where payment_id = ${waiting} and endpoint_id = ${one.webhook} and attempts > 0`,
+    (rows) => rows.length === 1,
+  );
   const renewed = { merchantId: one.merchantId, mode: 'test' as const, platform: 'woocommerce' as const, name: 'Another name' };
   const made = await ctx.db.begin((tx) =>
     connectShop(ctx, tx, { ...renewed, permissions: PLATFORM_PERMISSIONS.woocommerce, replaces: one.shopId }),

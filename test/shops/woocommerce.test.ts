@@ -27,8 +27,8 @@ before(async () => {
 });
 after(async () => {
   if (skip) return;
-  await shop.stop();
-  await app.stop();
+  await shop?.stop();
+  await app?.stop();
 });
 
 type Order = {
