@@ -202,12 +202,15 @@ test('an address is recorded in the data folder before it is issued, with one wr
   const path = `${service.database.folder}/wallet-indexes.json`;
   await importWallet(24, 0);
   const [wallet] = await service.database.db.sql<{ id: string }[]>`select id from wallets where active and coin = 'LTC'`;
-  const all = () => JSON.parse(readFileSync(path, 'utf8')) as Record<string, number>;
+  const all = (): Record<string, number> => JSON.parse(readFileSync(path, 'utf8'));
   const noted = () => all()[wallet!.id];
   assert.equal(noted(), undefined);
   // A test above moved a counter by hand. The service follows it within two seconds, which is a write too.
   const counters = await service.database.db.sql<{ id: string; next: bigint }[]>`select id, next_index as next from wallets`;
-  await eventually(all, (indexes) => counters.every(({ id, next }) => (indexes[id] ?? 0) >= next));
+  await eventually(
+    async () => all(),
+    (indexes) => counters.every(({ id, next }) => (indexes[id] ?? 0) >= next),
+  );
   await give();
   assert.equal(noted(), 20);
   const written = statSync(path).mtimeMs;
