@@ -1,6 +1,6 @@
 /** A merchant with wallets and payments, used as a shop does. */
 import { HDKey } from '@scure/bip32';
-import { COIN, type Coin, type Family } from '../../src/core/coin.ts';
+import { COIN, type Coin, chainCode, type Family } from '../../src/core/coin.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, type TestApp } from './app.ts';
 import { base58check } from './base58.ts';
@@ -27,6 +27,14 @@ export async function giveWallet(app: TestApp, coin: Coin, { merchantId = app.me
     ...(coin !== 'ETH' && { script: coin === 'BTC' || coin === 'LTC' ? 'p2wpkh' : 'p2pkh' }),
   });
 }
+
+/** Waits until the sources of these coins have been read: no address is issued before. */
+export const beginFollowing = (app: TestApp, ...coins: Coin[]): Promise<unknown> =>
+  eventually(
+    async () => ((await (await fetch(`${app.url}/readyz`)).json()) as any).followers ?? {},
+    (followers) => coins.every((coin) => followers[chainCode(coin)] !== undefined),
+    60_000,
+  );
 
 /** A live payment in a coin, with an issued address. */
 export async function openPayment(

@@ -24,7 +24,7 @@ import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { ageRoles, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { startProxy } from '../kit/proxy.ts';
 import { startService } from '../kit/service.ts';
-import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
+import { account, beginFollowing, giveWallet, openPayment, reach } from '../kit/shop.ts';
 import { recordsFor } from '../kit/signing.ts';
 
 let node: TestNode;
@@ -36,6 +36,7 @@ before(async () => {
     ...{ PRICES: 'static:BTC=1000.00', LOG_LEVEL: 'fatal' },
   });
   await giveWallet(app, 'BTC');
+  await beginFollowing(app, 'BTC');
 });
 after(async () => {
   await app?.stop();
@@ -332,6 +333,7 @@ test('a service that is killed after its node took the transaction, before it re
     const accountKey = base58check.respell(account('BTC', 8).publicExtendedKey, 0x043587cf);
     await setWallet(ctx, { ...mine, coin: 'BTC', accountKey, script: 'p2wpkh' });
     await setDestination(ctx, { ...mine, coin: 'BTC', address: destination, ends: destination.slice(-6), actor: null });
+    await service.looked('BTC');
     const paid = (await service.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD' })).json;
     await node.pay(paid.payment_address, paid.amount);
     await node.mine(2);

@@ -14,7 +14,7 @@ import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { startBitcoind, startLitecoind, type TestNode } from '../kit/nodes.ts';
-import { account, openPayment, reach } from '../kit/shop.ts';
+import { account, beginFollowing, openPayment, reach } from '../kit/shop.ts';
 
 type Coin = 'BTC' | 'LTC';
 const KINDS: readonly [Coin, BitcoinScript, start: RegExp][] = [
@@ -35,6 +35,7 @@ before(async () => {
     ...{ LTC_NODE_URL: LTC.url, LTC_NETWORK: 'regtest', LTC_CONFIRMATIONS: '1' },
     ...{ PRICES: 'static:BTC=1000.00,LTC=1000.00', LOG_LEVEL: 'fatal' },
   });
+  await beginFollowing(app, 'BTC', 'LTC');
 });
 after(async () => {
   await app?.stop();
