@@ -126,7 +126,7 @@ test('a request whose session the pooler ends gets a 503 and can be repeated', {
     await tx`lock table payouts`;
     const list = api.get('/v1/payouts');
     await eventually(
-      () => tx`select 1 from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`,
+      () => database.db.sql`select 1 from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`,
       (rows) => rows.length > 0,
     );
     await admin.unsafe(`kill ${name}`);

@@ -50,7 +50,7 @@ export type Drill = {
   refused(): number;
   /** A live order with its address; null when it was refused. */
   order(through?: App): Promise<{ id: string; address: string; amount: string } | null>;
-  /** Waits until orders are accepted again. */
+  /** Waits until both processes accept orders again. */
   works(): Promise<void>;
   /** Waits until exactly one of the two watchers has followed the chain for a while, and the other one has not asked anything. */
   oneFollows(on: Server): Promise<void>;
@@ -104,6 +104,12 @@ export async function startDrill(pair: Pair): Promise<Drill> {
       await eventually(
         async () => acknowledged.size,
         (size) => size > before + 3,
+        60_000,
+      );
+      // Each process finds the new primary for itself.
+      await eventually(
+        () => order(two.app),
+        (taken) => taken !== null,
         60_000,
       );
       const made = await eventually(order, (one) => one !== null, 60_000);

@@ -185,7 +185,7 @@ async function judge({ shop, copy }: Lane, { api, key, what }: { api: Client; ke
     const unseen = own.filter((one) => money(one) && one.amount_refunded !== one.amount_received && !words.includes(one.id));
     return { payments, own, state, unseen };
   };
-  const seen = await eventually(look, ({ unseen }) => unseen.length === 0, 5_000).catch(look);
+  const seen = await eventually(look, ({ unseen }) => unseen.length === 0).catch(look);
   const orders: any[] = Object.values(seen.state.orders);
   const copied: any[] = Object.values((await copy.ask('/options')).orders);
   const story = `${what}\n${JSON.stringify({ orders, copied, unplaced: seen.state.options.florin_payments_unplaced }, null, 1)}`;

@@ -46,6 +46,8 @@ tellStories({
         assert.ok(!sent.includes(secret));
       // Without their heads of 24 bytes, all messages are of these kinds.
       const commands = new Set([...sent.toString('latin1').matchAll(/\xfa\xbf\xb5\xda([a-z0-9]+)\0/g)].map(([, command]) => command));
+      // A connection that lasts for two minutes is checked with a random number.
+      commands.delete('ping');
       assert.deepEqual([...commands].sort(), ['getdata', 'getheaders', 'pong', 'sendheaders', 'verack', 'version']);
     });
   },

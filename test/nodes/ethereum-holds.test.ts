@@ -66,17 +66,13 @@ async function shows(app: TestApp, reason: RegExp): Promise<void> {
     60_000,
   );
   const { ctx } = app.app;
-  const [status] = await readChainStatus(ctx, { coin: 'ETH' });
-  const { holds, troubles, sources } = status!;
-  const told = [...holds, ...troubles, ...sources.map((one) => one.reason ?? '')];
-  assert.ok(
-    told.some((one) => reason.test(one)),
-    told.join('\n'),
+  await eventually(
+    async () => (await readChainStatus(ctx, { coin: 'ETH' }))[0]!,
+    ({ holds, troubles, sources }) => [...holds, ...troubles, ...sources.map((one) => one.reason ?? '')].some((one) => reason.test(one)),
   );
-  const { findings } = await diagnose(ctx);
-  assert.ok(
-    findings.some(({ check, ok, detail }) => /ETH|Ethereum/.test(check) && !ok && reason.test(detail)),
-    JSON.stringify(findings, null, 1),
+  await eventually(
+    () => diagnose(ctx),
+    ({ findings }) => findings.some(({ check, ok, detail }) => /ETH|Ethereum/.test(check) && !ok && reason.test(detail)),
   );
 }
 const ok = (reply: Reply, status = 200): any => {

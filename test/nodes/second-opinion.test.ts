@@ -135,9 +135,9 @@ test('peers that show blocks without work change nothing: the node completes sma
         await look();
         return sources();
       },
-      (found) => found.others.state !== 'ok',
+      ({ others: { state, reason } }) => state !== 'ok' && /^no peer is connected/.test(reason ?? ''),
     );
-    assert.match(others.reason!, /^no peer is connected; the last peer was lost: block \d+ does not have the work that its bits claim$/);
+    assert.match(others.reason!, /; the last peer was lost: block \d+ does not have the work that its bits claim$/);
     await look(2);
     assert.deepEqual(await statuses([...forged, ...honest]), ['pending', 'completed', 'processing']);
     const said = await readyz();

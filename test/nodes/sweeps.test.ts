@@ -277,7 +277,7 @@ test('money of a payment with an open refund stays, also when the refund is requ
   await written.promise;
   const sweeping = make('BTC');
   await eventually(
-    () => sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%for share%'`,
+    () => sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%for share%'`,
     (waiting) => waiting.length === 1,
   );
   commit.resolve();
