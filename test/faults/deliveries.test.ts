@@ -104,6 +104,8 @@ const createPayments = async (shop: Client, count: number): Promise<string[]> =>
   }
   return ids;
 };
+/** As if a minute had passed in which no worker runs. */
+const endLeases = () => app.ctx.db.sql`update deliveries set leased_until = leased_until - interval '1 minute' where state = 'pending'`;
 type Row = { event: string; payment: string; state: string; good: boolean };
 /** Deliveries of an endpoint as recorded, and whether the log has an attempt with a 2xx. */
 const recorded = (endpoint: string): Promise<Row[]> =>
@@ -137,6 +139,7 @@ test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event 
   }
   const cut = (await recorded(endpoint)).filter((row) => row.state === 'pending').length;
   assert.ok(cut > 0, 'the kills left something to do');
+  await endLeases();
   spawnWorker(t);
   const rows = await eventually(
     () => recorded(endpoint),
@@ -167,6 +170,7 @@ test('a recovery continues after each kill and sends everything', async (t) => {
     );
     await worker.kill();
   }
+  await endLeases();
   spawnWorker(t);
   const done = await eventually(progress, ({ status }) => status === 'done', 120_000);
   assert.deepEqual([done.total, done.queued, done.delivered, done.failed], [1_200, 1_200, 1_200, 0]);

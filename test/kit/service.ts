@@ -39,6 +39,10 @@ export type Service = {
   age(paymentId: string, seconds: number): Promise<void>;
   /** Moves the payment into the past until its deadline is now: no source was read since then, however long the test took so far. */
   ageToDeadline(paymentId: string): Promise<void>;
+  /**
+   * Lets so much time pass after the deadline of a payment while the source of a coin is away, and waits until the payment was settled then.
+   */
+  passUnread(coin: string, paymentId: string, seconds: number): Promise<void>;
   /** Waits until the follower of a coin has read the current state of everything, and dependent payments are settled. */
   looked(coin: string): Promise<void>;
   /** The events that the merchant's receiver got for a payment, each once, in order of arrival, signatures checked. */
@@ -110,6 +114,11 @@ export async function startService({
     ending.kill(signal);
     await ended;
   };
+  const ageToDeadline = async (paymentId: string) => {
+    const [row] = await database.db.sql<{ seconds: number }[]>`
+      select extract(epoch from expires_at - clock_timestamp())::float8 as seconds from payments where id = ${paymentId}`;
+    await agePayment(database.db, paymentId, row!.seconds);
+  };
   const merchant = await florin('merchant', 'create', '--name', 'Test shop', '--plan', 'enterprise');
   const receiver = await startReceiver();
   const { secret } = await florin(
@@ -146,10 +155,25 @@ export async function startService({
       return text;
     },
     age: (paymentId, seconds) => agePayment(database.db, paymentId, seconds),
-    ageToDeadline: async (paymentId) => {
-      const [row] = await database.db.sql<{ seconds: number }[]>`
-        select extract(epoch from expires_at - clock_timestamp())::float8 as seconds from payments where id = ${paymentId}`;
-      await agePayment(database.db, paymentId, row!.seconds);
+    ageToDeadline,
+    passUnread: async (coin, paymentId, seconds) => {
+      const { sql } = database.db;
+      // What was under way when the source went away has ended.
+      await eventually(
+        () => sql<{ isAway: boolean }[]>`select failures > 0 or behind_code is not null as "isAway" from followers where coin = ${coin}`,
+        ([row]) => row?.isAway === true,
+        60_000,
+      );
+      await ageToDeadline(paymentId);
+      await sql`
+        update tips set scanned_through = scanned_through - make_interval(secs => ${seconds}), looked_at = looked_at - make_interval(secs => ${seconds})
+        where coin = ${coin}`;
+      await agePayment(database.db, paymentId, seconds);
+      await eventually(
+        () => sql<{ isDue: boolean }[]>`select due_at <= clock_timestamp() as "isDue" from payments where id = ${paymentId}`,
+        ([row]) => row!.isDue !== true,
+        60_000,
+      );
     },
     looked: async (coin) => {
       const { sql } = database.db;

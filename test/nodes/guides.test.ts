@@ -31,7 +31,12 @@ for (const { coin, guide, file, command } of NODES) {
       flags: [`-rpcauth=${rpcauth('other', 'own')}`],
       user: 'florin:test',
     });
-    t.after(() => node.destroy());
+    const source = openSource(coin, node.origin.replace('//', '//florin:test@'));
+    t.after(async () => {
+      // A node that stops waits for open connections.
+      await source.close();
+      await node.destroy();
+    });
     const ask = async (user: string, body: unknown) => {
       const reply = await fetch(node.origin, {
         method: 'POST',
@@ -48,8 +53,6 @@ for (const { coin, guide, file, command } of NODES) {
     assert.equal((await ask('other:own', [{ id: 1, method: 'getpeerinfo', params: [] }])).status, 200);
     assert.equal((await ask('florin:test', { id: 1, method: 'getpeerinfo', params: [] })).status, 403);
 
-    const source = openSource(coin, node.origin.replace('//', '//florin:test@'));
-    t.after(() => source.close());
     const health = await source.health();
     assert.equal(health.tip.height, 2);
     assert.deepEqual((await source.inspect!()).missing, []);

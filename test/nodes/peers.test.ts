@@ -29,7 +29,8 @@ for (const { coin, start } of [
       onClose: () => {},
     };
     before(async () => {
-      node = await start({ listens: true, txindex: false });
+      // It announces to other peers after random pauses of up to half a minute.
+      node = await start({ listens: true, atOnce: true, txindex: false });
       const [host, port] = node.p2p!.split(':');
       peer = await connectPeer({
         endpoint: { host: host!, port: Number(port) },
