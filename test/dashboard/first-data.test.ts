@@ -99,7 +99,7 @@ test('a stream that is opened with a page begins with what changed since that pa
   const news = (await open('test/home')).first!.news;
   const make = () => app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://shop.example/' });
   const line =
-    /^retry: 2000\n(?:event: alive\ndata: 1\n)?\nevent: refresh\ndata: \["payments","payment","events","attention","home".*\]\n\n$/;
+    /^retry: 2000\n(?:event: alive\ndata: 1\n\n)+event: refresh\ndata: \["payments","payment","events","attention","home".*\]\n\n$/;
   // Opened without a change, it is silent until there is one. Nothing ever wrote a notification.
   const quiet = firstLines(`/test/stream?since=${news}`, /refresh/);
   assert.equal((await make()).status, 201);
