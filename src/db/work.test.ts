@@ -20,10 +20,10 @@ const enqueue = (keys: readonly string[], seconds = 0) => database.db.sql`
   insert into due_work (kind, key, merchant_id, due_at)
   select ${KIND}, key, 'mer_none', clock_timestamp() + make_interval(secs => ${seconds}) from unnest(${keys as string[]}::text[]) as key`;
 
-/** A worker that notes what it did, and how often it looked for what is due. */
+/** A worker that notes what it did, how often it looked for what is due, and how often when it began what it did last. */
 function startWorker() {
   const means = meansOf();
-  const worker = { done: [] as string[], looks: 0 };
+  const worker = { done: [] as string[], looks: 0, looksBefore: 0 };
   const queue = startQueue(means, {
     name: KIND,
     due: (sql) => {
@@ -31,7 +31,12 @@ function startWorker() {
       return dueWork(KIND)(sql);
     },
     round: async () => {
-      const work = async (_: Tx, keys: string[]) => void worker.done.push(...keys);
+      // While this runs, it is looked again and again: how often depends on the machine.
+      const { looks } = worker;
+      const work = async (_: Tx, keys: string[]) => {
+        worker.looksBefore = looks;
+        worker.done.push(...keys);
+      };
       const count = await doDue(means, takingWork(KIND), { limit: 10, what: 'do', work });
       return count === 10;
     },
@@ -70,7 +75,7 @@ test('a commit wakes the worker, which takes the work without looking for what i
   );
   assert.deepEqual(seen, [], 'nothing is taken before the commit');
   // At most the regular look came in between.
-  assert.ok(worker.looks - looks <= 1, `${worker.looks - looks} looks`);
+  assert.ok(worker.looksBefore - looks <= 1, `${worker.looksBefore - looks} looks`);
 });
 
 test('work that is due soon is taken when it is due, by one timer and not by polling', async (t) => {
@@ -83,8 +88,8 @@ test('work that is due soon is taken when it is due, by one timer and not by pol
     async () => worker.done.length,
     (n) => n === 1,
   );
-  // The notification, the timer, and at most one regular look.
-  assert.ok(worker.looks - looks <= 5, `${worker.looks - looks} looks`);
+  // That of the start, of the listener, of the notification, of the timer, and at most one regular look.
+  assert.ok(worker.looksBefore - looks <= 5, `${worker.looksBefore - looks} looks`);
 });
 
 test('work whose notification was lost is found by the regular look', async (t) => {
@@ -121,7 +126,7 @@ test('a listener whose connection ends listens again, and looks for what it miss
     async () => worker.done.length,
     (n) => n === 2,
   );
-  assert.ok(worker.looks - looks <= 2, 'it heard of it');
+  assert.ok(worker.looksBefore - looks <= 2, 'it heard of it');
 });
 
 test('one row that fails is postponed, and the others are done', async () => {
