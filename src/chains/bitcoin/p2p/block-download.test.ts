@@ -1,6 +1,7 @@
 /** Who is blamed for a block that cannot be used: a peer only when that is certain. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { BlockError } from '../block-proof.ts';
 import { downloadBlock } from './block-download.ts';
 import type { Peer } from './peer.ts';
@@ -78,7 +79,9 @@ async function downloadBehind(waiting: readonly { bytes: number }[], enoughMs: n
     refuse: () => assert.fail('nobody is to blame'),
     nextPeerMs: 5,
   });
-  await Promise.race([result, new Promise((resolve) => setTimeout(resolve, enoughMs))]);
+  // The time counts from when all of them were asked, however late that is.
+  while (asked.length < waiting.length) await setTimeout(1);
+  await Promise.race([result, setTimeout(enoughMs)]);
   const before = asked.length;
   over.resolve(Buffer.from('late'));
   return { result: await result, before };
