@@ -348,8 +348,12 @@ test('erasing: off by default; then customer data of payments that ended long ag
   );
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 1);
   await sql`update refunds set state = 'sent', sweep_id = 'swp_open' where id = 'ref_open'`;
-  await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${advanced.id}`;
-  await erasePayerData(ctx);
+  /** The service erases automatically too: a round of it that began earlier may put off what is made due here. */
+  const eraseNow = async (id: string) => {
+    await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${id}`;
+    await erasePayerData(ctx);
+  };
+  await eraseNow(advanced.id);
   assert.ok(
     (await refunds()).every((one) => one.reason !== null),
     'a file that is not confirmed may be replaced',
@@ -359,9 +363,13 @@ test('erasing: off by default; then customer data of payments that ended long ag
   await sql`
     with confirmed as (update sweeps set state = 'confirmed' where id = 'swp_open' returning id)
     update refunds set state = 'confirmed' where sweep_id in (select id from confirmed)`;
-  await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${advanced.id}`;
-  await erasePayerData(ctx);
-  await eventually(refunds, (rows) => rows.every((one) => one.erased));
+  await eventually(
+    async () => {
+      await eraseNow(advanced.id);
+      return refunds();
+    },
+    (rows) => rows.every((one) => one.erased),
+  );
   assert.deepEqual(
     (await refunds()).map((one) => [one.id, one.address, one.reason]),
     [
@@ -413,11 +421,11 @@ test('erasing: off by default; then customer data of payments that ended long ag
   await sql`update payments set created_at = created_at + interval '100 days' where id = ${open.id}`;
   assert.equal((await app.test.post(`/v1/payments/${open.id}/cancel`)).status, 200);
   await age(open.id);
-  await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${open.id}`;
-  // The service erases automatically too, and keeps the ones it is working on.
-  await erasePayerData(ctx);
   await eventually(
-    async () => (await money(open.id)).erased[0],
+    async () => {
+      await eraseNow(open.id);
+      return (await money(open.id)).erased[0];
+    },
     (text) => text === null,
   );
   assert.equal((await sql`select 1 from due_work where kind = 'erase' and key = ${open.id}`).length, 0);
