@@ -435,7 +435,7 @@ test('an admin cannot put back the limit that an owner is changing at the same m
     await tx`update merchants set settings = settings || '{"refundLimitUsdCents": 300}' where id = ${merchantId}`;
     put = rogue.post('/live/settings/business', { refund_limit_usd: 5 });
     await eventually(
-      () => sqlOf()`select 1 from pg_locks where not granted`,
+      () => sqlOf()`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
       (waiting) => waiting.length > 0,
     );
   });
