@@ -9,7 +9,7 @@ import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { setBranding } from '../../src/merchants/branding.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { auditAccessibility, openTab, startBrowser } from '../kit/browser.ts';
+import { auditAccessibility, openTab, startBrowser, stopClock } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';
 
 let app: TestApp;
@@ -218,9 +218,19 @@ test('a page that may connect to nothing and may not frame the payment page: the
   const { url } = await create();
   stranger.policies.set('/quiet', `default-src 'none'; img-src data:; script-src ${app.url} 'unsafe-inline'; frame-src ${app.url}`);
   stranger.pages.set('/quiet', `${script()}<script>Florin.open({ paymentUrl: ${JSON.stringify(url)} })</script>`);
-  const tab = await openTab(browser, `${stranger.origin}/quiet`, { width: 1280 });
+  const tab = await openTab(browser, 'about:blank', { width: 1280 });
+  await tab.page.clock.install();
+  await stopClock(tab.page);
+  await tab.page.goto(`${stranger.origin}/quiet`);
   await tab.page.getByText('Loading…').waitFor();
-  await tab.page.getByRole('link', { name: 'Open the payment page' }).waitFor();
+  // The time counts from when the frame has loaded.
+  await eventually(
+    async () => {
+      await tab.page.clock.runFor(4_000);
+      return tab.page.getByRole('link', { name: 'Open the payment page' }).isVisible();
+    },
+    (isShown) => isShown,
+  );
   assert.equal(await tab.page.locator('iframe').isVisible(), false, 'what the browser says about the refused frame is never seen');
   await tab.page.getByRole('link', { name: 'Open the payment page' }).click();
   await tab.page.waitForURL(url);
