@@ -1,6 +1,6 @@
 /**
  * Headers of one chain and its forks, in a compact form: about 100 bytes each, because Dogecoin has half a million a year. A header is
- * known by its slot, a number. Parents have lower slots than their children.
+ * known by its slot, a number that stays the same until it is removed; then the next one takes its place.
  */
 
 /** What is kept of a header. Its parent's hash is that of the parent's slot. */
@@ -14,10 +14,11 @@ const PARENT = 52;
 const ID = 56;
 const RECORD = 88;
 const RECORDS_PER_CHUNK = 4_096;
-/** The work up to every 64th header is kept, in two numbers of 64 bits behind the records of a chunk. In between, bits are added up. */
+const CHUNK_BYTES = RECORDS_PER_CHUNK * RECORD;
+/** The work up to each header at every 64th height is kept. In between, bits are added up. */
 const WORK_EVERY = 64;
-const WORK_BYTES = 16;
-const CHUNK_BYTES = RECORDS_PER_CHUNK * RECORD + (RECORDS_PER_CHUNK / WORK_EVERY) * WORK_BYTES;
+/** About what one number of them takes. */
+const WORK_BYTES = 80;
 /** Slots of hashes in the index, for each header. */
 const ROOM = 2;
 const FIRST_INDEX = 8_192;
@@ -26,28 +27,25 @@ export type HeaderArena = ReturnType<typeof createHeaderArena>;
 
 /** The work up to each header. `workAt`: that of one header alone. */
 function createTotals({
-  chunkOf,
+  heightOf,
   parentOf,
   workAt,
 }: {
-  chunkOf(slot: number): Buffer;
+  heightOf(slot: number): number;
   parentOf(slot: number): number;
   workAt(slot: number): bigint;
 }) {
   /** The highest slot whose work does not count: that of the checkpoint. */
   let uncounted = -1;
+  const kept = new Map<number, bigint>();
   /** The work that was asked for last: mostly its child is next. */
   let latest = { slot: -1, work: 0n };
-  const place = (slot: number): number => RECORDS_PER_CHUNK * RECORD + ((slot % RECORDS_PER_CHUNK) / WORK_EVERY) * WORK_BYTES;
   const of = (slot: number): bigint => {
     let work = 0n;
     let known = slot;
-    for (; known > uncounted && known !== latest.slot && known % WORK_EVERY !== 0; known = parentOf(known)) work += workAt(known);
+    for (; known > uncounted && known !== latest.slot && !kept.has(known); known = parentOf(known)) work += workAt(known);
     if (known === latest.slot) work += latest.work;
-    else if (known > uncounted) {
-      const from = place(known);
-      work += (chunkOf(known).readBigUInt64LE(from + 8) << 64n) | chunkOf(known).readBigUInt64LE(from);
-    }
+    else if (known > uncounted) work += kept.get(known)!;
     latest = { slot, work };
     return work;
   };
@@ -56,53 +54,89 @@ function createTotals({
     add: (slot: number): void => {
       const work = of(parentOf(slot)) + workAt(slot);
       latest = { slot, work };
-      if (slot % WORK_EVERY !== 0) return;
-      chunkOf(slot).writeBigUInt64LE(BigInt.asUintN(64, work), place(slot));
-      chunkOf(slot).writeBigUInt64LE(work >> 64n, place(slot) + 8);
+      if (heightOf(slot) % WORK_EVERY === 0) kept.set(slot, work);
     },
     /** The work above this header counts. */
     begin: (slot: number): void => {
       uncounted = slot;
     },
+    remove: (slot: number): void => {
+      kept.delete(slot);
+      if (latest.slot === slot) latest = { slot: -1, work: 0n };
+    },
+    bytes: (): number => kept.size * WORK_BYTES,
+  };
+}
+
+/** Where headers are, by the first bytes of their hash. */
+function createIndex(id: (slot: number) => Buffer) {
+  /** Slots plus one. */
+  let places = new Int32Array(FIRST_INDEX);
+  let size = 0;
+  const homeOf = (hash: Buffer): number => hash.readUInt32LE(0) & (places.length - 1);
+  const after = (where: number): number => (where + 1) & (places.length - 1);
+  const place = (slot: number): void => {
+    let where = homeOf(id(slot));
+    while (places[where] !== 0) where = after(where);
+    places[where] = slot + 1;
+  };
+  return {
+    find: (wanted: Buffer): number => {
+      for (let where = homeOf(wanted); places[where] !== 0; where = after(where)) {
+        const slot = places[where]! - 1;
+        if (id(slot).equals(wanted)) return slot;
+      }
+      return -1;
+    },
+    add: (slot: number): void => {
+      if (++size * ROOM > places.length) {
+        const before = places;
+        places = new Int32Array(before.length * 2);
+        for (const entry of before) if (entry !== 0) place(entry - 1);
+      }
+      place(slot);
+    },
+    /** No effect for a slot that is not in it. */
+    remove: (slot: number): void => {
+      let hole = homeOf(id(slot));
+      for (; places[hole] !== slot + 1; hole = after(hole)) if (places[hole] === 0) return;
+      size--;
+      // Whatever was put behind its own place because this one was taken moves up, so that it is still found.
+      for (let where = after(hole); places[where] !== 0; where = after(where)) {
+        const home = homeOf(id(places[where]! - 1));
+        const mask = places.length - 1;
+        if (((where - home) & mask) < ((where - hole) & mask)) continue;
+        places[hole] = places[where]!;
+        hole = where;
+      }
+      places[hole] = 0;
+    },
+    bytes: (): number => places.byteLength,
   };
 }
 
 /** `lowestParent`: the parent of the first header, which is not kept. `workOfBits`: the work that a header with these bits has. */
 export function createHeaderArena(lowestParent: Buffer, workOfBits: (bits: number) => bigint) {
   const chunks: Buffer[] = [];
-  let size = 0;
-  /** Slots plus one, at a place given by the first bytes of their hash. */
-  let index = new Int32Array(FIRST_INDEX);
-  let indexed = 0;
+  /** Slots that were ever in use, and those among them that are not any more. */
+  let used = 0;
+  const free: number[] = [];
 
   const chunkOf = (slot: number): Buffer => chunks[Math.floor(slot / RECORDS_PER_CHUNK)]!;
   const at = (slot: number): number => (slot % RECORDS_PER_CHUNK) * RECORD;
   const id = (slot: number): Buffer => chunkOf(slot).subarray(at(slot) + ID, at(slot) + ID + 32);
-
-  const place = (slot: number): void => {
-    const mask = index.length - 1;
-    let where = id(slot).readUInt32LE(0) & mask;
-    while (index[where] !== 0) where = (where + 1) & mask;
-    index[where] = slot + 1;
-  };
-  const find = (wanted: Buffer): number => {
-    const mask = index.length - 1;
-    for (let where = wanted.readUInt32LE(0) & mask; index[where] !== 0; where = (where + 1) & mask) {
-      const slot = index[where]! - 1;
-      if (id(slot).equals(wanted)) return slot;
-    }
-    return -1;
-  };
   const parentOf = (slot: number): number => chunkOf(slot).readInt32LE(at(slot) + PARENT);
+  const heightOf = (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + HEIGHT);
   const bitsOf = (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + BITS);
 
-  const totals = createTotals({ chunkOf, parentOf, workAt: (slot) => workOfBits(bitsOf(slot)) });
+  const index = createIndex(id);
+  const totals = createTotals({ heightOf, parentOf, workAt: (slot) => workOfBits(bitsOf(slot)) });
 
   return {
-    size: (): number => size,
+    size: (): number => used - free.length,
     parentOf,
     idOf: id,
-    heightOf: (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + HEIGHT),
+    heightOf,
     timeOf: (slot: number): number => chunkOf(slot).readUInt32LE(at(slot) + TIME),
     bitsOf,
     /** Work from the checkpoint up to this header. */
@@ -119,11 +153,11 @@ export function createHeaderArena(lowestParent: Buffer, workOfBits: (bits: numbe
       return header;
     },
     /** The slot with this hash, or -1. Headers that were appended and not yet admitted are not found. */
-    find,
+    find: index.find,
     /** Adds a header without its hash. `parent`: -1 for the first one. */
     append: (header: Buffer, parent: number, height: number): number => {
-      const slot = size++;
-      if (slot % RECORDS_PER_CHUNK === 0 && chunks.length * RECORDS_PER_CHUNK === slot) chunks.push(Buffer.alloc(CHUNK_BYTES));
+      const slot = free.pop() ?? used++;
+      if (slot === chunks.length * RECORDS_PER_CHUNK) chunks.push(Buffer.alloc(CHUNK_BYTES));
       const chunk = chunkOf(slot);
       const from = at(slot);
       header.copy(chunk, from + VERSION, 0, 4);
@@ -137,17 +171,15 @@ export function createHeaderArena(lowestParent: Buffer, workOfBits: (bits: numbe
       hash.copy(chunkOf(slot), at(slot) + ID);
       if (counts) totals.add(slot);
       else totals.begin(slot);
-      if (++indexed * ROOM > index.length) {
-        index = new Int32Array(index.length * 2);
-        for (let other = 0; other < slot; other++) place(other);
-      }
-      place(slot);
+      index.add(slot);
     },
-    /** Removes the headers from this slot on, none of which is admitted. */
-    truncate: (to: number): void => {
-      size = to;
+    /** Removes a header, admitted or not, that is the parent of none and counts. */
+    remove: (slot: number): void => {
+      index.remove(slot);
+      totals.remove(slot);
+      free.push(slot);
     },
     /** How much memory it holds. */
-    bytes: (): number => chunks.length * CHUNK_BYTES + index.byteLength,
+    bytes: (): number => chunks.length * CHUNK_BYTES + index.bytes() + totals.bytes(),
   };
 }

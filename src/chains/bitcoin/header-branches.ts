@@ -7,32 +7,32 @@ import type { HeaderPlace } from './header-rules.ts';
 
 export type Branches = {
   arena: HeaderArena;
-  /** The work that a header with these bits has. */
-  workOfBits(bits: number): bigint;
-  /** The height of the checkpoint: work counts above it. */
-  checkpointHeight: number;
-  /** The parent of the lowest header. */
-  lowestParent: Buffer;
   lowest: number;
   /** The slot of the best tip. */
   best: number;
   /** The best chain's slots, by height above the lowest; valid up to the height of the tip. */
   bestAt: Int32Array;
+  /** Admitted headers that are not on the best chain. */
+  forks: Set<number>;
   /** Headers whose blocks nobody has served yet. What follows them is not the best chain. None of them is on it. */
   aside: Set<number>;
 };
 
+/** `lowestParent`: the parent of the lowest header. `workOfBits`: the work that a header with these bits has. */
 export const createBranches = ({
   lowest,
   lowestParent,
-  ...rest
-}: Pick<Branches, 'lowest' | 'lowestParent' | 'checkpointHeight' | 'workOfBits'>): Branches => ({
-  ...rest,
-  arena: createHeaderArena(lowestParent, rest.workOfBits),
-  lowestParent,
+  workOfBits,
+}: {
+  lowest: number;
+  lowestParent: Buffer;
+  workOfBits(bits: number): bigint;
+}): Branches => ({
+  arena: createHeaderArena(lowestParent, workOfBits),
   lowest,
   best: -1,
   bestAt: new Int32Array(4_096),
+  forks: new Set(),
   aside: new Set(),
 });
 
@@ -40,8 +40,11 @@ export const tipHeight = ({ arena, best, lowest }: Branches): number => (best < 
 /** The slot of the best chain at a height, or -1. */
 export const slotOfHeight = (branches: Branches, height: number): number =>
   height < branches.lowest || height > tipHeight(branches) ? -1 : branches.bestAt[height - branches.lowest]!;
-/** Headers that are not on the best chain. */
-export const countForks = (branches: Branches): number => branches.arena.size() - (tipHeight(branches) - branches.lowest + 1);
+/** Admits a header that was appended, off the best chain until that follows it. */
+export function admitFork({ arena, forks }: Branches, slot: number, id: Buffer): void {
+  arena.admit(slot, id);
+  forks.add(slot);
+}
 
 /** Makes a branch the best one. Returns the lowest height at which the best chain changed. */
 export function followBranch(branches: Branches, tip: number): number {
@@ -53,10 +56,15 @@ export function followBranch(branches: Branches, tip: number): number {
     grown.set(branches.bestAt);
     branches.bestAt = grown;
   }
-  const { bestAt } = branches;
+  const { bestAt, forks } = branches;
   let changedFrom = height;
+  for (let at = height + 1; at <= known; at++) forks.add(bestAt[at - lowest]!);
   for (let slot = tip, at = height; slot >= 0; slot = arena.parentOf(slot), at--) {
-    if (at <= known && bestAt[at - lowest] === slot) break;
+    if (at <= known) {
+      if (bestAt[at - lowest] === slot) break;
+      forks.add(bestAt[at - lowest]!);
+    }
+    forks.delete(slot);
     bestAt[at - lowest] = slot;
     changedFrom = at;
   }
@@ -82,18 +90,22 @@ export function isBelow(branches: Branches, slot: number, last: number): boolean
 }
 
 /** The header with the most work that is above none whose block is not served: the best one as long as no other has more. */
-export function selectBest({ arena, aside, best }: Branches): number {
-  const counts = new Uint8Array(arena.size()).fill(1);
-  for (const slot of aside) counts[slot] = 0;
-  const isTip = new Uint8Array(arena.size()).fill(1);
-  for (let slot = 1; slot < arena.size(); slot++) {
-    counts[slot]! &= counts[arena.parentOf(slot)]!;
-    if (counts[slot]) isTip[arena.parentOf(slot)] = 0;
+export function selectBest(branches: Branches): number {
+  const { arena, aside, forks } = branches;
+  let top = tipHeight(branches);
+  for (const slot of aside) {
+    const height = arena.heightOf(slot);
+    if (height <= top && slotOfHeight(branches, height) === slot) top = height - 1;
   }
-  let chosen = counts[best] ? best : -1;
-  for (let slot = 0; slot < arena.size(); slot++) {
-    if (!counts[slot] || !isTip[slot]) continue;
-    if (chosen < 0 || arena.workOf(slot) > arena.workOf(chosen)) chosen = slot;
+  let chosen = slotOfHeight(branches, top);
+  let most = arena.workOf(chosen);
+  const served = new Set<number>();
+  for (const slot of [...forks].toSorted((a, b) => arena.heightOf(a) - arena.heightOf(b))) {
+    const parent = arena.parentOf(slot);
+    if (aside.has(slot) || (forks.has(parent) ? !served.has(parent) : arena.heightOf(parent) > top)) continue;
+    served.add(slot);
+    const work = arena.workOf(slot);
+    if (work > most) [chosen, most] = [slot, work];
   }
   return chosen;
 }
@@ -112,39 +124,33 @@ export function branchFrom(branches: Branches, tip: number): HeaderPlace['at'] {
   };
 }
 
-/** The best chain, and the forks with the most work that fit into `room`. */
-function selectKept({ arena, best }: Branches, room: number): Uint8Array {
-  const kept = new Uint8Array(arena.size());
-  for (let slot = best; slot >= 0; slot = arena.parentOf(slot)) kept[slot] = 1;
-  const isTip = new Uint8Array(arena.size()).fill(1);
-  for (let slot = 1; slot < arena.size(); slot++) isTip[arena.parentOf(slot)] = 0;
-  const tips: { slot: number; work: bigint }[] = [];
-  for (let slot = 0; slot < arena.size(); slot++) if (isTip[slot] && !kept[slot]) tips.push({ slot, work: arena.workOf(slot) });
-  let left = room;
+/**
+ * The forks with the least work, until at most `room` headers of forks are left: children before their parents, so that what is left is
+ * whole after each. It reads forks only, however long the best chain is.
+ */
+export function selectDropped({ arena, forks }: Branches, room: number): number[] {
+  const parents = new Set<number>();
+  for (const slot of forks) parents.add(arena.parentOf(slot));
+  const tips = [...forks].flatMap((slot) => (parents.has(slot) ? [] : [{ slot, work: arena.workOf(slot) }]));
+  const kept = new Set<number>();
+  const dropped = new Set<number>();
+  const branches: number[][] = [];
   for (const tip of tips.toSorted((a, b) => (a.work < b.work ? 1 : a.work > b.work ? -1 : 0))) {
     const branch: number[] = [];
-    for (let { slot } = tip; !kept[slot]; slot = arena.parentOf(slot)) branch.push(slot);
-    if (branch.length > left) continue;
-    left -= branch.length;
-    for (const slot of branch) kept[slot] = 1;
+    let { slot } = tip;
+    for (; forks.has(slot) && !kept.has(slot) && !dropped.has(slot); slot = arena.parentOf(slot)) branch.push(slot);
+    const fits = !dropped.has(slot) && kept.size + branch.length <= room;
+    for (const one of branch) (fits ? kept : dropped).add(one);
+    if (!fits) branches.push(branch);
   }
-  return kept;
+  return branches.reverse().flat();
 }
 
-/** Drops the forks with the least work until at most `room` headers of them are left. Slots change. */
-export function dropForks(branches: Branches, room: number): void {
-  const { arena: old, lowest } = branches;
-  const kept = selectKept(branches, room);
-  const arena = createHeaderArena(branches.lowestParent, branches.workOfBits);
-  const moved = new Int32Array(old.size());
-  for (let slot = 0; slot < old.size(); slot++) {
-    if (!kept[slot]) continue;
-    const parent = old.parentOf(slot);
-    moved[slot] = arena.append(old.headerOf(slot), parent < 0 ? -1 : moved[parent]!, old.heightOf(slot));
-    arena.admit(moved[slot]!, old.idOf(slot), { counts: old.heightOf(slot) > branches.checkpointHeight });
+/** Removes headers of forks. */
+export function dropForks({ arena, forks, aside }: Branches, slots: readonly number[]): void {
+  for (const slot of slots) {
+    arena.remove(slot);
+    forks.delete(slot);
+    aside.delete(slot);
   }
-  branches.arena = arena;
-  branches.aside = new Set([...branches.aside].flatMap((slot) => (kept[slot] ? [moved[slot]!] : [])));
-  branches.best = moved[branches.best]!;
-  for (let slot = branches.best; slot >= 0; slot = arena.parentOf(slot)) branches.bestAt[arena.heightOf(slot) - lowest] = slot;
 }

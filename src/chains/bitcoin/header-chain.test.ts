@@ -284,6 +284,38 @@ test('a peer may send so many headers off the best chain and no more, and forks 
   assert.deepEqual(chain.find(hashOf(params, next)), describeMined(params, next));
 });
 
+test('what a peer sent off the best chain counts also when it connects again, is dropped, or the peer brings new blocks; in a day it is forgiven', async () => {
+  let now = NOW;
+  const { chain, blocks, params } = minedChain(12, { limits: { forks: 20, forkOfPeer: 8 }, nowSeconds: () => now });
+  await chain.add(sent(blocks), 'honest');
+  const flood = (marker: number) => sent(mineHeaders(params, blocks[1]!, 4, () => ({ marker })));
+  await chain.add(flood(10), 'a');
+  await chain.add(flood(11), 'a');
+  await assert.rejects(chain.add(flood(12), 'a'), fails('flood'));
+  const next = mineHeader(params, tipOf(blocks));
+  assert.equal((await chain.add(sent([next]), 'a')).added, 1, 'new blocks of a peer count, whatever else it sent');
+  await assert.rejects(chain.add(flood(12), 'a'), fails('flood'));
+  for (const [marker, peer] of [...[13, 14].map((one) => [one, 'b'] as const), ...[15, 16].map((one) => [one, 'c'] as const)])
+    await chain.add(flood(marker), peer);
+  assert.deepEqual(chain.sizes().forks, 8, 'more than 20 were dropped down to the whole branches that fit into 10');
+  const { headers, bytes } = chain.sizes();
+  assert.equal(headers, blocks.length + 3 + 8);
+  await assert.rejects(chain.add(flood(12), 'a'), fails('flood'));
+  // However many come next, the memory stays the same.
+  for (let i = 0; i < 20; i++) await chain.add(flood(100 + i), `d${i}`);
+  assert.equal(chain.sizes().bytes, bytes);
+  now += 43_200;
+  await chain.add(flood(17), 'a');
+  await assert.rejects(chain.add(flood(18), 'a'), fails('flood'));
+  // A branch that wins counts no longer.
+  const branch = mineHeaders(params, blocks[10]!, 4, () => ({ marker: 19 }));
+  await chain.add(sent(branch.slice(0, 2)), 'e');
+  await chain.add(sent(branch.slice(2)), 'e');
+  assert.deepEqual(chain.tip(), describeMined(params, tipOf(branch)));
+  for (const marker of [20, 21]) await chain.add(flood(marker), 'e');
+  await assert.rejects(chain.add(flood(22), 'e'), fails('flood'));
+});
+
 const bytesOf = (blocks: readonly Mined[]): Buffer => Buffer.concat(blocks.map(({ bytes }) => bytes));
 
 test('a branch that peers only announce is followed block by block as its blocks are served, and one that is not served is never', async () => {

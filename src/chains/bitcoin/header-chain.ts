@@ -3,19 +3,21 @@
  * checkpoint; nothing below it can be replaced.
  */
 import { setImmediate } from 'node:timers/promises';
+import { DAY_MS } from '../../core/clock.ts';
 import type { BlockRef } from '../chain.ts';
 import type { WorkView } from './chain-work.ts';
 import { workOf } from './difficulty.ts';
 import { HEADER_BYTES, HeaderError, hashBytes, idOf, showHash } from './header.ts';
 import {
+  admitFork,
   type Branches,
   branchFrom,
-  countForks,
   createBranches,
   dropForks,
   followBranch,
   isBelow,
   selectBest,
+  selectDropped,
   slotOfHeight,
   slotsOff,
   tipHeight,
@@ -49,8 +51,13 @@ export type Added = { added: number; last: string };
 
 /** Headers that are hashed at a time. Nothing behind a fault is hashed. */
 const STEP = 64;
-/** Headers off the best chain: of one peer, and in all. A better branch needs few of them, because only work counts. */
+/** Headers off the best chain: of one peer in a day, and in all. A better branch needs few of them, because only work counts. */
 const LIMITS = { forks: 10_000, forkOfPeer: 4_000 };
+const DAY_SECONDS = DAY_MS / 1_000;
+/** Peers whose headers off the best chain are remembered, connected or not; those are forgotten first that sent none for the longest time. */
+const MOST_GIVERS = 2_000;
+/** Headers that are dropped without a break. */
+const DROPPED_AT_ONCE = 2_000;
 /** A branch of more blocks than this does not compete at the tip, where all of them are asked for before it is followed. */
 const MOST_WAITING = 288;
 
@@ -63,14 +70,22 @@ type State = {
   nowSeconds(): number;
   limits: typeof LIMITS;
   branches: Branches;
-  /** Headers off the best chain that each peer has sent. */
-  forkOf: Map<string, number>;
+  /**
+   * Headers off the best chain that each peer has sent, at a time in seconds. It is one budget, whether the peer connects again, whether
+   * what it sent is dropped, and whatever blocks it brings first.
+   */
+  forkOf: Map<string, { headers: number; at: number }>;
   /** The lowest height at which the best chain changed since this was last asked. */
   changedFrom: number | null;
 };
 
-/** Appends the headers of one step that pass all checks but that of the work. What their work must be goes to `claims`. */
-function appendStep(state: State, headers: readonly SentHeader[], parent: number, claims: WorkClaim[]): HeaderError | null {
+/** Appends the headers of one step that pass all checks but that of the work, and tells where they are and what their work must be. */
+function appendStep(
+  state: State,
+  headers: readonly SentHeader[],
+  parent: number,
+  { claims, slots }: { claims: WorkClaim[]; slots: number[] },
+): HeaderError | null {
   const { params, branches, nowSeconds } = state;
   let below = parent;
   for (const sent of headers) {
@@ -82,6 +97,7 @@ function appendStep(state: State, headers: readonly SentHeader[], parent: number
       throw error;
     }
     below = branches.arena.append(sent.bytes, below, height);
+    slots.push(below);
   }
   return null;
 }
@@ -98,11 +114,11 @@ type Step = { slot: number; count: number; error: HeaderError | null };
 async function addStep(state: State, headers: readonly SentHeader[], links: readonly Buffer[], parent: number): Promise<Step> {
   const { params, branches, hashWork } = state;
   const { arena } = branches;
-  const first = arena.size();
+  const slots: number[] = [];
   const claims: WorkClaim[] = [];
   let count = 0;
   try {
-    const error = appendStep(state, headers, parent, claims);
+    const error = appendStep(state, headers, parent, { claims, slots });
     const hashes = await hashWork(
       params.work,
       claims.map(({ hashed }) => hashed),
@@ -116,11 +132,11 @@ async function addStep(state: State, headers: readonly SentHeader[], links: read
       if (!meetsTarget(hash, claims[count]!.target)) return refuse('work', `block ${height} does not have the work that its bits claim`);
       if (!id.equals(links[count]!)) return refuse('link', `the header after block ${height} names another parent`);
       if (leaves(state, height, id)) return refuse('checkpoint', `block ${height} is not the checkpoint of this release`);
-      arena.admit(first + count, id);
-      slot = first + count;
+      slot = slots[count]!;
+      admitFork(branches, slot, id);
     }
   } finally {
-    arena.truncate(first + count);
+    for (const slot of slots.slice(count).reverse()) arena.remove(slot);
   }
 }
 
@@ -155,26 +171,47 @@ function mayFollow(branches: Branches, slot: number): boolean {
   return !off.some((one) => branches.aside.has(one));
 }
 
-/** Makes a branch the best one when it has more work, and keeps forks within their limits. Returns the slot, which may change. */
-function settleStep(state: State, { slot, count }: Step, peer: string, { unserved, all = false }: Giving): number {
-  const { branches, forkOf, limits } = state;
-  // The headers of a step have slots one after the other.
-  const first = slot - count + 1;
-  if (unserved && (all || branches.arena.parentOf(first) !== branches.best))
-    for (let one = first; one <= slot; one++) branches.aside.add(one);
+/** Headers off the best chain that count against a peer now. They are forgiven little by little, within a day. */
+function forksOf({ forkOf, limits, nowSeconds }: State, peer: string): number {
+  const spent = forkOf.get(peer);
+  if (!spent) return 0;
+  const forgiven = (limits.forkOfPeer * Math.max(0, nowSeconds() - spent.at)) / DAY_SECONDS;
+  return Math.max(0, spent.headers - forgiven);
+}
+
+/** Counts headers off the best chain against a peer, or for it. */
+function charge(state: State, peer: string, headers: number): void {
+  const { forkOf, nowSeconds } = state;
+  const charged = forksOf(state, peer) + headers;
+  forkOf.delete(peer);
+  if (charged > 0) forkOf.set(peer, { headers: charged, at: nowSeconds() });
+  for (const oldest of forkOf.keys()) if (forkOf.size > MOST_GIVERS) forkOf.delete(oldest);
+}
+
+/** Makes a branch the best one when it has more work, and keeps forks within their limits. Returns the slot; -1 when it was dropped. */
+async function settleStep(state: State, { slot, count }: Step, peer: string, { unserved, all = false }: Giving): Promise<number> {
+  const { branches, limits } = state;
+  const { arena } = branches;
+  const added = [slot];
+  while (added.length < count) added.push(arena.parentOf(added.at(-1)!));
+  if (unserved && (all || arena.parentOf(added.at(-1)!) !== branches.best)) for (const one of added) branches.aside.add(one);
   if (mayFollow(branches, slot)) {
+    // What came before these headers was counted when it came.
+    charge(state, peer, count - slotsOff(branches, slot).length);
     follow(state, slot);
-    forkOf.delete(peer);
-  } else forkOf.set(peer, (forkOf.get(peer) ?? 0) + count);
-  if (countForks(branches) <= limits.forks) return slot;
-  const id = Buffer.from(branches.arena.idOf(slot));
-  dropForks(branches, limits.forks >> 1);
-  forkOf.clear();
-  return branches.arena.find(id);
+  } else charge(state, peer, count);
+  if (branches.forks.size <= limits.forks) return slot;
+  const dropped = selectDropped(branches, limits.forks >> 1);
+  const isDropped = dropped.includes(slot);
+  for (let from = 0; from < dropped.length; from += DROPPED_AT_ONCE) {
+    if (from > 0) await setImmediate();
+    dropForks(branches, dropped.slice(from, from + DROPPED_AT_ONCE));
+  }
+  return isDropped ? -1 : slot;
 }
 
 async function addHeaders(state: State, headers: readonly SentHeader[], peer: string, giving: Giving): Promise<Added> {
-  const { params, branches, forkOf, limits } = state;
+  const { params, branches, limits } = state;
   const last = headers.at(-1);
   if (!last) return { added: 0, last: showHash(branches.arena.idOf(branches.best)) };
   if (headers.some(({ bytes }) => bytes.length !== HEADER_BYTES)) throw new HeaderError('malformed', 'a header does not have 80 bytes');
@@ -190,10 +227,10 @@ async function addHeaders(state: State, headers: readonly SentHeader[], peer: st
     if (branches.arena.heightOf(slot) < lastPassed(state)) throw new HeaderError('checkpoint', 'a branch begins below the checkpoint');
     if (from === firstNew && !headers[from]!.bytes.subarray(4, 36).equals(branches.arena.idOf(slot)))
       throw new HeaderError('link', 'a header names another parent than the one before it');
-    if (slot !== branches.best && (forkOf.get(peer) ?? 0) >= limits.forkOfPeer)
+    if (slot !== branches.best && forksOf(state, peer) >= limits.forkOfPeer)
       throw new HeaderError('flood', 'a peer sent too many headers off the best chain');
     const step = await addStep(state, headers.slice(from, from + STEP), links.slice(from, from + STEP), slot);
-    slot = step.count > 0 ? settleStep(state, step, peer, giving) : slot;
+    slot = step.count > 0 ? await settleStep(state, step, peer, giving) : slot;
     if (step.error) throw step.error;
     // Hashes that cost little are ready at once, and 2,000 headers would hold up everything else.
     if (from + STEP < headers.length) await setImmediate();
@@ -214,7 +251,8 @@ function setAside(state: State, slot: number): void {
 /** The block of this header was served: with `through`, those of all below it too. */
 function admit(state: State, slot: number, through: boolean): void {
   const { branches, forkOf } = state;
-  for (const one of through ? slotsOff(branches, slot) : [slot]) branches.aside.delete(one);
+  const served = (through ? slotsOff(branches, slot) : [slot]).filter((one) => branches.aside.delete(one));
+  if (served.length === 0) return;
   const best = selectBest(branches);
   if (best === branches.best) return;
   follow(state, best);
@@ -251,7 +289,6 @@ function createState(params: ProofParams, start: Start, rest: Pick<State, 'passe
   const branches = createBranches({
     lowest: start.height - start.headers.length + 1,
     lowestParent: start.headers[0]!.subarray(4, 36),
-    checkpointHeight: start.height,
     workOfBits: (bits) => workOf(bits, params.powLimit),
   });
   for (const [i, header] of start.headers.entries()) {
@@ -311,7 +348,7 @@ export function createHeaderChain({ params, start, later = [], hashWork, nowSeco
     checkpointHeight: start.height,
     workAt: (height) => branches.arena.workOf(onBest(height)),
     timeAt: (height) => branches.arena.timeOf(onBest(height)),
-    blockWork: (height) => branches.workOfBits(branches.arena.bitsOf(onBest(height))),
+    blockWork: (height) => workOf(branches.arena.bitsOf(onBest(height)), params.powLimit),
   };
   /** One list of headers after another: a step leaves headers in the arena that do not count yet while their work is hashed. */
   let queue: Promise<unknown> = Promise.resolve();
@@ -359,8 +396,6 @@ export function createHeaderChain({ params, start, later = [], hashWork, nowSeco
      */
     restore: (load: (take: (stored: Buffer) => void) => Promise<void>): Promise<void> =>
       inTurn(() => load((stored) => restoreHeaders(state, stored))),
-    /** A peer is gone. */
-    forget: (peer: string): void => void state.forkOf.delete(peer),
     tip: (): KnownHeader => describeHeader(branches, branches.best),
     /** A header of the best chain by its hash. */
     find: (hash: string): KnownHeader | null => {
@@ -380,6 +415,6 @@ export function createHeaderChain({ params, start, later = [], hashWork, nowSeco
       state.changedFrom = null;
       return changedFrom;
     },
-    sizes: () => ({ headers: branches.arena.size(), forks: countForks(branches), bytes: branches.arena.bytes() }),
+    sizes: () => ({ headers: branches.arena.size(), forks: branches.forks.size, bytes: branches.arena.bytes() }),
   };
 }

@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { eventually } from '../../../../test/kit/app.ts';
 import { createRegtestHeaders, createServedChain } from '../../../../test/kit/regtest-chain.ts';
 import { createLog } from '../../../log.ts';
-import { createHeaderSync, type HeaderView } from './header-sync.ts';
+import { createHeaderSync, type HeaderView, MOST_UNCOMPARED } from './header-sync.ts';
 import { MAX_HEADERS, type WireHeader } from './messages.ts';
 import type { Peer } from './peer.ts';
 
@@ -136,5 +136,45 @@ test('peers on slow lines that are still sending are waited for; one that falls 
     (counts) => counts[2] === 1,
   );
   assert.deepEqual(asked(), [1, 1, 1, 0]);
+  assert.deepEqual(left, []);
+});
+
+test('peers whose new headers have no end do not keep the others from being asked: each has its turn', async () => {
+  const memory = createRegtestHeaders();
+  let sent = 0;
+  const dummy = { bytes: Buffer.alloc(80), auxpow: null };
+  const full = Array.from({ length: MAX_HEADERS }, () => dummy);
+  const never = Promise.withResolvers<WireHeader[]>().promise;
+  const endless = () => {
+    sync.tick();
+    if (sent >= 4 * MOST_UNCOMPARED) return never;
+    sent += MAX_HEADERS;
+    return full;
+  };
+  const sentAtFirst = new Map<number, number>();
+  const known = (port: number) => () => {
+    if (!sentAtFirst.has(port)) sentAtFirst.set(port, sent);
+    return full;
+  };
+  const { sync, left } = createSync({
+    ...memory,
+    add: async (list, peer) => ({ added: peer.endsWith(':1') || peer.endsWith(':2') ? list.length : 0, last: '' }),
+    hashOf: () => '',
+  });
+  for (const peer of [createPeer(1, endless), createPeer(2, endless), createPeer(3, known(3)), createPeer(4, known(4))])
+    sync.onOpen(peer.peer);
+  await eventually(
+    async () => sent,
+    (headers) => headers >= 4 * MOST_UNCOMPARED,
+  );
+  // Each of them has answers on their way while others are read.
+  const late = 8 * MAX_HEADERS;
+  for (const [port, turn] of [
+    [3, 1],
+    [4, 2],
+  ] as const) {
+    const at = sentAtFirst.get(port)!;
+    assert.ok(at >= turn * MOST_UNCOMPARED && at <= turn * (MOST_UNCOMPARED + late), `${port}: ${at}`);
+  }
   assert.deepEqual(left, []);
 });

@@ -12,8 +12,6 @@ export type HeaderView = {
   locator(): readonly string[];
   /** Adds headers in their order; `last` is the hash of the last one. `peer`: who sent them. Errors: HeaderFault. */
   add(headers: readonly WireHeader[], peer: string, giving: Giving): Promise<{ added: number; last: string }>;
-  /** A peer is gone. */
-  forget(peer: string): void;
   tip(): KnownHeader;
   find(hash: string): KnownHeader | null;
   /** The hash of a header, known or not. */
@@ -40,6 +38,11 @@ const MAX_USELESS = 2;
  */
 const FIRST_AT_ONCE = 2;
 const SLOW_MS = 5_000;
+/**
+ * After so many new headers another peer is asked as well, each in its turn: headers can be made almost without work, without an end, and
+ * the first ones of a chain with more work end that.
+ */
+export const MOST_UNCOMPARED = 50_000;
 /** It sends, though slowly: others would only send the same a second time. At half of this rate its answer would come too late anyway. */
 const LEAST_BYTES_A_SECOND = 20_000;
 /** Hashes in a request. */
@@ -89,7 +92,8 @@ export type HeaderSyncOptions = {
   clock: Clock;
   log: Log;
 };
-type State = HeaderSyncOptions & { peers: Map<Peer, Progress>; complete: boolean };
+/** `uncompared`: new headers since the last peer was asked for the first time, or again. */
+type State = HeaderSyncOptions & { peers: Map<Peer, Progress>; complete: boolean; uncompared: number };
 
 function note({ view }: State, progress: Progress, hash: string): void {
   if (view.knows(hash)) progress.shown = hash;
@@ -105,6 +109,7 @@ async function take(state: State, progress: Progress, headers: readonly WireHead
     const giving = { unserved: watch || complete, all: watch };
     const { added, last } = await state.view.add(headers, endpointName(progress.peer.endpoint), giving);
     note(state, progress, last);
+    state.uncompared += added;
     if (added > 0) state.onGrown();
     return added;
   } catch (error) {
@@ -182,9 +187,13 @@ function askNext(state: State): void {
   for (const progress of all) if (isSending(state, progress)) noteSending(state, progress);
   const isBusy = (one: Progress): boolean => one.state === 'asking' && nowMs - one.sinceMs < SLOW_MS;
   const atOnce = () => (all.some((one) => isBusy(one) && one.delivers) ? 1 : FIRST_AT_ONCE);
+  const mayAsk = (): boolean => state.complete || all.filter(isBusy).length < atOnce() || state.uncompared >= MOST_UNCOMPARED;
   for (const progress of all) {
     if (progress.state === 'asking' || (progress.state === 'done' && !progress.again)) continue;
-    if (progress.state === 'new' && !state.complete && all.filter(isBusy).length >= atOnce()) continue;
+    if (progress.state === 'new') {
+      if (!mayAsk()) continue;
+      state.uncompared = 0;
+    }
     void ask(state, progress);
   }
 }
@@ -196,6 +205,8 @@ async function ask(state: State, progress: Progress): Promise<void> {
   try {
     const reading = await readAll(state, progress);
     progress.state = reading === 'later' ? 'new' : 'done';
+    // The others have their turn before it is asked again.
+    if (reading === 'later' && state.peers.delete(peer)) state.peers.set(peer, progress);
     if (reading === 'told' && peer.closed() === null) state.complete = true;
   } catch (error) {
     if (!(error instanceof PeerError)) {
@@ -210,7 +221,7 @@ async function ask(state: State, progress: Progress): Promise<void> {
 
 /** Creates the part that reads headers from all connected peers. */
 export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
-  const state: State = { ...options, peers: new Map(), complete: false };
+  const state: State = { ...options, peers: new Map(), complete: false, uncompared: 0 };
   const askAgain = (progress: Progress): void => {
     progress.again = true;
     askNext(state);
@@ -255,7 +266,6 @@ export function createHeaderSync(options: HeaderSyncOptions): HeaderSync {
     },
     onClose: (peer) => {
       state.peers.delete(peer);
-      state.view.forget(endpointName(peer.endpoint));
       askNext(state);
     },
     tick: () => askNext(state),

@@ -19,7 +19,6 @@ export const viewHeaders = (chain: HeaderReader): HeaderView => ({
   leadsTo: chain.leadsTo,
   setAside: chain.setAside,
   admit: chain.admit,
-  forget: chain.forget,
   hashOf: ({ bytes }) => showHash(idOf(chain.params, bytes)),
   add: async (headers, peer, giving) => {
     try {
