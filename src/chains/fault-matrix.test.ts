@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { makeBlock, signTransaction } from '../../test/kit/ethereum-blocks.ts';
 import { stateOf } from '../../test/kit/ethereum-state.ts';
-import { type Cell, type Facts, factOf, speakRpc, startFaultyServer, testFaults } from '../../test/kit/fault-matrix.ts';
+import { type Cell, type Facts, factOf, speakRpc, startFaultyServer, testFaults, withSmallReplies } from '../../test/kit/fault-matrix.ts';
 import { createLog } from '../log.ts';
 import { createOutgoing } from '../outgoing/http-client.ts';
 import { type Chain, ChainError, type ChainSource, type Matcher, RangeRefused } from './chain.ts';
@@ -17,7 +17,7 @@ import { createTokenNetworkSource } from './ethereum/token-network.ts';
 import { joinSources } from './sources.ts';
 
 const log = createLog('silent');
-const outgoing = createOutgoing({ allow: [], log });
+const outgoing = withSmallReplies(createOutgoing({ allow: [], log }));
 const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
 after(() => outgoing.close());
 

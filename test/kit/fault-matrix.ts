@@ -11,11 +11,14 @@ import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import type { Outgoing } from '../../src/outgoing.ts';
 
-export const FAULTS = ['refused', 'timeout', '429', 'unknown error', 'wrong type', 'old state', 'HTML', 'half an answer'] as const;
-/** Of those who send as much as they like: also more than is ever read. */
-export const WIRE_FAULTS = [...FAULTS, 'above a limit'] as const;
-export type Fault = (typeof WIRE_FAULTS)[number];
+export const FAULTS = [
+  ...(['refused', 'timeout', '429', 'unknown error', 'wrong type', 'old state', 'HTML', 'half an answer'] as const),
+  // More than is ever read: over HTTP the right answer, behind more space than there is room for.
+  'above a limit',
+] as const;
+export type Fault = (typeof FAULTS)[number];
 /** What fails, and how. */
 export type Cell = { question: string; fault: Fault };
 /** What a round found out. Undefined: no source can say it now. */
@@ -131,6 +134,14 @@ export function testFaults(
   });
 }
 
+/** What a source may send over HTTP in these tests. The service allows more, up to 128 MB. */
+const MOST_BYTES = 65_536;
+/** The same client with the limit of these tests. */
+export const withSmallReplies = (outgoing: Outgoing): Outgoing => ({
+  ...outgoing,
+  request: (request) => outgoing.request({ ...request, maxReplyBytes: Math.min(request.maxReplyBytes, MOST_BYTES) }),
+});
+
 /** How long a connection is held that never answers. */
 const HELD_MS = 100;
 type Reply = { status?: number; body: string };
@@ -158,9 +169,10 @@ export async function startFaultyServer(speak: Speak): Promise<FaultyServer> {
     if (hit?.fault === '429') return void reply.writeHead(429, { 'retry-after': '0' }).end('slow down');
     if (hit?.fault === 'HTML')
       return void reply.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Sign in</title>');
+    const whole = hit?.fault === 'above a limit' ? ' '.repeat(MOST_BYTES) + said : said;
     reply
       .writeHead(status, { 'content-type': 'application/json' })
-      .end(hit?.fault === 'half an answer' ? said.slice(0, said.length >> 1) : said);
+      .end(hit?.fault === 'half an answer' ? whole.slice(0, whole.length >> 1) : whole);
   };
   const server = createServer((request, reply) => void answer(request, reply));
   server.listen(0, '127.0.0.1');

@@ -1,7 +1,15 @@
 /** Every question that Florin asks a node of a Bitcoin-like chain, with every way to fail. */
 import { after } from 'node:test';
 import { startCoreNode } from '../../../test/kit/core-node.ts';
-import { type Cell, type Facts, factOf, speakRpc, startFaultyServer, testFaults } from '../../../test/kit/fault-matrix.ts';
+import {
+  type Cell,
+  type Facts,
+  factOf,
+  speakRpc,
+  startFaultyServer,
+  testFaults,
+  withSmallReplies,
+} from '../../../test/kit/fault-matrix.ts';
 import { createTestChain } from '../../../test/kit/test-chain.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
@@ -13,7 +21,7 @@ import { joinSources } from '../sources.ts';
 import { createCoreSource } from './core-rpc.ts';
 
 const log = createLog('silent');
-const outgoing = createOutgoing({ allow: [], log });
+const outgoing = withSmallReplies(createOutgoing({ allow: [], log }));
 after(() => outgoing.close());
 const isExpected = (error: unknown): boolean => error instanceof ChainError;
 const said = (work: Promise<unknown>) => factOf({ isExpected }, work);
@@ -79,9 +87,10 @@ async function read(chain: Chain, { mined, waiting, block }: World): Promise<Fac
 /** What is asked of nodes of other coins in another way than of Bitcoin Core. */
 const OWN: Partial<Record<BitcoinFamily, readonly string[]>> = {
   DASH: ['getbestchainlock', 'getrawtransaction'],
+  LTC: ['getblock', 'getrawmempool', 'getrawtransaction'],
   DOGE: ['decoderawtransaction', 'getblock', 'getblockheader', 'getrawtransaction'],
 };
-for (const coin of ['BTC', 'DASH', 'DOGE'] as const) {
+for (const coin of ['BTC', 'LTC', 'DASH', 'DOGE'] as const) {
   const world = await openWorld(coin);
   const server = await startFaultyServer(speakRpc(answerOf(world)));
   let asked: ReadonlySet<string>[] = [];

@@ -2,7 +2,7 @@
 import { after } from 'node:test';
 import { createElectrumChain, spend, txidOfBytes } from '../../../../test/kit/electrum-chain.ts';
 import { type ElectrumServer, type Instead, startElectrumServer } from '../../../../test/kit/electrum-server.ts';
-import { type Cell, type Facts, type Fault, factOf, testFaults, WIRE_FAULTS } from '../../../../test/kit/fault-matrix.ts';
+import { type Cell, type Facts, type Fault, factOf, testFaults } from '../../../../test/kit/fault-matrix.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain.ts';
@@ -109,7 +109,6 @@ async function read(desk: Desk, takers: readonly ElectrumServer[]): Promise<Fact
 const good = [await start(), await start()];
 testFaults({
   name: 'an Electrum server',
-  faults: WIRE_FAULTS,
   isExpected,
   asked: () => good.flatMap(({ asked }) => asked.map(({ method }) => method)),
   open: async (cells: readonly (Cell | null)[]) => {

@@ -1,7 +1,7 @@
 /** Every question that Florin asks a peer, with every way to fail. Peers know no rate limits; what they want less of they do not answer. */
 import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Cell, type Facts, type Fault, testFaults, WIRE_FAULTS } from '../../../../test/kit/fault-matrix.ts';
+import { type Cell, FAULTS, type Facts, type Fault, testFaults } from '../../../../test/kit/fault-matrix.ts';
 import { createPeerChain } from '../../../../test/kit/peer-chain.ts';
 import { shownHash, transaction } from '../../../../test/kit/regtest-chain.ts';
 import { type Link, type ScriptedPeer, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
@@ -128,7 +128,7 @@ function follow(asked: readonly ScriptedPeer[], { answerMs: ms }: Patience) {
 testFaults(
   {
     name: 'a peer',
-    faults: WIRE_FAULTS.filter((fault) => fault !== '429'),
+    faults: FAULTS.filter((fault) => fault !== '429'),
     // Two must announce a transaction.
     besides: 2,
     isExpected: (error) => error instanceof ChainError,

@@ -1,7 +1,7 @@
 /** Every question that Florin asks a beacon server, with every way to fail. */
 import { after } from 'node:test';
 import { createBeaconChain, smallNetwork } from '../../../../test/kit/beacon-chain.ts';
-import { speakHttp, startFaultyServer, testFaults } from '../../../../test/kit/fault-matrix.ts';
+import { speakHttp, startFaultyServer, testFaults, withSmallReplies } from '../../../../test/kit/fault-matrix.ts';
 import { createLog } from '../../../log.ts';
 import { createOutgoing } from '../../../outgoing/http-client.ts';
 import { ChainError } from '../../chain.ts';
@@ -9,7 +9,7 @@ import { createBeaconServers } from './beacon-servers.ts';
 import { createLightRounds } from './light-rounds.ts';
 
 const log = createLog('silent');
-const outgoing = createOutgoing({ allow: [], log });
+const outgoing = withSmallReplies(createOutgoing({ allow: [], log }));
 after(() => outgoing.close());
 
 /** Time stands still, 20 periods after the start of the chain. */
