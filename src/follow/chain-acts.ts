@@ -1,5 +1,5 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
-import { explainReport, isStale, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
+import { explainComparison, explainReport, isStale, purposeOfPeers, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, leadingCoins } from '../core/coin.ts';
 import type { Tx } from '../db/db.ts';
@@ -15,8 +15,15 @@ export type ChainStatus = {
   coin: string;
   network: string;
   sources: { name: string; state: string; height: number | null; followed: boolean; reason: string | null }[];
-  /** The connections to peers, while a process has them: bytes since it started. */
-  peers: { connected: number; headers_percent: number; bytes_in: number; bytes_out: number; since: string } | null;
+  /** The connections to peers, while a process has them, and whether they are only compared with a node: bytes since it started. */
+  peers: {
+    purpose: 'payments' | 'comparison';
+    connected: number;
+    headers_percent: number;
+    bytes_in: number;
+    bytes_out: number;
+    since: string;
+  } | null;
   /** The highest block that a source shows. */
   height: number | null;
   /** The last block that was read, and how many blocks are missing up to `height`. */
@@ -61,7 +68,9 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
       const guard = of(guards);
       const released = of(releases, code);
       const report = reports.find((one) => one.coin === COIN[coin].family && one.network === network && !isStale(one));
-      const syncing = report ? explainReport(report) : null;
+      const purpose = purposeOfPeers(chain);
+      const waits = report ? explainReport(report) : null;
+      const syncing = waits !== null && purpose === 'comparison' ? explainComparison(waits) : waits;
       return {
         coin: code,
         network,
@@ -74,6 +83,7 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
         })),
         peers: report
           ? {
+              purpose,
               connected: report.connected,
               headers_percent: report.percent,
               bytes_in: report.bytesIn,

@@ -1,5 +1,12 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
-import { explainReport, isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
+import {
+  explainComparison,
+  explainReport,
+  isStale,
+  purposeOfPeers,
+  readReports,
+  type StoredReport,
+} from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '../core/coin.ts';
 import { readUnwatched } from '../follow/unwatched.ts';
@@ -45,10 +52,10 @@ export async function readServiceReadiness(ctx: Context): Promise<{
       const found = trouble ? explainTrouble(trouble) : [];
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
       const waits = report ? explainReport(report) : null;
-      const watches = ctx.chains.get(COIN[coin].chain)!.watch !== null;
-      const syncing = watches ? null : waits;
-      if (report) peers[name] = describePeers(report);
-      if (watches && waits !== null) warnings.push(`${name}: the node cannot be compared with peers yet: ${waits}`);
+      const purpose = purposeOfPeers(ctx.chains.get(COIN[coin].chain));
+      const syncing = purpose === 'comparison' ? null : waits;
+      if (report) peers[name] = { purpose, ...describePeers(report) };
+      if (purpose === 'comparison' && waits !== null) warnings.push(`${name}: ${explainComparison(waits)}`);
       if (syncing !== null) (tip ? warnings : reasons).push(`${name}: ${syncing}`);
       for (const { text, grave } of found)
         (grave ? reasons : warnings).push(`${name}: ${tip ? text : `the follower has not started: ${text}`}`);

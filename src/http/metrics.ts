@@ -1,5 +1,5 @@
 /** The metrics for an operator's monitoring, in Prometheus text format. */
-import { isStale, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
+import { isStale, purposeOfPeers, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
 import type { Context } from '../context.ts';
 import { DOUBTS } from '../core/certainty.ts';
 import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '../core/coin.ts';
@@ -31,7 +31,10 @@ export async function readMetrics(ctx: Context): Promise<string> {
     ...chainMetrics({ tips, guards, troubles }),
     ...sourceMetrics(ctx, guards),
     ...rangeMetrics(ctx, held),
-    ...peerMetrics(reports.filter((report) => !isStale(report))),
+    ...peerMetrics(
+      ctx,
+      reports.filter((report) => !isStale(report)),
+    ),
     ...processMetrics(ctx),
   ]);
 }
@@ -134,26 +137,24 @@ const chainMetrics = ({ tips, guards, troubles }: Chains): Metric[] => [
   ],
 ];
 
-/** Of the process that is connected to peers. The bytes begin at 0 when it starts. */
-const peerMetrics = (reports: readonly StoredReport[]): Metric[] => [
-  ['florin_peers', 'gauge', 'Peers that are connected', reports.map((r) => [`{coin="${r.coin}"}`, r.connected])],
-  ['florin_headers_height', 'gauge', 'Height of the header chain read from peers', reports.map((r) => [`{coin="${r.coin}"}`, r.height])],
-  [
-    'florin_headers_percent',
-    'gauge',
-    'How much of the header chain is read from peers',
-    reports.map((r) => [`{coin="${r.coin}"}`, r.percent]),
-  ],
-  [
-    'florin_peer_bytes_total',
-    'counter',
-    'Bytes exchanged with peers',
-    reports.flatMap((r) => [
-      [`{coin="${r.coin}",direction="in"}`, r.bytesIn] as const,
-      [`{coin="${r.coin}",direction="out"}`, r.bytesOut] as const,
-    ]),
-  ],
-];
+/** Of the process that is connected to peers. The bytes begin at 0 when it starts. Peers that a node is compared with are marked. */
+function peerMetrics(ctx: Context, reports: readonly StoredReport[]): Metric[] {
+  const all = reports.map((report) => {
+    const isCompared = purposeOfPeers(ctx.chains.get(COIN[report.coin].chain)) === 'comparison';
+    return { ...report, of: `coin="${report.coin}"${isCompared ? ',purpose="comparison"' : ''}` };
+  });
+  return [
+    ['florin_peers', 'gauge', 'Peers that are connected', all.map((r) => [`{${r.of}}`, r.connected])],
+    ['florin_headers_height', 'gauge', 'Height of the header chain read from peers', all.map((r) => [`{${r.of}}`, r.height])],
+    ['florin_headers_percent', 'gauge', 'How much of the header chain is read from peers', all.map((r) => [`{${r.of}}`, r.percent])],
+    [
+      'florin_peer_bytes_total',
+      'counter',
+      'Bytes exchanged with peers',
+      all.flatMap((r) => [[`{${r.of},direction="in"}`, r.bytesIn] as const, [`{${r.of},direction="out"}`, r.bytesOut] as const]),
+    ],
+  ];
+}
 
 const nameLabel = (name: string): string => name.replace(/[\\"\n]/g, '');
 

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { readCoinHealth } from '../../src/payments/coin-health.ts';
 import { eventually } from '../kit/app.ts';
@@ -225,6 +226,16 @@ test('a node on a branch that the network left completes nothing and is named, a
       chain.mine(3);
       await look(2);
       assert.deepEqual(await statuses(usual), ['completed']);
+      // Operators see that these peers only bring headers.
+      const { peers } = (await (await fetch(`${app.url}/readyz`)).json()) as { peers: { BTC: { purpose: string } } };
+      const [told] = await readChainStatus(ctx, { coin: 'BTC' });
+      assert.deepEqual([peers.BTC.purpose, told!.peers!.purpose], ['comparison', 'comparison']);
+      const metrics = await (await fetch(`${app.url}/metrics`)).text();
+      assert.match(metrics, /^florin_peers\{coin="BTC",purpose="comparison"\} 1$/m);
+      assert.match(metrics, /^florin_peer_bytes_total\{coin="BTC",purpose="comparison",direction="in"\} \d+$/m);
+      await ctx.db.sql`update peer_status set phase = 'connecting' where coin = 'BTC'`;
+      const { troubles } = (await readChainStatus(ctx, { coin: 'BTC' }))[0]!;
+      assert.deepEqual(troubles, ['the node cannot be compared with peers yet: connecting to peers']);
 
       // The node follows one branch, the network the other one.
       const fork = chain.tip().height;
