@@ -149,7 +149,10 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
   shops: ['shop_keys', 'shop_invoices', 'shop_refunds'],
-  chains: ['header_pages', 'known_peers', 'peer_status', 'electrum_certificates', 'light_clients', 'balance_proofs', 'balance_gains'],
+  chains: [
+    ...['header_pages', 'known_peers', 'peer_status', 'kept_transactions', 'electrum_certificates', 'light_clients'],
+    ...['balance_proofs', 'balance_gains'],
+  ],
 };
 /** Statements over several owners' tables, with the reason. */
 const SHARED: ReadonlySet<string> = new Set([

@@ -1581,3 +1581,11 @@ create table moved_deposits (
 CREATE INDEX moved_deposits_by_merchant ON moved_deposits USING btree (merchant_id) WHERE (moved_at IS NOT NULL);
 CREATE INDEX moved_deposits_by_transfer ON moved_deposits USING btree (payment_id, coin, ref) WHERE (moved_at IS NOT NULL);
 CREATE INDEX moved_deposits_watched ON moved_deposits USING btree (coin, looked_at NULLS FIRST);
+
+create table kept_transactions (
+  coin text not null,
+  network text not null,
+  txid text collate "C" not null,
+  raw bytea not null,
+  PRIMARY KEY (coin, network, txid)
+);

@@ -12,8 +12,10 @@ import { diagnose } from '../../src/operate/doctor.ts';
 import { readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { agePayment } from '../kit/payments.ts';
 import { extend, mineBlock, shownHash, transaction } from '../kit/regtest-chain.ts';
 import { emptyChain, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';
+import { giveWallet, openPayment as openPaymentIn, units } from '../kit/shop.ts';
 
 const MAINNET = peerNetwork('BTC', 'mainnet');
 const SPACING = 600;
@@ -114,6 +116,7 @@ test('a wallet connects the service to the network of its coin: seen by two peer
   assert.deepEqual(state.reasons, []);
   assert.deepEqual([state.peers.BTC.connected, state.peers.BTC.height, state.peers.BTC.headers_percent], [2, CHECKPOINT + 200, 100]);
   assert.ok(state.peers.BTC.bytes_in > 200 * 80);
+  assert.equal(state.peers.BTC.purpose, 'payments');
 
   // Another process reads what the connected one reported, and connects to nobody.
   const opened = peers.map((peer) => peer.opened());
@@ -124,7 +127,7 @@ test('a wallet connects the service to the network of its coin: seen by two peer
   closers.push(other.stop);
   const [status] = await readChainStatus(other.ctx, { coin: 'BTC' });
   assert.deepEqual(status!.sources, [{ name: 'peers', state: 'ok', height: CHECKPOINT + 200, followed: true, reason: null }]);
-  assert.equal(status!.peers!.connected, 2);
+  assert.deepEqual([status!.peers!.connected, status!.peers!.purpose], [2, 'payments']);
   const found = (await diagnose(other.ctx)).findings.filter(({ check }) => check === 'BTC peers');
   assert.deepEqual(
     found.map(({ ok }) => ok),
@@ -154,8 +157,22 @@ test('a wallet connects the service to the network of its coin: seen by two peer
   peers[1]!.announce({ command: 'inv', items: [{ type: 1, hash: txid }] });
   await reaches(app, id, 'processing');
   grow(1, [bytes]);
+  const blockHash = chain.headers.at(-1)!.hash;
   grow(1);
   await reaches(app, id, 'completed');
+  // Neither a file for signing nor a look-up asks peers for the block of a deposit a second time.
+  const asksForBlock = () =>
+    peers.flatMap(({ messages }) =>
+      messages.filter((message) => message.command === 'getdata' && message.items.some(({ hash }) => hash === blockHash)),
+    ).length;
+  assert.equal(asksForBlock(), 1);
+  const btc = app.app.ctx.chains.get('bitcoin')!;
+  assert.deepEqual(
+    (await btc.outlet.readTransactions([{ txid, blockHash }])).map((raw) => Buffer.from(raw)),
+    [bytes],
+  );
+  assert.equal((await btc.lookUps.transaction(txid, { blockHash })).amountUnits, UNITS);
+  assert.equal(asksForBlock(), 1);
   assert.deepEqual(
     peers.map((peer) => peer.opened()),
     opened,
@@ -196,4 +213,67 @@ test('while headers are read, the reason and the progress are shown everywhere, 
   >`select height, watched_from as "from" from tips where coin = 'BTC'`;
   // The follower begins at the newest block, not where the headers were when it was started.
   assert.deepEqual(tip, { height: BigInt(CHECKPOINT + 400), from: BigInt(CHECKPOINT + 401) });
+});
+
+test('what both peers announce and neither sends counts for nothing: payments expire meanwhile, and complete once a block has it', async () => {
+  const network = peerNetwork('BTC', 'regtest');
+  const chain = emptyChain();
+  const begin = Math.floor(Date.now() / 1000) - 600;
+  const mine = (blocks: number, transactions: readonly Buffer[] = []) =>
+    extend(chain, blocks, { transactions, timeSeconds: (height) => begin + height });
+  mine(20);
+  const peers: ScriptedPeer[] = [];
+  for (const host of ['127.51.0.1', '127.52.0.1']) {
+    const peer = await startScriptedPeer({ network, chain, host });
+    closers.push(peer.close);
+    peers.push(peer);
+  }
+  const app = await startTestApp({
+    ...{ BTC_NETWORK: 'regtest', BTC_PEERS: peers.map(({ name }) => name).join(','), BTC_CONFIRMATIONS: '2' },
+    PRICES: 'static:BTC=100000.00',
+  });
+  closers.push(app.stop);
+  await giveWallet(app, 'BTC');
+  await isPayable(app);
+  const open = async () => {
+    const { id, address, amount } = await openPaymentIn(app, 'BTC', 25);
+    const { key: script } = decodeAddress(address, { coin: 'BTC', network: 'regtest' });
+    const bytes = transaction([{ script, units: units(amount) }]);
+    return { id, bytes, hash: shownHash(bytes) };
+  };
+  const [mined, never] = [await open(), await open()];
+  for (const peer of peers) {
+    peer.announce({ command: 'inv', items: [mined, never].map(({ hash }) => ({ type: 1, hash })) });
+    await eventually(
+      async () => peer.messages.flatMap((message) => (message.command === 'getdata' ? message.items.map(({ hash }) => hash) : [])),
+      (asked) => asked.includes(mined.hash) && asked.includes(never.hash),
+    );
+  }
+  const { sql } = app.app.ctx.db;
+  // A poll after that is complete.
+  await sql`update tips set scanned_through = 'epoch'`;
+  await eventually(
+    async () => (await sql<{ polled: boolean }[]>`select scanned_through > 'epoch' as polled from tips`)[0]!.polled,
+    (polled) => polled,
+  );
+  const detail = async (id: string) => (await app.live.get(`/api/payment/${id}`)).json;
+  for (const { id } of [mined, never])
+    assert.deepEqual([(await detail(id)).status, (await detail(id)).amount_received], ['pending', '0.00000000']);
+  const show = (blocks: number, transactions: readonly Buffer[] = []) => {
+    for (const { header } of mine(blocks, transactions))
+      for (const peer of peers) peer.announce({ command: 'headers', headers: [{ bytes: header, auxpow: null }] });
+  };
+  show(1, [mined.bytes]);
+  show(1);
+  await reaches(app, mined.id, 'completed');
+  const done = await detail(mined.id);
+  assert.deepEqual([done.confirmations, done.exceptions], [2, []]);
+  await agePayment(app.app.ctx.db, never.id, 7_200);
+  await reaches(app, never.id, 'expired');
+  // Its money is recorded whenever a block brings it.
+  show(1, [never.bytes]);
+  await eventually(
+    () => detail(never.id),
+    ({ exceptions }) => exceptions?.includes('late'),
+  );
 });

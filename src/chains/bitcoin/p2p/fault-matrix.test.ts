@@ -121,6 +121,7 @@ function follow(asked: readonly ScriptedPeer[], { answerMs: ms }: Patience) {
   const source = createPeerSource({
     ...{ family: 'BTC', network: 'regtest', chain: headers, service, clock, onHint: () => () => {}, close: () => {} },
     isReady: () => headers.tip().height === HEIGHT,
+    kept: { keep: async () => {}, find: async () => new Map() },
   });
   return { service, source: checkedSource(source, { name: 'peers', clock }) };
 }

@@ -13,6 +13,7 @@ import type { HeaderService, Headers, ProofStart } from '../header-service.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
 import { fallbackPeers } from './fallback-peers.ts';
 import { viewHeaders } from './header-view.ts';
+import { createKeptTransactions } from './kept-transactions.ts';
 import type { PeerLimits } from './peer.ts';
 import { peerNetwork } from './peer-networks.ts';
 import { createPeerService, type PeerService } from './peer-service.ts';
@@ -82,7 +83,10 @@ function connect(options: NetworkPeersOptions, headers: Headers, { wake, isReady
       const nowSeconds = clock.now().getTime() / 1000;
       return look({ connected, syncing, tipSeconds: headers.tip().timeSeconds, nowSeconds, nowMs: clock.monotonicMs() });
     },
-    source: createPeerSource({ family, network, chain: headers, service, clock, isReady, onHint: () => () => {}, close: () => {} }),
+    source: createPeerSource({
+      ...{ family, network, chain: headers, service, clock, isReady, onHint: () => () => {}, close: () => {} },
+      kept: createKeptTransactions(db.sql, { coin: family, network }),
+    }),
   };
 }
 

@@ -70,6 +70,11 @@ type State = {
   /** Received and read. */
   read: Set<string>;
   waitingBytes: number;
+  /**
+   * Something was announced that nobody could be asked for, or had no room here. What peers were asked for and did not send is no loss: a
+   * transaction that nobody shows pays nobody, and announcing what does not exist costs nothing, so two strangers could keep every payment
+   * from expiring. If it exists, its block brings it.
+   */
   lost: boolean;
   accounts: Map<Peer, Account>;
 };

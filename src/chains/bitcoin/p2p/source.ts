@@ -10,13 +10,23 @@ import {
   type FeeTier,
   type Matcher,
   NO_FINALITY,
+  type Sighting,
 } from '../../chain.ts';
 import { parseBlockOf } from '../block-proof.ts';
 import { feeTier } from '../core-fees.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
 import type { ProofParams } from '../proof-params.ts';
-import { matchBlock, outputsOfTransaction, parseTransaction, type RawBlock, strippedOf, txidOf } from '../raw-block.ts';
+import {
+  matchBlock,
+  outputsOfTransaction,
+  parseTransaction,
+  type RawBlock,
+  type RawTransaction,
+  strippedOf,
+  txidOf,
+} from '../raw-block.ts';
+import type { KeptTransactions } from './kept-transactions.ts';
 import { createPeerMempool } from './peer-mempool.ts';
 import type { PeerService } from './peer-service.ts';
 
@@ -32,6 +42,7 @@ export type PeerSourceOptions = {
   network: Network;
   chain: HeaderReader;
   service: PeerService;
+  kept: KeptTransactions;
   clock: Clock;
   /** Whether the headers were read up to now. */
   isReady(): boolean;
@@ -56,12 +67,22 @@ async function download(
   }
 }
 
-/** A transaction of a block that is known to have it. Where its money comes from is not known. */
-async function describe(options: PeerSourceOptions, txid: string, hash: string): Promise<ChainTransaction> {
-  const { family, network, chain } = options;
-  const { header, block } = await download(options, hash);
+/** A transaction of a block that is known to have it, with its header. One that paid us was kept, so no peer is asked. */
+async function findMined(options: PeerSourceOptions, txid: string, hash: string): Promise<{ header: KnownHeader; tx: RawTransaction }> {
+  const { family, chain, kept } = options;
+  const header = chain.find(hash);
+  const raw = header && (await kept.find([txid])).get(txid);
+  if (raw) return { header, tx: parseTransaction(Buffer.from(raw), family) };
+  const { header: downloaded, block } = await download(options, hash);
   const tx = block.transactions.find((one) => txidOf(one) === txid);
   if (!tx) throw new ChainError('not_found', txid);
+  return { header: downloaded, tx };
+}
+
+/** A transaction as it is shown. Where its money comes from is not known. */
+async function describe(options: PeerSourceOptions, txid: string, hash: string): Promise<ChainTransaction> {
+  const { family, network, chain } = options;
+  const { header, tx } = await findMined(options, txid, hash);
   const outputs = outputsOfTransaction(tx).map(({ units, script }) => ({
     address: addressOfScript(Buffer.from(script).toString('hex'), { coin: family, network }) ?? '',
     units,
@@ -80,11 +101,23 @@ async function describe(options: PeerSourceOptions, txid: string, hash: string):
   };
 }
 
-/** Transactions of blocks, in order. Errors: ChainError. */
+/** Keeps the transactions of a block in which something was found. */
+async function keepFound({ kept }: PeerSourceOptions, { transactions }: RawBlock, found: readonly Sighting[]): Promise<void> {
+  const txids = new Set(found.map(({ txid }) => txid));
+  if (txids.size > 0)
+    await kept.keep(
+      transactions.flatMap((tx) => {
+        const txid = txidOf(tx);
+        return txids.has(txid) ? [{ txid, raw: strippedOf(tx) }] : [];
+      }),
+    );
+}
+
+/** Transactions that were kept, and of blocks those that were not, in order. Errors: ChainError. */
 async function readTransactions(options: PeerSourceOptions, wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]> {
   const txids = new Set(wanted.map(({ txid }) => txid));
-  const found = new Map<string, Uint8Array>();
-  const hashes = new Set(wanted.map(({ blockHash }) => blockHash)).values();
+  const found = new Map(await options.kept.find([...txids]));
+  const hashes = new Set(wanted.flatMap(({ txid, blockHash }) => (found.has(txid) ? [] : [blockHash]))).values();
   const work = async (): Promise<void> => {
     for (const hash of hashes)
       for (const tx of (await download(options, hash)).block.transactions) {
@@ -173,7 +206,11 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     fetchBlock: async (hash, how) => {
       const { header, block } = await download(options, hash, how);
       const ref = refOf(header);
-      const scan = async (matcher: Matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) });
+      const scan = async (matcher: Matcher) => {
+        const found = await matchBlock(block, matcher);
+        await keepFound(options, block, found.sightings);
+        return { block: ref, ...found };
+      };
       return { ref, verifiedBy: 'proof_of_work', scan };
     },
     fetchMempool: createPeerMempool({ relay: service.relay, family, clock, heardSinceMs, settledMs }),
