@@ -39,6 +39,7 @@ type Order = {
   late_hooks?: number;
   broken?: number;
   transaction?: string;
+  stock?: number[];
 };
 async function ask(path: string, body?: unknown): Promise<any> {
   const reply = await fetch(shop.url + path, { method: 'POST', ...(body !== undefined && { body: JSON.stringify(body) }) });
@@ -968,6 +969,62 @@ test('a payment whose answer was lost is asked for again; one that is paid meanw
     }
   }
   await settings();
+});
+
+test('a request whose answer was lost is repeated with a key of its own mode only', { skip }, async (t) => {
+  await settings({ enabled: 'no' });
+  // Real payments return to encrypted pages only.
+  await ask('/home', { home: 'https://shop.example' });
+  t.after(() => ask('/home', { home: shop.url }));
+  let lost = 0;
+  const url = await between(t, (path) => path === '/api/payment/create/simple' && lost-- > 0);
+  const real = { server_url: url, enabled: 'no', api_key: app.merchant.keys.liveSecret };
+  const simulated = { ...real, api_key: app.merchant.keys.testSecret };
+  const made = async (id: number, api: TestApp['live']) => (await api.get(`/api/payments?invoice_id=${id}`)).json.data.length as number;
+  const loseOne = async (total: string): Promise<number> => {
+    lost = 1;
+    const { id } = await ask('/orders', { total, currency: 'USD' });
+    assert.equal((await ask(`/orders/${id}/pay`)).result, 'failure');
+    assert.equal(lost, 0);
+    return id;
+  };
+  await settings(simulated);
+  const rehearsed = await loseOne('48.00');
+  await settings(real);
+  await ask(`/orders/${rehearsed}/check`);
+  assert.deepEqual([await made(rehearsed, app.test), await made(rehearsed, app.live)], [1, 0], 'no real payment for a simulated one');
+  await ask(`/orders/${rehearsed}/stock`);
+  assert.equal((await read(rehearsed)).status, 'cancelled', 'it waits for nothing');
+
+  const sold = await loseOne('49.00');
+  await settings(simulated);
+  await ask(`/orders/${sold}/check`);
+  await ask(`/orders/${sold}/stock`);
+  assert.deepEqual([await made(sold, app.live), await made(sold, app.test)], [1, 0], 'no simulated payment for a real one');
+  assert.equal((await read(sold)).status, 'pending', 'its payment may have money, and this key cannot see it');
+  await settings(real);
+  await ask(`/orders/${sold}/check`);
+  const [payment] = (await app.live.get(`/api/payments?invoice_id=${sold}`)).json.data;
+  assert.deepEqual([await made(sold, app.live), (await read(sold)).meta._florin_payment_id], [1, payment.id]);
+  await ask('/home', { home: shop.url });
+  await settings();
+});
+
+test('the goods of an order on hold are put back once when its money never arrived, and taken again when it is paid', {
+  skip,
+}, async () => {
+  await settings();
+  const { id, payment } = await ordered('50.00');
+  // As the plugin leaves an order while money is on its way, which the network then drops.
+  const { meta } = await read(id);
+  await ask(`/orders/${id}/edit`, { status: 'on-hold', meta: { ...meta, _florin_awaited: payment }, stock_taken: true, stock: [-1] });
+  await advance(payment, 7200);
+  await reach(id, ({ status }) => status === 'failed');
+  const again = paymentIn(await pay(id))!;
+  assert.deepEqual((await read(id)).stock, [-1, 1]);
+  await simulate(again, 'success');
+  await reach(id, ({ status }) => status === 'processing');
+  assert.deepEqual((await read(id)).stock, [-1, 1, -1]);
 });
 
 test('an order number that comes a second time, in a database put back to an earlier day, gets its own payment', { skip }, async () => {

@@ -48,6 +48,15 @@ final class Florin_Connection {
 	}
 
 	/**
+	 * The mode of the key, as payments name it.
+	 *
+	 * @return string
+	 */
+	public static function mode() {
+		return self::is_test() ? 'test' : 'live';
+	}
+
+	/**
 	 * Whether a text is a secret key of Florin. Public keys cannot read payments.
 	 *
 	 * @param string $key The text.

@@ -92,7 +92,7 @@ final class Florin_Orders {
 	 * @param string   $amount     What it costs.
 	 * @param string   $return_url Where the customer returns to.
 	 * @param string   $former     The payment that it takes the place of, or an empty string.
-	 * @return array Idempotency-Key and body.
+	 * @return array Idempotency-Key, body, and the mode whose key sends it.
 	 */
 	private static function request( $order, $amount, $return_url, $former ) {
 		$order_key = (string) $order->get_order_key();
@@ -112,6 +112,7 @@ final class Florin_Orders {
 					'shop'      => Florin_Connection::site(),
 				),
 			) + ( '' === $former ? array() : array( 'replaces' => $former ) ),
+			'mode' => Florin_Connection::mode(),
 		);
 	}
 
@@ -332,6 +333,16 @@ final class Florin_Orders {
 	}
 
 	/**
+	 * The mode whose key sent a request. The key of the other mode would create a second payment instead of finding the first one.
+	 *
+	 * @param array $attempt A request whose answer is not known.
+	 * @return string
+	 */
+	private static function mode_of( array $attempt ) {
+		return isset( $attempt['mode'] ) ? $attempt['mode'] : Florin_Connection::mode();
+	}
+
+	/**
 	 * @param WC_Order $order The order.
 	 * @param string   $id    A payment of another order.
 	 */
@@ -355,11 +366,15 @@ final class Florin_Orders {
 	 */
 	private static function follow( &$order, $seconds = Florin_Client::TIMEOUT_SECONDS ) {
 		$attempt = $order->get_meta( self::ATTEMPT );
-		if ( is_array( $attempt ) && self::is_of_another( $order, $attempt['body'] ) ) {
-			$order->delete_meta_data( self::ATTEMPT );
-			$order->save();
-		} elseif ( is_array( $attempt ) && Florin_Connection::owns( $attempt['body'] ) ) {
-			self::attempt( $order, $attempt );
+		if ( is_array( $attempt ) ) {
+			$is_here = Florin_Connection::mode() === self::mode_of( $attempt );
+			if ( self::is_of_another( $order, $attempt['body'] ) || ( ! $is_here && ! Florin_Connection::is_test() ) ) {
+				// No money can come of a simulated payment, so a shop that takes real money forgets the request.
+				$order->delete_meta_data( self::ATTEMPT );
+				$order->save();
+			} elseif ( $is_here && Florin_Connection::owns( $attempt['body'] ) ) {
+				self::attempt( $order, $attempt );
+			}
 		}
 		$current  = (string) $order->get_meta( self::CURRENT );
 		$ids      = array_diff( self::expected_ids( $order ), array( $current ) );
@@ -566,6 +581,10 @@ final class Florin_Orders {
 		}
 		$order->update_meta_data( self::NOTED, array_merge( self::ids( $order, self::NOTED ), array( self::mark( $kind, $text ) ) ) );
 		$order->update_status( $step[1], $text . "\n" );
+		if ( 'failed' === $step[1] ) {
+			// An order on hold has its goods set aside, and WooCommerce puts back only those of pending and canceled orders.
+			wc_maybe_increase_stock_levels( $order->get_id() );
+		}
 	}
 
 	/**
@@ -760,7 +779,9 @@ final class Florin_Orders {
 					}
 					$known  = self::follow( $order );
 					$unread = array_diff( self::expected_ids( $order ), array_column( $known, 'id' ) );
-					$free   = array() === $unread && in_array( $order->get_status(), array( 'pending', 'checkout-draft' ), true );
+					// The answer that the key of the other mode would find.
+					$lost = is_array( $order->get_meta( self::ATTEMPT ) ) && Florin_Connection::owns( $order->get_meta( self::ATTEMPT )['body'] );
+					$free = array() === $unread && ! $lost && in_array( $order->get_status(), array( 'pending', 'checkout-draft' ), true );
 					foreach ( $known as $payment ) {
 						if ( 'pending' === $payment['status'] && ! Florin_Decisions::has_money( $payment ) ) {
 							$payment = self::cancel( $order, $payment );

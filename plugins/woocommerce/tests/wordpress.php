@@ -469,6 +469,7 @@ final class WC_Order {
 			}
 		);
 		$this->save();
+		do_action( 'woocommerce_order_status_processing', $this->get_id() );
 		do_action( 'woocommerce_order_status_changed', $this->get_id(), $from, 'processing', $this );
 		return true;
 	}
@@ -505,6 +506,30 @@ final class WC_Order {
 		unset( $GLOBALS['memory']['orders'][ $data['id'] ], $GLOBALS['memory']['posts'][ $data['id'] ] );
 	}
 }
+/** As in WooCommerce: the goods of an order are taken from the stock, and put back, once each. Those of a failed order stay where they are. */
+function move_stock( $id, $taken ) {
+	shop(
+		static function ( &$all ) use ( $id, $taken ) {
+			if ( isset( $all['orders'][ $id ] ) && ! empty( $all['orders'][ $id ]['stock_taken'] ) !== $taken ) {
+				$all['orders'][ $id ]['stock_taken'] = $taken;
+				$all['orders'][ $id ]['stock'][]     = $taken ? -1 : 1;
+			}
+		}
+	);
+}
+function wc_maybe_reduce_stock_levels( $id ) {
+	move_stock( $id, true );
+}
+function wc_maybe_increase_stock_levels( $id ) {
+	move_stock( $id, false );
+}
+foreach ( array( 'on-hold', 'processing', 'completed' ) as $status ) {
+	add_action( 'woocommerce_order_status_' . $status, 'wc_maybe_reduce_stock_levels' );
+}
+foreach ( array( 'pending', 'cancelled' ) as $status ) {
+	add_action( 'woocommerce_order_status_' . $status, 'wc_maybe_increase_stock_levels' );
+}
+
 /**
  * As in WooCommerce, an order is answered from the memory of the request: from the cache of orders (orders in tables of their own), or from the
  * posts that were read (orders in posts). Whoever needs what is stored has to clear both.
