@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
@@ -17,20 +17,19 @@ import { signDelivery } from '../../src/webhooks/sign.ts';
 import { eventually } from '../kit/app.ts';
 import { codeBlocks } from '../kit/documents.ts';
 import { freePort } from '../kit/nodes.ts';
+import { addPaidBy } from '../kit/printed-receivers.ts';
 
-const ROOT = resolve(import.meta.dirname, '../..');
 const secret = webhooks.newSecret();
 let folder: string;
-before(() => {
+let florin: { stop(): void };
+before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-receivers-'));
-  mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
-  writeFileSync(join(folder, 'node_modules/florin/package.json'), '{"name":"florin","type":"module","exports":"./index.js"}');
-  writeFileSync(
-    join(folder, 'node_modules/florin/index.js'),
-    `export * from ${JSON.stringify(pathToFileURL(join(ROOT, 'sdk/src/index.ts')).href)};\n`,
-  );
+  florin = await addPaidBy(folder, { id: 'pay_1', status: 'completed', exceptions: [], metadata: { order: 'A-1001' } });
 });
-after(() => rmSync(folder, { recursive: true, force: true }));
+after(() => {
+  florin.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const body = JSON.stringify({
   ...{ id: 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb', type: 'payment.completed', created_at: new Date().toISOString() },

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -12,14 +12,22 @@ import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
 import { signDelivery } from '../../src/webhooks/sign.ts';
 import { codeBlocks } from '../kit/documents.ts';
+import { addPaidBy } from '../kit/printed-receivers.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 let folder: string;
-before(() => {
+/** As Florin has it when a receiver reads it. */
+const paid = { id: 'pay_1', status: 'completed', exceptions: [] as string[], metadata: { order: 'A-1001' } };
+let florin: { stop(): void };
+before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-recipes-'));
+  florin = await addPaidBy(folder, paid);
 });
-after(() => rmSync(folder, { recursive: true, force: true }));
+after(() => {
+  florin.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const secret = webhooks.newSecret();
 const id = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
@@ -280,12 +288,6 @@ const EXAMPLES = codeBlocks('docs/guides/frameworks.md');
 const exampleOf = (framework: string): string => EXAMPLES.find(({ tab }) => tab === framework)!.text;
 /** Imports the code of a guide as a module. `florin` is the SDK; `ship` records its arguments. */
 async function importExample(file: string, text: string): Promise<any> {
-  mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
-  writeFileSync(join(folder, 'node_modules/florin/package.json'), '{"name":"florin","type":"module","exports":"./index.js"}');
-  writeFileSync(
-    join(folder, 'node_modules/florin/index.js'),
-    `export * from ${JSON.stringify(pathToFileURL(join(ROOT, 'sdk/src/index.ts')).href)};\n`,
-  );
   for (const framework of ['fastify', 'express', 'hono']) {
     try {
       symlinkSync(join(ROOT, 'node_modules', framework), join(folder, 'node_modules', framework));
@@ -299,10 +301,10 @@ async function importExample(file: string, text: string): Promise<any> {
 const shipped: unknown[][] = [];
 Object.assign(globalThis, { shipped });
 
-/** A paid order is shipped. A forged event is rejected and ships nothing. */
+/** A paid order is shipped. A forged event is rejected and ships nothing, and neither does a genuine one whose payment was reversed since. */
 async function holdsTo(post: (body: string, headers: Record<string, string>) => Promise<{ status: number; text: string }>): Promise<void> {
   process.env.SIGNING_SECRET = secret;
-  const order = await webhooks.signTestEvent({ type: 'payment.completed', data: { metadata: { order: 'A-1001' } } }, secret);
+  const order = await webhooks.signTestEvent({ type: 'payment.completed', data: { id: 'pay_1', metadata: { order: 'A-1001' } } }, secret);
   assert.equal((await post(order.body, order.headers)).status, 200);
   assert.deepEqual(shipped.at(-1)?.[1], 'A-1001');
   const count = shipped.length;
@@ -310,15 +312,22 @@ async function holdsTo(post: (body: string, headers: Record<string, string>) => 
   assert.equal(forged.status, 400);
   assert.match(forged.text, /does not match/);
   assert.equal(shipped.length, count);
+  paid.exceptions.push('reorged');
+  try {
+    assert.equal((await post(order.body, order.headers)).status, 200);
+    assert.equal(shipped.length, count, 'the network reversed the payment before its event arrived');
+  } finally {
+    paid.exceptions.pop();
+  }
 }
 const read = async (reply: Response) => ({ status: reply.status, text: await reply.text() });
 
-test('the Next.js example ships paid orders and refuses a forgery', async () => {
+test('the Next.js example ships paid orders, not reversed ones, and refuses a forgery', async () => {
   const { POST } = await importExample('next.mjs', exampleOf('Next.js'));
   await holdsTo(async (body, headers) => read(await POST(new Request('https://shop.example/hook', { method: 'POST', body, headers }))));
 });
 
-test('the Fastify example ships paid orders and refuses a forgery', async () => {
+test('the Fastify example ships paid orders, not reversed ones, and refuses a forgery', async () => {
   const { app } = await importExample('fastify.mjs', `${exampleOf('Fastify')}\nexport { app };`);
   await holdsTo(async (payload, headers) => {
     const { statusCode, body } = await app.inject({ method: 'POST', url: '/hook', payload, headers });
@@ -327,12 +336,12 @@ test('the Fastify example ships paid orders and refuses a forgery', async () => 
   await app.close();
 });
 
-test('the Hono example ships paid orders and refuses a forgery', async () => {
+test('the Hono example ships paid orders, not reversed ones, and refuses a forgery', async () => {
   const { default: app } = await importExample('hono.mjs', exampleOf('Hono'));
   await holdsTo(async (body, headers) => read(await app.request('/hook', { method: 'POST', body, headers })));
 });
 
-test('the Express example ships paid orders, refuses a forgery, and leaves parsed bodies to other routes', async () => {
+test('the Express example ships paid orders, not reversed ones, refuses a forgery, and leaves parsed bodies to other routes', async () => {
   const { app } = await importExample(
     'express.mjs',
     `${exampleOf('Express')}\napp.post('/order', (request, response) => response.json(request.body));\nexport { app };`,
