@@ -2,7 +2,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Coin } from './coin.ts';
-import { formatDecimal, formatUnits, formatUsd, parseAmount, parseDecimal, quoteUnits, readAmountText, worthUsdE8 } from './money.ts';
+import {
+  formatDecimal,
+  formatUnits,
+  formatUsd,
+  parseAmount,
+  parseDecimal,
+  quoteUnits,
+  readAmountText,
+  readTypedAmount,
+  worthUsdE8,
+} from './money.ts';
 
 test('decimals are read to the last place', () => {
   for (const [text, decimals, units] of [
@@ -167,4 +177,42 @@ test('a coin that is worth a currency is asked for in whole cents, and shown wit
     assert.ok(worthUsdE8(coin, units, priceE8) >= cents * 1_000_000n);
   }
   assert.equal(formatUnits('USDC@ethereum', 25_500_001n), '25.500001', 'what arrived is shown to the last place');
+});
+
+test('an amount that a person types is read with the separators of every language, and refused where they can mean two things', () => {
+  for (const [text, decimals, minor] of [
+    ['1234.5', 2, 123_450n],
+    ['1,234.50', 2, 123_450n],
+    ['1.234,50', 2, 123_450n],
+    ['1 234,50', 2, 123_450n],
+    ['1\u202f234,50', 2, 123_450n],
+    ["1'234.50", 2, 123_450n],
+    ['1’234’567', 2, 123_456_700n],
+    ['1,234,567.5', 2, 123_456_750n],
+    ['25,5', 2, 2_550n],
+    ['0,05', 2, 5n],
+    ['1,234', 0, 1_234n],
+    ['1.234', 0, 1_234n],
+    ['25.00', 0, 25n],
+    ['1.234', 3, 1_234n],
+    ['1,5', 3, 1_500n],
+    ['1.234,567', 3, 1_234_567n],
+    ['1,234', 2, null],
+    ['1,234', 3, null],
+    ['1.234', 2, null],
+    ['12,34.50', 2, null],
+    ['1234,567.5', 2, null],
+    ['1.234.50', 2, null],
+    ['1,234 567', 2, null],
+    ['1,,234', 2, null],
+    ['25.', 2, null],
+    ['.50', 2, null],
+    [',50', 2, null],
+    ['-5', 2, null],
+    ['1e3', 2, null],
+    ['€5', 2, null],
+    ['', 2, null],
+    [',', 0, null],
+  ] as const)
+    assert.equal(readTypedAmount(text, decimals), minor, `${text} with ${decimals} decimals`);
 });

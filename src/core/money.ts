@@ -67,6 +67,24 @@ export function readAmountText(text: string, decimals: number): bigint | null {
   return typeof parsed === 'bigint' ? parsed : null;
 }
 
+/**
+ * Reads an amount as a person types it, with the separators of any language. Null for a fault, and for a comma that can mean two things:
+ * `1,234` is more than a thousand in some countries, and little more than one in others.
+ */
+export function readTypedAmount(text: string, decimals: number): bigint | null {
+  const signs = text.replace(/\d/g, '');
+  const last = signs.at(-1) ?? '';
+  const after = text.length - 1 - text.lastIndexOf(last);
+  const isPoint = (last === '.' || last === ',') && signs.indexOf(last) === signs.length - 1;
+  const isGroup = signs.length === 1 && after === 3 && (decimals === 0 || last === ',');
+  if (isPoint && isGroup && decimals > 0) return null;
+  const [whole, fraction] = isPoint && !isGroup ? [text.slice(0, -1 - after), text.slice(-after)] : [text, ''];
+  const groups = whole.split(/[.,'’\s]/);
+  const isRegular = new Set(whole.replace(/\d/g, '')).size <= 1 && groups.slice(1).every(({ length }) => length === 3);
+  if (groups.length > 1 && (!isRegular || groups[0]!.length > 3)) return null;
+  return readAmountText(groups.join('') + (fraction === '' ? '' : `.${fraction}`), decimals);
+}
+
 /** Formats base units with `decimals` places, showing at least `shown` of them and never an exponent. */
 export function formatDecimal(units: bigint, decimals: number, shown: number = decimals): string {
   const negative = units < 0n;

@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { fiatDecimals, formatFiat } from '../../core/fiat.ts';
-import { readAmountText } from '../../core/money.ts';
+import { readTypedAmount } from '../../core/money.ts';
 import { Problem } from '../../core/problem.ts';
 import { hostOfUrl } from '../../core/urls.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
@@ -73,7 +73,7 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
     await counting.start(request);
     const given = (form.get('amount') ?? '').trim().slice(0, 20);
-    const minor = link.amountMinor ?? readAmountText(given.replace(/^(\d+),(\d{1,2})$/, '$1.$2'), fiatDecimals(link.currency));
+    const minor = link.amountMinor ?? readTypedAmount(given, fiatDecimals(link.currency));
     const made =
       minor === null || minor <= 0n
         ? null
@@ -117,7 +117,7 @@ export function renderLink(
       ? html`<label class="field"><span>${words.total} (${link.currency})</span>
 <input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="${example}"
  dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>
-${wrong && html`<span class="fault" id="fault" role="alert">${words.amountInvalid}</span>`}</label>`
+${wrong && html`<span class="fault" id="fault" role="alert">${say(words.amountInvalid, { amount: example })}</span>`}</label>`
       : null;
   const price =
     link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`;
