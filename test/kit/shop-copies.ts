@@ -11,7 +11,7 @@ import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, startTestApp, type TestApp } from './app.ts';
 import { randomOf } from './range-histories.ts';
-import { askShop, money } from './shop-interleavings.ts';
+import { askShop, money, reportSchedules, type Schedules } from './shop-interleavings.ts';
 import { startWordPress } from './wordpress.ts';
 
 const LANES = 3;
@@ -57,18 +57,19 @@ async function startShop(t: TestContext, app: TestApp): Promise<Shop> {
   return shop;
 }
 
-/** Runs schedules from a seed on, some at a time, each lane with two shops. */
-export async function copyShops(t: TestContext, { runs, steps }: { runs: number; steps: number }): Promise<void> {
-  const from = Number(process.env.SEED ?? 1);
+/** Runs schedules, some at a time, each lane with two shops. */
+export async function copyShops(t: TestContext, { from, runs, steps }: Schedules): Promise<void> {
   // A shop asks as often as it needs.
   const app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}' });
   t.after(() => app.stop());
+  const startedAt = performance.now();
   await Promise.all(
     Array.from({ length: Math.min(LANES, runs) }, async (_, lane) => {
       const [shop, copy] = [await startShop(t, app), await startShop(t, app)];
       for (let at = lane; at < runs; at += LANES) await copyOne({ app, shop, copy }, { seed: from + at, steps });
     }),
   );
+  reportSchedules(t, { from, runs, steps }, startedAt);
 }
 
 type Lane = { app: TestApp; shop: Shop; copy: Shop };

@@ -20,9 +20,17 @@ export async function askShop(url: string, path: string, body: unknown = {}): Pr
 }
 export const money = ({ amount_received, amount_held }: any) => Number(amount_received) > 0 || Number(amount_held) > 0;
 
-/** Runs schedules from a seed on, some at a time, in one shop. */
-export async function interleave(t: TestContext, { runs, steps }: { runs: number; steps: number }): Promise<void> {
-  const from = Number(process.env.SEED ?? 1);
+/** Schedules, from a seed on, of so many steps each. */
+export type Schedules = { from: number; runs: number; steps: number };
+
+/** Says how long schedules took, for those who plan longer runs. */
+export function reportSchedules(t: TestContext, { from, runs }: Schedules, startedAt: number): void {
+  const seconds = (performance.now() - startedAt) / 1_000;
+  t.diagnostic(`seeds ${from} to ${from + runs - 1}: ${seconds.toFixed(0)} s, ${(runs / seconds).toFixed(1)} schedules a second`);
+}
+
+/** Runs schedules, some at a time, in one shop. */
+export async function interleave(t: TestContext, { from, runs, steps }: Schedules): Promise<void> {
   // A shop asks as often as it needs: thousands of schedules pass the limit of a plan within a minute.
   const app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}' });
   t.after(() => app.stop());
@@ -30,11 +38,13 @@ export async function interleave(t: TestContext, { runs, steps }: { runs: number
   t.after(() => shop.stop());
   const ask = (path: string, body?: unknown) => askShop(shop.url, path, body);
   await ask('/settings', { enabled: 'yes', server_url: app.url, api_key: app.merchant.keys.testSecret, title: 'Coins', description: '' });
+  const startedAt = performance.now();
   await Promise.all(
     Array.from({ length: LANES }, async (_, lane) => {
       for (let at = lane; at < runs; at += LANES) await interleaveOne({ app, ask }, { seed: from + at, steps });
     }),
   );
+  reportSchedules(t, { from, runs, steps }, startedAt);
 }
 
 type World = { app: TestApp; ask(path: string, body?: unknown): Promise<any> };

@@ -7,7 +7,10 @@ import { after, before, type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import '../kit/medusa-stub.ts';
 import { webhooks } from '../../sdk/src/index.ts';
+import { readAgent } from '../../src/keys/requests.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
+import { newestKeyOf } from '../../src/payments/search.ts';
+import { pluginAt } from '../../src/web/shop-plugins.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
@@ -126,6 +129,15 @@ test('a session gets one payment, with its ID in the metadata, and the amount th
   assert.equal(return_url, `https://store.example/checkout?session=${session}`);
   assert.deepEqual([data.amount, data.currency_code, data.mode, data.session_id], ['25.50', 'eur', 'test', session]);
   assert.match(data.payment_url, /^http.*pay_|id=/);
+  // The page of the shop in Florin shows the version, and all shops that use this key with Medusa as one.
+  const { agent, offered, madeBy } = pluginAt('https://medusa.example/hooks/payment/florin_florin')!;
+  const owner = { merchantId: app.merchant.merchantId, mode: 'test' } as const;
+  const key = await newestKeyOf(app.app.ctx, { ...owner, shop: madeBy });
+  const shown = await eventually(
+    () => readAgent(app.app.ctx, { ...owner, keyId: key!.id, begins: agent }),
+    (text) => text !== null,
+  );
+  assert.equal(shown, agent + offered);
   // Medusa tried again.
   const again = await provider
     .initiatePayment({ amount: '25.505', currency_code: 'EUR', data: { session_id: session } })
