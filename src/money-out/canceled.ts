@@ -182,8 +182,10 @@ const readKnown = (
     select r.id, to_timestamp(u.until) as until, u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS} as expired,
       coalesce(s.state in ('made', 'signed', 'sent'), false) as "isBusy",
       coalesce(case when r.anchor like 'nonce:%' then
-          -- What is in a file that was not canceled can be canceled only after it failed.
-          exists (select 1 from sweeps f where f.id = r.sweep_id and f.state in ('confirmed', 'failed'))
+          -- What is in a file that was not canceled can be canceled only after it failed. Where nothing used its nonce, its deposit had left
+          -- the chain, or nothing paid for its gas: it can still be sent.
+          exists (select 1 from sweeps f join sweep_inputs n on n.sweep_id = f.id and lower(n.input) = lower(r.anchor) and n.released_at is null
+            where f.id = r.sweep_id and f.state in ('confirmed', 'failed'))
           or (s.state in ('confirmed', 'failed') and exists (
             select 1 from sweep_transactions t cross join lateral (select s.file -> 'requests' -> t.number as request) q
             where t.sweep_id = s.id and t.block_height is not null

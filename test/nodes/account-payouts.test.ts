@@ -17,7 +17,7 @@ import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../s
 import { cancelSweep, getSweep, makeSweep, replaceSweep } from '../../src/money-out/sweeps.ts';
 import { eventually } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
-import { account } from '../kit/shop.ts';
+import { account, reach } from '../kit/shop.ts';
 import { recordsFor } from '../kit/signing.ts';
 import { DESTINATION, startTokenShop, type TokenShop, USDC, USDT } from '../kit/token-shop.ts';
 
@@ -363,6 +363,40 @@ test('ETH: each payout is sent by an address that holds enough, once, whatever i
   assert.deepEqual([await shop.held('ETH', ada), await shop.held('ETH', bob)], [4n * 10n ** 15n, 10n ** 16n]);
   await books();
   await sweepRest('ETH');
+  await books();
+});
+
+test('ETH: a payout whose gas payment was lost is paid by no other deposit while its signed transaction can still be sent', async () => {
+  const ada = somebody();
+  const [small] = await shop.paid('ETH', 1);
+  const body = { amount: 50, currency_fiat: 'USD', crypto: 'ETH', network: 'ethereum' };
+  const { transaction_id: large, payment_address: address } = (await shop.app.live.post('/v1/transactions/create', body)).json;
+  await shop.node.send({ to: address, value: 2n * 10n ** 16n });
+  await shop.node.mine(2);
+  await reach(shop.app, large, ({ status }) => status === 'completed');
+  const lost = await approved('ETH', '0.02', ada);
+  const { sweep: file } = await make('ETH');
+  const [fund, paying] = await requestsOf(file.id);
+  assert.deepEqual([fund!.kind, paying!.kind, paying!.from], ['fund', 'native', address]);
+  const { text } = await signed(file.id, [ada]);
+  await useNonce(fund!.from);
+  await shop.upload(text);
+  assert.equal((await shop.finish(file.id)).state, 'failed');
+  await reaches(lost, 'failed');
+  await cancelOne(lost);
+  const next = await approved('ETH', '0.005', ada);
+  const { sweep: second } = await make('ETH');
+  const requests = await requestsOf(second.id);
+  assert.deepEqual(
+    requests.map(({ from, nonce }) => [from, nonce]),
+    [[address, paying!.nonce]],
+    `the same nonce, and not that of ${small}`,
+  );
+  await shop.upload((await signed(second.id, [ada])).text);
+  await shop.finish(second.id);
+  await reaches(next, 'confirmed');
+  await assert.rejects(shop.node.rpc('eth_sendRawTransaction', `0x${readSignedFile(text).transactions[1]}`), /nonce too low/i);
+  assert.equal(await shop.held('ETH', ada), 5n * 10n ** 15n);
   await books();
 });
 
