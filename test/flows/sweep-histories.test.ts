@@ -141,6 +141,19 @@ async function moveElsewhere({ app, chain, servers, look, pay }: SteppedShop): P
   await settle();
   assert.deepEqual([await booked(), await listed()], [moved, [other]]);
   await refuse(kept, /a transaction that Florin does not know spent a deposit of its payment/);
+
+  // It is back when the blocks are replaced in which another wallet moved it.
+  const [back] = (await receive(35)) as [string];
+  await cancelSweep(ctx, { merchantId, id: (await make()).sweep.id, actor });
+  const units = await spend(back);
+  await settle();
+  assert.deepEqual([await booked(), (await listed()).includes(back)], [moved + units, false]);
+  chain.rewind(2 * DEEP, { forget: true });
+  chain.mine(2 * DEEP + 1, { empty: true });
+  await look(3 * DEEP);
+  await sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
+  await followMoved(ctx, source);
+  assert.deepEqual([await booked(), (await listed()).includes(back)], [moved, true]);
 }
 
 async function endAfterReorganization({ app, chain, servers, look, pay }: SteppedShop): Promise<void> {

@@ -3,7 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Coin } from '../../src/core/coin.ts';
+import { readSignedFile } from '../../src/core/signing-file.ts';
 import { trialBalance } from '../../src/money-out/books.ts';
+import { readHoldings, readWallets } from '../../src/money-out/holdings.ts';
+import { followMoved } from '../../src/money-out/moved.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 
@@ -79,4 +82,41 @@ test('ETH: a sweep of what a refund left books all of the deposit', async () => 
   assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
   assert.ok((await desk.held('ETH', payment!.address)) > 0n);
   await checkBooked();
+});
+
+test('USDC: a deposit that somebody moved with a canceled file leaves the books once that is final, and is back when its block is replaced', async () => {
+  const { ctx, owner } = desk;
+  const node = desk.nodeOf(USDC);
+  const [payment] = await desk.paid(USDC, 1);
+  const { sweep } = await desk.make(USDC);
+  const [raw] = readSignedFile(await desk.sign(sweep.id)).transactions;
+  await desk.cancel(sweep.id);
+  const listed = async () =>
+    (await readHoldings(ctx, { ...owner, walletId: (await readWallets(ctx, owner))[0]!.id, coin: USDC })).holdings.map(
+      ({ address }) => address,
+    );
+  /** Looks until the service has followed to the tip and the books have so much, which the service may have found itself. */
+  const looks = (units: bigint, mine: number) =>
+    eventually(
+      async () => {
+        await node.mine(mine);
+        await ctx.db.sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
+        await followMoved(ctx, ctx.chains.get('ethereum')!);
+        return booked('moved_elsewhere', USDC);
+      },
+      (moved) => moved === units,
+    );
+  await looks(0n, 0);
+  const txid = await node.rpc('eth_sendRawTransaction', `0x${raw}`);
+  const height = await node.mine(1);
+  assert.equal(await desk.held(USDC, payment!.address), 0n);
+  await looks(0n, 0);
+  assert.deepEqual(await listed(), [payment!.address], 'it is not final');
+  await looks(25_000_000n, 1);
+  assert.deepEqual([await listed(), await booked('deposit_addresses', USDC)], [[], 0n]);
+  await node.rpc('anvil_reorg', (await node.mine(1)) - height + 1, []);
+  await node.rpc('anvil_dropTransaction', txid).catch(() => null);
+  assert.equal(await desk.held(USDC, payment!.address), 25_000_000n);
+  await looks(0n, 1);
+  assert.deepEqual([await listed(), await booked('deposit_addresses', USDC)], [[payment!.address], 25_000_000n]);
 });
