@@ -1,10 +1,16 @@
-/** Transactions of sweeps that can never be mined, because another one spent one of their inputs or used their account nonce. */
+/**
+ * Transactions of signing files that cannot be mined: another one spent one of their inputs or used their account nonce, or the deposit
+ * that they would send is not on the chain any more.
+ */
 import { type Chain, ChainError } from '../chains/chain.ts';
 import type { Context } from '../context.ts';
-import { type Coin, kindOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, kindOf } from '../core/coin.ts';
 import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
+import { goneAfterMs } from '../core/transfer.ts';
 import type { Tx } from '../db/db.ts';
 import { readEndHeight } from './holdings.ts';
+import { readBalances, readNonces } from './make-accounts.ts';
+import { isEmptied } from './replace-accounts.ts';
 import { spentInBlocks } from './sweep-blocks.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
@@ -19,11 +25,13 @@ export type Refused = {
 };
 /**
  * The inputs that another transaction did not spend. On chains of accounts the next file reads what is left. `proven`: a block contains the
- * other transaction.
+ * other transaction. `isGone`: there is none, but a deposit left the chain with its block and did not come back.
  */
-type Loss = { unspent: readonly string[]; proven: boolean };
+type Loss = { unspent: readonly string[]; proven: boolean; isGone: boolean };
 
-const REASON = 'conflict: another transaction already spent an input or used the account nonce';
+const CONFLICT = 'conflict: another transaction already spent an input or used the account nonce';
+/** The refusal of a transaction whose deposit is gone. */
+export const DEPOSIT_GONE = 'the deposit that it would send is not on the chain any more';
 
 /**
  * Checks whether a refused transaction lost its inputs to another one. Once that is as deep as sent money must be to count as gone, the
@@ -42,7 +50,8 @@ export async function followConflict(ctx: Context, chain: Chain, one: Refused): 
   if (!isSame) return void (await writeConflict(ctx, one, tip));
   if (height > (await readEndHeight(ctx, one.coin, tip))) return;
   await ctx.db.begin((tx) => fail(tx, one, loss));
-  ctx.log.warn({ coin: one.coin, sweep: one.sweepId, number: one.number }, 'A transaction of a sweep lost its inputs to another one');
+  const what = loss.isGone ? 'The deposit of a transaction of a sweep is gone' : 'A transaction of a sweep lost its inputs to another one';
+  ctx.log.warn({ coin: one.coin, sweep: one.sweepId, number: one.number }, what);
 }
 
 const writeConflict = (ctx: Context, { sweepId, number }: Refused, { height, hash }: { height: number | null; hash: string | null }) =>
@@ -57,27 +66,40 @@ async function areUnknown(ctx: Context, chain: Chain, { sweepId, number }: Refus
   return states.every(({ state }) => state === 'unknown');
 }
 
-async function outputLoss(ctx: Context, chain: Chain, { sweepId, raw }: Refused): Promise<Loss | null> {
+/**
+ * The deposits of a file that are in no block. `isGone`: another transaction replaced theirs in a block, or nothing has seen theirs for as
+ * long as a payment waits for one. Accounts: also what only a balance showed, in a block that was taken back.
+ */
+async function readUnmined(
+  { db: { sql } }: Context,
+  { sweepId, coin }: Pick<Refused, 'sweepId' | 'coin'>,
+): Promise<readonly { input: string; address: string; isGone: boolean; isReplaced: boolean }[]> {
+  return sql<{ input: string; address: string; isGone: boolean; isReplaced: boolean }[]>`
+    select i.input, a.address, t.conflict_height is not null as "isReplaced",
+      t.ref is null or t.conflict_height is not null
+        or coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${goneAfterMs(coin) / 1_000}), false) as "isGone"
+    from sweep_inputs i join deposit_addresses a on a.payment_id = i.payment_id and a.coin = ${COIN[coin].family}
+    left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+    left join tips on tips.coin = ${chainCode(coin)}
+    where i.sweep_id = ${sweepId} and i.released_at is null and t.block_height is null`;
+}
+
+async function outputLoss(ctx: Context, chain: Chain, { sweepId, coin, raw }: Refused): Promise<Loss | null> {
   const outpoints = inputsOfRaw(Buffer.from(raw).toString('hex'));
   const lost = await spentInBlocks(ctx, chain, { sweepId, outpoints });
-  if (lost.size > 0) return { unspent: outpoints.filter((outpoint) => !lost.has(outpoint)), proven: true };
+  if (lost.size > 0) return { unspent: outpoints.filter((outpoint) => !lost.has(outpoint)), proven: true, isGone: false };
   const answers = await askUnspent(chain, outpoints);
-  if (!answers) return null;
-  const missing = outpoints.filter((_, i) => !answers[i]);
-  if (missing.length === 0) return null;
   // An output also disappears with the block that contained it.
-  const unmined = await ctx.db.sql<{ input: string; gone: boolean }[]>`
-    select i.input, t.conflict_height is not null as gone
-    from sweep_inputs i left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-    where i.sweep_id = ${sweepId} and i.input = any(${missing}::text[]) and t.block_height is null`;
+  const isMissing = (input: string): boolean => outpoints.includes(input) && answers?.[outpoints.indexOf(input)] !== true;
+  const unmined = (await readUnmined(ctx, { sweepId, coin })).filter(({ input }) => isMissing(input));
   const absent = new Set(unmined.map(({ input }) => input));
-  const unspent = outpoints.filter((outpoint, i) => answers[i] || absent.has(outpoint));
+  const unspent = outpoints.filter((outpoint, i) => answers?.[i] !== false || absent.has(outpoint));
   // Its customer spent the money of the deposit in another transaction instead, so that no transaction can spend the deposit.
-  if (unmined.some(({ gone }) => gone)) return { unspent, proven: true };
-  if (unmined.length > 0) return null;
+  if (unmined.some(({ isGone }) => isGone)) return { unspent, proven: unmined.some(({ isReplaced }) => isReplaced), isGone: true };
+  if (!answers || unmined.length > 0 || answers.every((isUnspent) => isUnspent)) return null;
   // Without an index of transactions, a node does not find our own mined transaction, which also spends all of them.
   if (unspent.length === 0 && (await chain.health()).txindex !== true) return null;
-  return { unspent, proven: false };
+  return { unspent, proven: false, isGone: false };
 }
 /** Null: no source knows. */
 async function askUnspent(chain: Chain, outpoints: readonly string[]): Promise<boolean[] | null> {
@@ -94,31 +116,35 @@ async function requestsOf(sql: Context['db']['sql'] | Tx, sweepId: string): Prom
   return signingFileOf(row!.file).requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
 }
 
-async function accountLoss(ctx: Context, chain: Chain, { sweepId, number }: Refused): Promise<Loss | null> {
+async function accountLoss(ctx: Context, chain: Chain, { sweepId, coin, number }: Refused): Promise<Loss | null> {
   const request = (await requestsOf(ctx.db.sql, sweepId))[number];
   if (!request) return null;
-  const [reply] = await chain.ask([['eth_getTransactionCount', request.from, 'latest']]);
-  if (!reply || reply.error || typeof reply.result !== 'string' || !/^0x[0-9a-f]{1,16}$/i.test(reply.result))
-    throw new ChainError('outage', `the source did not return the nonce of ${request.from}`);
-  return BigInt(reply.result) > BigInt(request.nonce) ? { unspent: [], proven: false } : null;
+  // Before the nonce: a block that arrives between the two may contain our own transaction.
+  const [held] = await readBalances(chain, [request.from]);
+  const [nonce] = await readNonces(chain, [request.from]);
+  if (nonce! > request.nonce) return { unspent: [], proven: false, isGone: false };
+  if (!isEmptied(request, held!)) return null;
+  const from = request.from.toLowerCase();
+  const isGone = (await readUnmined(ctx, { sweepId, coin })).some((one) => one.isGone && one.address.toLowerCase() === from);
+  return isGone ? { unspent: [], proven: false, isGone } : null;
 }
 
 /** Ends a transaction, with those whose gas it would have paid, and releases what they did not lose. Spent outputs and used nonces stay. */
-async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent }: Loss): Promise<void> {
+async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent, isGone }: Loss): Promise<void> {
   const [sweep] = await tx<{ purpose: string }[]>`
     select purpose from sweeps where id = ${sweepId} and state in ('signed', 'sent') for update`;
   const [mined] = await tx`
     select 1 from sweep_transactions where sweep_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
   if (!sweep || mined) return;
   const failed = await tx<{ number: number }[]>`
-    update sweep_transactions set failed_at = clock_timestamp(), refusal = ${REASON}
+    update sweep_transactions set failed_at = clock_timestamp(), refusal = ${isGone ? DEPOSIT_GONE : CONFLICT}
     where sweep_id = ${sweepId} and (number = ${number} or after_number = ${number}) and block_height is null and failed_at is null
     returning number`;
   const { inputs, addresses } =
     kindOf(coin) === 'ethereum'
       ? heldBy(await requestsOf(tx, sweepId), {
           failed: failed.map((one) => one.number),
-          lost: number,
+          lost: isGone ? null : number,
           isRefund: sweep.purpose === 'refund',
         })
       : { inputs: unspent, addresses: [] };
@@ -135,14 +161,14 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent }
 }
 
 /**
- * What failed requests hold: the nonces of those that were never sent, and the addresses whose money they would have moved. Authorizations of
- * refunds were published, so their addresses stay reserved until these expire.
+ * What failed requests hold: the nonces that nothing used, and the addresses whose money they would have moved. `lost`: the request whose
+ * nonce was used. Authorizations of refunds were published, so their addresses stay reserved until these expire.
  */
 function heldBy(
   requests: readonly AccountRequest[],
-  { failed, lost, isRefund }: { failed: readonly number[]; lost: number; isRefund: boolean },
+  { failed, lost, isRefund }: { failed: readonly number[]; lost: number | null; isRefund: boolean },
 ): { inputs: string[]; addresses: string[] } {
-  const unsent = new Set(failed.filter((number) => number !== lost));
+  const unused = new Set(failed.filter((number) => number !== lost));
   const addresses = failed.flatMap((number) => {
     const request = requests[number];
     if (!request || request.kind === 'fund') return [];
@@ -150,7 +176,7 @@ function heldBy(
     return isRefund ? [] : request.authorizations.map(({ from }) => from);
   });
   return {
-    inputs: requests.flatMap(({ from, nonce }, number) => (unsent.has(number) ? [`nonce:${from}:${nonce}`] : [])),
+    inputs: requests.flatMap(({ from, nonce }, number) => (unused.has(number) ? [`nonce:${from}:${nonce}`] : [])),
     addresses: addresses.map((address) => address.toLowerCase()),
   };
 }

@@ -8,7 +8,7 @@ import type { Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { dueIf, startQueue } from '../db/work.ts';
 import { usedAmong } from './authorizations.ts';
-import { followConflict, type Refused } from './conflicts.ts';
+import { DEPOSIT_GONE, followConflict, type Refused } from './conflicts.ts';
 import { FOLLOW_MS, MONEY_OUT } from './executions.ts';
 import { readEndHeight } from './holdings.ts';
 import { followMoved } from './moved.ts';
@@ -33,7 +33,7 @@ type Waiting = Refused & {
   failed: boolean;
   blockHeight: number | null;
   blockHash: string | null;
-  /** Whether blocks showed that another transaction spent an input of the sweep. */
+  /** Whether blocks showed that another transaction spent an input of the sweep, or a deposit of it is in no block any more. */
   isRobbed: boolean;
   /** Whether it may be in a block that was pruned before it was searched. */
   isUnsearched: boolean;
@@ -87,6 +87,11 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
   const isIndexed = kindOf(chain.coin) === 'ethereum' || (await chain.health()).txindex === true;
   if (!isIndexed || open!.canBeRenamed) await readSweepBlocks(ctx, chain, tip);
   const waiting = await ctx.db.sql<Waiting[]>`
+    with unmined as materialized (
+      select i.sweep_id from transfers d
+      join sweep_inputs i on i.payment_id = d.payment_id and i.coin = d.coin and i.ref = d.ref and i.released_at is null
+      where d.coin = any(${coins}::text[]) and d.unmined_since is not null and d.block_height is null
+    )
     update sweep_transactions t set looked_at = clock_timestamp()
     from (
       select t.sweep_id, t.round, t.number, s.coin, s.unsearched_below from sweeps s join sweep_transactions t on t.sweep_id = s.id
@@ -108,7 +113,8 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
           where f.sweep_id = o.sweep_id and f.number = o.after_number and f.block_height is not null and f.round >= o.round)))
         and not exists (select 1 from sweep_transactions m
         where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
-      exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null) as "isRobbed",
+      exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null)
+        or t.sweep_id in (select sweep_id from unmined) as "isRobbed",
       chosen.unsearched_below is not null as "isUnsearched"`;
   const sweeps = [...Map.groupBy(waiting, ({ sweepId }) => sweepId)];
   const failures: unknown[] = [];
@@ -296,11 +302,21 @@ async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: Bl
   });
 }
 
-/** What to say about the transactions that can never be mined. */
+/** What to say about the transactions that cannot be mined. */
 function conflictsOf(rows: readonly Row[]): string[] {
-  const lost = new Set(rows.flatMap(({ number, failed }) => (failed ? [number] : []))).size;
-  const all = new Set(rows.map(({ number }) => number)).size;
-  return lost === 0 ? [] : [`conflict: another transaction spent the inputs or used the account nonce of ${lost} of ${all} transactions`];
+  const numbers = (of: readonly Row[]): number => new Set(of.map(({ number }) => number)).size;
+  const all = numbers(rows);
+  const failed = rows.filter((row) => row.failed);
+  const gone = numbers(failed.filter(({ refusal }) => refusal === DEPOSIT_GONE));
+  const lost = numbers(failed) - gone;
+  return [
+    ...(lost === 0 ? [] : [`conflict: another transaction spent the inputs or used the account nonce of ${lost} of ${all} transactions`]),
+    ...(gone === 0
+      ? []
+      : [
+          `deposit gone: the block with the deposit of ${gone} of ${all} transactions was replaced; if the deposit comes back, they can still be sent`,
+        ]),
+  ];
 }
 
 /** What happened to money whose transaction was mined and did not move it. */

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Transaction } from '@scure/btc-signer';
 import { signFile } from '../../signer/sign.ts';
+import { type Chain, ChainError } from '../../src/chains/chain.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
@@ -255,7 +256,19 @@ test('a refund of money that a reorganization took away is not paid, with the mo
     assert.equal((await getRefund(ctx, { ...owner, id })).state, 'approved');
   }));
 
-test('a file whose deposit the customer sent elsewhere ends, and what else it spends is free again', () =>
+/** What peers alone answer: nothing about outputs, and no refusal. */
+const asPeers = (chain: Chain): Chain => ({
+  ...chain,
+  health: async () => ({ ...(await chain.health()), txindex: false }),
+  txState: async () => ({ state: 'unknown', blockHash: null, lock: null }),
+  outlet: {
+    ...chain.outlet,
+    areUnspent: () => Promise.reject(new ChainError('unsupported', 'peers do not say what is unspent')),
+    send: () => Promise.reject(new ChainError('unseen', 'no peer asked for it')),
+  },
+});
+
+const endWithoutDeposit = ({ isReplaced, hasNode = true }: { isReplaced: boolean; hasNode?: boolean }): Promise<void> =>
   tell(async (desk) => {
     const { app, owner, chain, servers, look, receive, makePayouts, payout, sign } = desk;
     const { ctx } = app.app;
@@ -271,11 +284,15 @@ test('a file whose deposit the customer sent elsewhere ends, and what else it sp
     const { sweep } = await makePayouts();
     const { text } = await sign(sweep.id);
     await acceptSigned(ctx, { ...owner, content: text, actor });
-    chain.rewind(2);
-    chain.pay([[OTHER, 2_400_000n]], { replaces: deposit.txid });
+    // Peers took it before the deposit was gone, so they do not ask for it again.
+    if (!hasNode) await followSweeps(ctx, ctx.chains.get('bitcoin')!, null);
+    chain.mempool.clear();
+    chain.rewind(2, { forget: !isReplaced });
+    if (isReplaced) chain.pay([[OTHER, 2_400_000n]], { replaces: deposit.txid });
     chain.mine(8);
     await look(4);
-    const source = ctx.chains.get('bitcoin')!;
+    if (!isReplaced) await ctx.db.sql`update transfers set absent_since = absent_since - interval '1 day' where payment_id = ${lost!}`;
+    const source = hasNode ? ctx.chains.get('bitcoin')! : asPeers(ctx.chains.get('bitcoin')!);
     const read = async () => (await getSweep(ctx, { ...owner, id: sweep.id })).sweep.state;
     for (let looks = 0; looks < 4 && (await read()) !== 'failed'; looks++) {
       await ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
@@ -283,12 +300,22 @@ test('a file whose deposit the customer sent elsewhere ends, and what else it sp
       chain.mine(8);
       await look(2);
     }
-    assert.equal(await read(), 'failed');
+    const { sweep: ended } = await getSweep(ctx, { ...owner, id: sweep.id });
+    assert.deepEqual([ended.state, ended.failure?.split(':')[0]], ['failed', 'deposit gone']);
     await followPayouts(ctx);
     assert.equal((await getPayout(ctx, { ...owner, id })).state, 'failed');
     const [left] = await listSweepable(ctx, owner);
     assert.deepEqual([left!.count, left!.units, (await desk.detail(kept!)).status], [1, 3_000_000n, 'completed']);
-  }));
+  });
+
+test('a file whose deposit the customer sent elsewhere ends, and what else it spends is free again', () =>
+  endWithoutDeposit({ isReplaced: true }));
+
+test('with peers alone, a file whose deposit the customer sent elsewhere ends too', () =>
+  endWithoutDeposit({ isReplaced: true, hasNode: false }));
+
+test('a file whose deposit lost its block and was not seen for a day ends, and what else it spends is free again', () =>
+  endWithoutDeposit({ isReplaced: false }));
 
 test('a refund waits for the deposit of its payment, and is not paid with those of others while that is disputed or was moved elsewhere', () =>
   tell(async (desk) => {

@@ -5,10 +5,12 @@ import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { MULTICALL3 } from '../../src/chains/ethereum/token-calls.ts';
 import { readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
+import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { followRefunds } from '../../src/money-out/follow-refunds.ts';
 import { type AccountDesk, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
+import { reach } from '../kit/shop.ts';
 
 const USDC = 'USDC@ethereum' satisfies Coin;
 let desk: AccountDesk;
@@ -134,4 +136,61 @@ test('USDC: a refund whose transaction did nothing keeps its deposit until it ha
     await desk.upload(await desk.sign(rest.sweep.id));
     assert.equal((await desk.finish(rest.sweep.id, USDC)).state, 'confirmed');
   }
+});
+
+test('ETH: a file ends whose deposit was replaced with its block; its refund is released, no other deposit pays it, and its nonce is used once', async () => {
+  const customer = customerAt(7);
+  const node = desk.nodeOf('ETH');
+  const payer = node.accounts[1]!;
+  const [other] = await desk.paid('ETH', 1, { amountUsd: 250 });
+  const { id: paymentId, address, amount } = await desk.create('ETH', 250);
+  const nonce = await node.rpc('eth_getTransactionCount', payer, 'latest');
+  await node.send({ from: payer, to: address, value: parseDecimal(amount, 18)! });
+  const height = (await node.mine(3)) - 2;
+  await reach(desk.app, paymentId, ({ status }) => status === 'completed');
+  const id = await desk.approved({ id: paymentId }, '0.04', customer);
+  const { sweep } = await desk.makeRefunds('ETH');
+  const signed = await desk.sign(sweep.id, customer);
+  await desk.upload(signed);
+  const [sent] = await eventually(
+    () => desk.transactionsOf(sweep.id),
+    ([one]) => one?.sentAt != null,
+  );
+  // The customer pays somebody else with the same money, in blocks that replace those with the deposit.
+  const gas = { gas: '0x5208', gasPrice: '0x4a817c800' };
+  const instead = { from: payer, to: customerAt(9), value: '0x1', nonce, ...gas };
+  await node.rpc('anvil_dropTransaction', sent!.txid);
+  await node.rpc('anvil_reorg', (await node.mine(1)) - height + 1, [[instead, 0]]);
+  assert.equal(await desk.held('ETH', address), 0n);
+  const ended = await desk.finish(sweep.id, 'ETH');
+  assert.deepEqual([ended.state, ended.failure?.split(':')[0]], ['failed', 'deposit gone']);
+  await eventually(
+    () => desk.refundOf(id),
+    ({ state }) => state === 'failed',
+  );
+  const kept = await desk.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+  assert.deepEqual([...kept], []);
+  await desk.cancelRefund(id);
+  const again = await desk.app.live.post('/v1/refunds', { payment_id: paymentId, amount: '0.04', address: customer });
+  assert.equal(again.json.error.code, 'refund_exceeds');
+  assert.deepEqual([await desk.held('ETH', customer), await desk.held('ETH', other!.address)], [0n, 10n ** 17n]);
+
+  // The customer pays the address again. What was signed before and a new refund cannot both be executed.
+  await node.send({ to: address, value: parseDecimal(amount, 18)! });
+  await node.mine(3);
+  await eventually(
+    () => desk.app.live.get(`/api/payment/${paymentId}`),
+    ({ json }) => json.status === 'completed' && json.confirmations >= 2,
+  );
+  const next = await desk.approved({ id: paymentId }, '0.03', customer);
+  const file = await desk.makeRefunds('ETH');
+  await desk.upload(await desk.sign(file.sweep.id, customer));
+  await desk.finish(file.sweep.id, 'ETH');
+  await eventually(
+    () => desk.refundOf(next),
+    ({ state }) => state === 'confirmed',
+  );
+  const raw = readSignedFile(signed).transactions.at(-1)!;
+  await assert.rejects(node.rpc('eth_sendRawTransaction', `0x${raw}`), /nonce too low/i);
+  assert.equal(await desk.held('ETH', customer), 3n * 10n ** 16n);
 });
