@@ -221,7 +221,10 @@ export type SweepWish = {
 };
 export const DEFAULT_WISH: SweepWish = { minAgeHours: 0, minUnits: 0n, maxFeePercent: 10, speed: 'normal' };
 
-/** By address: what of it may be swept by age and amount. An account is emptied as a whole, so one reason keeps all of it. */
+/**
+ * By address: what of it may be swept by age and amount. An account is emptied as a whole, so one reason keeps all of it. What is not
+ * confirmed yet keeps nothing else: strangers can send small amounts all the time.
+ */
 export function selectHoldings(
   holdings: readonly Holding[],
   { wish, now, wholeAddress }: { wish: SweepWish; now: Date; wholeAddress: boolean },
@@ -230,7 +233,7 @@ export function selectHoldings(
   const reasons = new Map<string, StayReason>();
   for (const { address, units, stays } of holdings) {
     if (stays === null) sums.set(address, (sums.get(address) ?? 0n) + units);
-    else if (wholeAddress) reasons.set(address, stays);
+    else if (wholeAddress && stays !== 'unconfirmed') reasons.set(address, stays);
   }
   const ageMs = wish.minAgeHours * 3_600_000;
   return holdings.map((holding) => {

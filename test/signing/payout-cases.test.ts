@@ -17,7 +17,7 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import type { Holding } from '../../src/money-out/holdings.ts';
+import { DEFAULT_WISH, type Holding, selectHoldings } from '../../src/money-out/holdings.ts';
 import type { AccountLot } from '../../src/money-out/make-accounts.ts';
 import { chooseSources, gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
 import { type PayoutParts, partsFromJson, partsToJson } from '../../src/money-out/payout-parts.ts';
@@ -89,6 +89,22 @@ test('the smallest deposit that is enough pays alone; otherwise the largest ones
         units,
       );
   }
+});
+
+test('what strangers send to an account keeps none of its other money there, also if they send it all the time', () => {
+  const holding = (address: string, stays: Holding['stays']) => ({ address, units: 5n, stays, firstSeenAt: new Date(0) }) as Holding;
+  const all = [
+    holding('a', null),
+    holding('a', 'unconfirmed'),
+    holding('b', null),
+    holding('b', 'disputed'),
+    holding('c', 'refund_requested'),
+  ];
+  const chosen = selectHoldings(all, { wish: DEFAULT_WISH, now: new Date(1), wholeAddress: true });
+  assert.deepEqual(
+    chosen.map(({ stays }) => stays),
+    [null, 'unconfirmed', 'disputed', 'disputed', 'refund_requested'],
+  );
 });
 
 test('the deposits of a payout are read as they were stored, and what cannot be read pays nothing', () => {
