@@ -3,17 +3,19 @@
  * Refunds that fit a payment are in money-out/.
  */
 import type { Context } from '../context.ts';
-import type { Coin, Mode } from '../core/coin.ts';
+import { COIN, type Coin, type Mode } from '../core/coin.ts';
 import { newId } from '../core/id.ts';
+import { readAmountText } from '../core/money.ts';
 import { Problem } from '../core/problem.ts';
 import { mayDo } from '../core/roles.ts';
 import { cutText } from '../core/text.ts';
 import type { Tx } from '../db/db.ts';
-import { weighApproval } from '../money-out/approvals.ts';
+import { weighApproval, weightOf } from '../money-out/approvals.ts';
 import { claimUntil } from '../money-out/claims.ts';
 import { checkRefundAddress } from '../payments/payments.ts';
 import { type Actor, type Departure, type KeyActor, writeAudit } from '../people/members.ts';
 import { keysOfShop } from '../webhooks/endpoints.ts';
+import { coinOfMethod } from './payment-methods.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 export type ShopRefund = Owner & {
@@ -191,17 +193,29 @@ export async function renewRefund(ctx: Context, tx: Tx, { actor, ...target }: Ta
   await writeAudit(tx, { merchantId: target.merchantId, mode: target.mode, actor, action: 'refund.link_renewed', object: id });
 }
 
+/** What the limit is about, as for other refunds: an amount in a coin may be worth more now than when the shop asked for it. */
+function weightOfShopRefund(ctx: Context, { mode, amount, currency, usdCents }: ShopRefund): bigint {
+  const coin = coinOfMethod(currency);
+  const units = coin === null ? null : readAmountText(amount, COIN[coin].decimals);
+  return coin === null || units === null ? (usdCents ?? 0n) : weightOf(ctx, { mode, coin, units, usdCents: usdCents ?? 0n });
+}
+
 /**
  * Approves a refund. Above the limit of the merchant, a second member has to approve it too: false until then. Errors: refund_not_found,
  * refund_state, refund_address_missing, role_too_new, second_member_required.
  */
-export async function approveShopRefund(tx: Tx, { actor, ...target }: Target & { actor: Actor }): Promise<boolean> {
+export async function approveShopRefund(ctx: Context, tx: Tx, { actor, ...target }: Target & { actor: Actor }): Promise<boolean> {
   const refund = await holdRefund(tx, target);
   const { id, merchantId, mode, claimedAt, approvedAt, sentAt, approvedBy, backedBy } = refund;
   if (claimedAt === null) throw new Problem('refund_address_missing', { id });
   if (approvedAt !== null || sentAt !== null)
     throw new Problem('refund_state', { id, state: sentAt === null ? 'approved' : 'sent', action: 'approved' });
-  const weight = await weighApproval(tx, 'refunds', { merchantId, mode, usdCents: refund.usdCents ?? 0n, backedBy, approvedBy }, actor);
+  const weight = await weighApproval(
+    tx,
+    'refunds',
+    { merchantId, mode, usdCents: weightOfShopRefund(ctx, refund), backedBy, approvedBy },
+    actor,
+  );
   const isFirst = weight === 'first';
   await writeAudit(tx, { merchantId, mode, actor, action: isFirst ? 'refund.approved_first' : 'refund.approved', object: id });
   if (isFirst) {

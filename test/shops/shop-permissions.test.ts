@@ -144,13 +144,17 @@ test('a refund without a payment needs the approvals of other refunds, and is in
   await ageRoles(app);
   await setPartnerRole(app, 'finance');
   await ageRoles(app);
-  const asked = async (amount: string) => {
-    const made = await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount, currency: 'USD' });
+  const asked = async (amount: string, currency = 'USD') => {
+    const made = await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount, currency });
     await claimShopRefund(ctx, { refundId: ok(made).id, coin: 'BTC', address: 'test_btc_customer' });
     return made.json.id as string;
   };
   const act = (person: Person, id: string, verb: string, body: object = {}) => person.post(`/test/shop-refunds/${id}/${verb}`, body);
   const shown = async (id: string) => ok(await owner.get('/test/shop-refunds')).data.find((one: any) => one.id === id);
+  // Its coin is worth more now than when the shop asked for it.
+  const grown = await asked('0.00250000', 'BTC');
+  await ctx.db.sql`update shop_refunds set usd_cents = 1 where id = ${grown}`;
+  assert.equal(ok(await act(owner, grown, 'approve')).approved, false, 'above the limit at the current price');
   const large = await asked('250.00');
   const early = await act(owner, large, 'sent', { amount: '0.0025', txid: null });
   assert.deepEqual([early.status, early.json.error.code], [409, 'refund_state'], 'nobody approved it');

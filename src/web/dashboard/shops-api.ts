@@ -261,7 +261,7 @@ export const SHOPS: readonly DashboardRoute[] = [
     reply: Type.Object({ success: Type.Boolean(), approved: Type.Boolean() }),
     handle: async (call) => {
       const target = { ...ownerOfCall(call), refundId: call.params.id, actor: call.actor };
-      return { success: true, approved: await call.ctx.db.begin((tx) => approveShopRefund(tx, target)) };
+      return { success: true, approved: await call.ctx.db.begin((tx) => approveShopRefund(call.ctx, tx, target)) };
     },
   }),
   memberRoute({
