@@ -11,6 +11,7 @@ for (const name of names.length > 0
       'create',
       'get',
       'list',
+      'expiry',
       'dashboard',
       'search',
       'webhooks',
