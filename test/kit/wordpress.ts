@@ -22,12 +22,16 @@ export async function startWordPress({ copyOf }: { copyOf?: WordPress } = {}): P
   if (copyOf) writeFileSync(join(folder, 'shop.json'), await (await fetch(`${copyOf.url}/options`, { method: 'POST', body: '{}' })).text());
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const server = spawn('php', ['-d', 'display_errors=1', '-S', `127.0.0.1:${port}`, join(WOOCOMMERCE, 'tests/shop.php')], {
-    env: { ...process.env, SHOP_FILE: join(folder, 'shop.json'), SHOP_URL: url, PHP_CLI_SERVER_WORKERS: '4' },
-    stdio: 'ignore',
-    // Its workers are stopped with it.
-    detached: true,
-  });
+  const server = spawn(
+    'php',
+    ['-d', 'display_errors=1', '-d', 'opcache.enable_cli=1', '-S', `127.0.0.1:${port}`, join(WOOCOMMERCE, 'tests/shop.php')],
+    {
+      env: { ...process.env, SHOP_FILE: join(folder, 'shop.json'), SHOP_URL: url, PHP_CLI_SERVER_WORKERS: '4' },
+      stdio: 'ignore',
+      // Its workers are stopped with it.
+      detached: true,
+    },
+  );
   const answers = () =>
     fetch(url).then(
       () => true,
