@@ -78,6 +78,8 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       standbys: number;
       isSync: boolean;
       isReadOnly: boolean;
+      sortedBy: string | null;
+      sortsBy: string | null;
     }[]
   >`
     select current_setting('server_version') as version, current_setting('autovacuum') as autovacuum,
@@ -88,8 +90,10 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       (select count(*)::int from pg_stat_replication r
         where not exists (select 1 from pg_replication_slots s where s.active_pid = r.pid and s.slot_type = 'logical')) as standbys,
       current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') <> 'local' as "isSync",
-      current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
-  const { version, migration, off, autovacuum, free, ahead, standbys, isSync, isReadOnly } = db!;
+      current_setting('transaction_read_only') = 'on' as "isReadOnly", d.datcollversion as "sortedBy",
+      pg_database_collation_actual_version(d.oid) as "sortsBy"
+    from pg_database d where d.datname = current_database()`;
+  const { version, migration, off, autovacuum, free, ahead, standbys, isSync, isReadOnly, sortedBy, sortsBy } = db!;
   const findings: Finding[] = [];
   if (isReadOnly)
     findings.push(
@@ -113,6 +117,15 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       good('database', `PostgreSQL ${version}, schema ${migration}, every commit is on disk${standbys > 0 ? ' and on a standby' : ''}`),
     );
   if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off, so tables grow and become slow', 'set autovacuum = on'));
+  // An image or system with another version of the C library or ICU orders texts differently than the indexes on the disk.
+  if (sortedBy !== null && sortedBy !== sortsBy)
+    findings.push(
+      bad(
+        'database',
+        `its indexes of texts were made with version ${sortedBy} of the collation, and the server has ${sortsBy ?? 'none'}, so it may not find rows`,
+        'stop Florin, and run as a superuser in this database: reindex database; alter database ... refresh collation version',
+      ),
+    );
   if (free < 10)
     findings.push(bad('database', `only ${free} connections are left`, 'raise max_connections: each process uses about fifteen'));
   if (Math.abs(ahead) > MOST_CLOCK_SECONDS)

@@ -253,6 +253,19 @@ test('a different chain than the one of the payments', async () => {
   await sql`delete from chains`;
 });
 
+test('a server that sorts texts in another way than the indexes on its disk', async () => {
+  const { sql } = database.db;
+  const [before] = await sql<
+    { version: string | null }[]
+  >`select datcollversion as version from pg_database where datname = current_database()`;
+  await sql`update pg_database set datcollversion = '0.1' where datname = current_database()`;
+  const { detail, fix } = only(await examine());
+  await sql`update pg_database set datcollversion = ${before!.version} where datname = current_database()`;
+  assert.match(detail, /indexes of texts were made with version 0\.1 of the collation/);
+  assert.match(fix!, /reindex database/);
+  assert.deepEqual(wrong(await examine()), []);
+});
+
 test('clocks that differ', async (t) => {
   const { detail, fix } = only(await examine({ BTC_NODE_URL: await behind(t, { aheadSeconds: 90 }) }));
   assert.match(detail, /^its clock is (8\d|9[01]) s ahead of the database's$/);
