@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readPdf } from '../../test/kit/pdf.ts';
-import { isPrintable, writePdf } from './pdf.ts';
+import { printable, writePdf } from './pdf.ts';
 
 const AT = new Date('2026-01-02T03:04:05Z');
 const content = {
@@ -32,7 +32,10 @@ test('what does not fit continues on the next page; text outside of its letters 
   const texts = pages.flatMap((page) => page.texts);
   for (const [name] of rows) assert.equal(texts.filter((text) => text === name).length, 1, name);
   for (const page of pages) assert.ok(page.lowest >= 56, 'nothing is below the margin');
-  assert.equal(isPrintable('Café – “Zürich” €5?'), true);
-  assert.equal(isPrintable('株式会社'), false);
+  assert.equal(printable('Café – “Zürich” €5?'), 'Café – “Zürich” €5?');
+  assert.equal(printable('Pekárna Łódź s.r.o., Škoda, Đỗ'), 'Pekárna Lódz s.r.o., Škoda, Do');
+  assert.equal(printable('株式会社'), null);
+  assert.equal(printable('Пекарня'), null);
+  assert.deepEqual(readPdf(writePdf({ ...content, title: 'Škoda' }, { at: AT })).pages[0]!.texts[0], 'Škoda');
   assert.deepEqual(readPdf(writePdf({ ...content, title: '株 a' }, { at: AT })).pages[0]!.texts[0], '? a');
 });

@@ -29,6 +29,9 @@ const HIGH: Readonly<Record<string, number>> = {
   '‚': 0x82,
   '„': 0x84,
   '…': 0x85,
+  Š: 0x8a,
+  Œ: 0x8c,
+  Ž: 0x8e,
   '‘': 0x91,
   '’': 0x92,
   '“': 0x93,
@@ -36,14 +39,26 @@ const HIGH: Readonly<Record<string, number>> = {
   '–': 0x96,
   '—': 0x97,
   '™': 0x99,
+  š: 0x9a,
+  œ: 0x9c,
+  ž: 0x9e,
+  Ÿ: 0x9f,
 };
+/** Letters that Unicode does not take apart into a letter and its mark. */
+const BASE: Readonly<Record<string, string>> = { ł: 'l', Ł: 'L', đ: 'd', Đ: 'D', ħ: 'h', Ħ: 'H', ı: 'i', ŧ: 't', Ŧ: 'T' };
 const byteOf = (sign: string): number => {
   const code = sign.codePointAt(0)!;
   if ((code >= 0x20 && code < 0x7f) || (code >= 0xa0 && code <= 0xff)) return code;
   return HIGH[sign] ?? (/\s/.test(sign) ? 0x20 : 0x3f);
 };
-/** Whether a text can be shown as it is. */
-export const isPrintable = (text: string): boolean => [...text.normalize('NFC')].every((sign) => byteOf(sign) !== 0x3f || sign === '?');
+const isPrintable = (text: string): boolean => [...text].every((sign) => byteOf(sign) !== 0x3f || sign === '?');
+/** A text as it can be shown: letters whose marks are in no font lose them, such as those of Łódź. Null for one in another script. */
+export function printable(text: string): string | null {
+  const signs = [...text.normalize('NFC')].map((sign) =>
+    isPrintable(sign) ? sign : (BASE[sign] ?? sign.normalize('NFD').replace(/\p{M}/gu, '')),
+  );
+  return isPrintable(signs.join('')) ? signs.join('') : null;
+}
 
 /** A string of PDF, in parentheses. Its bytes are Latin-1. */
 const literal = (text: string): string =>

@@ -1,6 +1,7 @@
 /** Receipts and refund notes as PDF, and the email about a refund: what they say, and when there is none. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { changeSettings } from '../../src/merchants/merchants.ts';
 import { mailPayer } from '../../src/money-out/refund-mails.ts';
 import { approveRefund } from '../../src/money-out/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
@@ -72,6 +73,14 @@ test('a completed payment has a receipt as PDF on its page; others lead back to 
   const other = (await pdfAt(`/pay/receipt.pdf?id=${payment.id}`)).texts;
   assert.equal(beside(other, 'Price'), 'INR 8051.00 = $97.00', 'the rupee sign is in no font of a PDF');
   assert.ok(!other.includes('Order') && !other.includes('Invoice') && !other.some((text) => text.includes('?') && !text.includes('/pay')));
+
+  const sellerNamed = async (name: string) => {
+    await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { supportContact: 'help@shop.example' }, name });
+    return (await pdfAt(`/pay/receipt.pdf?id=${payment.id}`)).texts[1];
+  };
+  assert.equal(await sellerNamed('Piekarnia Łódź'), 'Piekarnia Lódz', 'a letter that is in no font loses its mark');
+  assert.equal(await sellerNamed('Пекарня Ромашка'), 'help@shop.example', 'a name in another script: where the seller is reached');
+  assert.equal(await sellerNamed('Test shop'), 'Test shop');
 
   const { id } = made(await app.test.post('/api/payment/create/simple', { amount_usd: '1.00', return_url: 'https://shop.example/' }));
   const none = await open(`/pay/receipt.pdf?id=${id}`);

@@ -5,7 +5,7 @@ import { e8ToCents, formatUnits, formatUsd } from '../../core/money.ts';
 import type { Merchant } from '../../merchants/merchants.ts';
 import type { Refund } from '../../money-out/refunds.ts';
 import type { CustomerView } from '../../payments/view.ts';
-import { isPrintable, PAPERS, type Paper, type PdfRow, writePdf } from '../pdf.ts';
+import { PAPERS, type Paper, type PdfRow, printable, writePdf } from '../pdf.ts';
 import { listedTransfers, priceText, unlisted } from './parts.ts';
 import { chooseLanguage, type Language } from './words.ts';
 
@@ -14,7 +14,10 @@ const amountOf = (coin: Coin, units: bigint): string => `${formatUnits(coin, uni
 const present = (rows: readonly (readonly [string, string | null])[]): PdfRow[] =>
   rows.flatMap(([name, value]) => (value === null || value === '' ? [] : [[name, value] as const]));
 /** A PDF cannot show the letters of every language; nothing is better than question marks. */
-const shown = (text: string | null): string | null => (text !== null && isPrintable(text) ? text : null);
+const shown = (text: string | null): string | null => (text === null ? null : printable(text));
+/** Who sold: by name, or else where they are reached. */
+const sellerOf = (name: string, contact: string | null): readonly string[] =>
+  [shown(name) ?? shown(contact)].filter((text) => text !== null);
 const TEST = 'TEST: no real money was moved.';
 
 export const paperOf = (given: unknown): Paper => (typeof given === 'string' && Object.hasOwn(PAPERS, given) ? (given as Paper) : 'a4');
@@ -23,7 +26,6 @@ export const paperOf = (given: unknown): Paper => (typeof given === 'string' && 
 export function receiptPdf(view: CustomerView, { url, paper }: { url: string; paper: Paper }): Buffer {
   const { settlement: s, request, facts, merchant } = view;
   const paidAt = s.completedAt ?? view.now;
-  const name = shown(merchant.name);
   const transactions = listedTransfers(view).flatMap((t) => (t.txid !== null && t.conflict === null ? [t.txid] : []));
   const missing = unlisted(view);
   // The signs of some currencies are missing too; every code is there.
@@ -40,7 +42,7 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
     ...transactions.map((txid, i) => [i === 0 ? 'Transactions' : '', txid] as const),
     [transactions.length === 0 ? 'Transactions' : '', missing > 0 ? `and ${missing} more` : null],
   ]);
-  const lead = [...(name === null ? [] : [name]), ...(facts.mode === 'test' ? [TEST] : [])];
+  const lead = [...sellerOf(merchant.name, merchant.supportContact), ...(facts.mode === 'test' ? [TEST] : [])];
   return writePdf({ title: 'Receipt', lead, rows, notes: [url] }, { paper, at: paidAt });
 }
 
@@ -48,7 +50,6 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
 export function refundNotePdf(refund: Refund, { merchant, paper }: { merchant: Merchant; paper: Paper }): Buffer {
   const { coin, units, usdCents } = refund;
   const sentAt = refund.sentAt ?? refund.createdAt;
-  const name = shown(merchant.name);
   const rows = present([
     ['Sent', minuteText(sentAt)],
     ['Confirmed', refund.state === 'confirmed' ? (refund.endedAt ? minuteText(refund.endedAt) : 'yes') : 'not yet'],
@@ -61,6 +62,6 @@ export function refundNotePdf(refund: Refund, { merchant, paper }: { merchant: M
     ['Address', refund.address],
     ['Transaction', refund.txid],
   ]);
-  const lead = [...(name === null ? [] : [name]), ...(refund.mode === 'test' ? [TEST] : [])];
+  const lead = [...sellerOf(merchant.name, merchant.settings.supportContact), ...(refund.mode === 'test' ? [TEST] : [])];
   return writePdf({ title: 'Refund note', lead, rows, notes: [] }, { paper, at: sentAt });
 }
