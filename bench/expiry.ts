@@ -32,7 +32,8 @@ for (let round = 0; round < ROUNDS; round++) {
   const quiet = await measure(list);
   const before = await pending();
   await sql`
-    update payments set expires_at = clock_timestamp(), due_at = clock_timestamp() + interval '200 milliseconds'
+    update payments set created_at = created_at - interval '2 days', expires_at = expires_at - interval '2 days',
+      due_at = clock_timestamp() + interval '200 milliseconds'
     where id in (select id from payments where status = 'pending' order by sequence limit ${EXPIRING})`;
   const busy = await measure(list);
   await eventually(pending, (left) => left === before - EXPIRING, 60_000);
