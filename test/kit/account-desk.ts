@@ -55,6 +55,8 @@ export async function startAccountDesk({
       await putToken(node, COIN[coin].contract!, { authorizes: COIN[coin].asset !== 'USDT' });
     await node.rpc('anvil_setCode', MULTICALL3, `0x${runtime.Multicall3}`);
     Object.assign(settings, { [`${settingOf(chain)}_NODE_URL`]: node.url, [`${settingOf(chain)}_NETWORK`]: 'regtest' });
+    // Otherwise what is read is spread over the day.
+    if (CHAIN[chain].ranges) settings[`${settingOf(chain)}_DAILY_REQUESTS`] = '100000000';
     await node.mine(3);
   }
   const app = await startTestApp({
