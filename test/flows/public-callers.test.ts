@@ -3,13 +3,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { HDKey } from '@scure/bip32';
 import { createApiKey } from '../../src/keys/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
-import { base58check } from '../kit/base58.ts';
-import { startBitcoind, type TestNode } from '../kit/nodes.ts';
-import { type Service, startService } from '../kit/service.ts';
+import { asIfFollowed, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { giveWallet } from '../kit/shop.ts';
 
 let app: TestApp;
 before(async () => {
@@ -139,34 +136,20 @@ test('one client keeps at most 64 streams of payment pages open; its other pages
 });
 
 test('one client gets only a part of the addresses that a wallet issues in an hour, and leaves the rest to others', async (t) => {
-  const node: TestNode = await startBitcoind();
-  t.after(() => node.destroy());
-  const service: Service = await startService({
-    environment: {
-      ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', TRUSTED_PROXIES: '127.0.0.1' },
-      PRICES: 'static:BTC=97000.00,ETH=3500.00,LTC=100.00,DASH=30.00,DOGE=0.20',
-    },
-  });
-  t.after(() => service.destroy());
-  const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(6)).derive("m/84'/1'/0'").publicExtendedKey;
-  const { merchantId } = service;
-  await service.florin(
-    ...['wallet', 'set', '--merchant', merchantId, '--coin', 'BTC', '--mode', 'live'],
-    ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2wpkh'],
-  );
-  await eventually(
-    () => fetch(`${service.url}/readyz`).then((reply) => reply.json() as Promise<any>),
-    (ready) => ready.followers?.BTC !== undefined,
-  );
-  const { key } = await service.florin('key', 'create', '--merchant', merchantId, '--mode', 'live', '--type', 'public');
-  const shop = client(service.url, key);
+  // Nothing is paid, so no node is needed: it makes Bitcoin a configured coin.
+  const node = { BTC_NODE_URL: 'http://florin:test@127.0.0.1:1', LOG_LEVEL: 'fatal' };
+  const own = await startTestApp({ ...node, TRUSTED_PROXIES: '127.0.0.1' }, { roles: ['api', 'worker'] });
+  t.after(() => own.stop());
+  await giveWallet(own, 'BTC');
+  await asIfFollowed(own, 'BTC');
+  const shop = own.as(own.merchant.keys.livePublic);
   const tokens = new Map<string, string>();
   /** Chooses the coin of a payment. Returns what the page shows then. */
   const choose = async (id: string, ip: string): Promise<string> => {
-    const page = await (await fetch(`${service.url}/pay?id=${id}`, { headers: from(ip) })).text();
+    const page = await (await fetch(`${own.url}/pay?id=${id}`, { headers: from(ip) })).text();
     const token = tokens.get(id) ?? /name="token" value="([^"]+)"/.exec(page)![1]!;
     tokens.set(id, token);
-    const reply = await fetch(`${service.url}/pay/select`, {
+    const reply = await fetch(`${own.url}/pay/select`, {
       ...{ method: 'POST', headers: { ...from(ip), 'x-fragment': '1' } },
       body: new URLSearchParams({ id, token, currency: 'BTC' }),
     });
