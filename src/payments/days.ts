@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import { type Coin, isKnownCoin, type Mode } from '../core/coin.ts';
 import { EXCEPTIONS, type Exception, type PaymentStatus } from '../core/payment.ts';
-import { OID, type Sql, type Tx } from '../db/db.ts';
+import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
 
 /** Payment progress, by the day of creation; only `completed` by the day of completion, with coin, worth and time. */
 export const FUNNEL = ['created', 'opened', 'chosen', 'seen', 'paid'] as const;
@@ -59,11 +59,10 @@ export function dayChanges(before: Counted, after: Counted): DayRow[] {
 }
 
 type Owned = DayRow & { merchantId: string; mode: Mode };
-/** Appends the difference, in the transaction of the change. */
-export async function writeDayChanges(tx: Tx, rows: readonly Owned[]): Promise<void> {
-  if (rows.length === 0) return;
+/** The statement that appends the difference, for the transaction of the change. */
+export function insertDayChanges(tx: Tx, rows: readonly Owned[]): Fragment {
   const big = (of: (row: Owned) => bigint) => tx.array(rows.map(of), OID.int8);
-  await tx`
+  return tx`
     insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
     select * from unnest(${rows.map((r) => r.merchantId)}::text[], ${rows.map((r) => r.mode)}::text[], ${rows.map((r) => r.day)}::text[]::date[],
       ${rows.map((r) => r.measure)}::text[], ${rows.map((r) => r.coin)}::text[], ${big((r) => BigInt(r.payments))}::bigint[],

@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
-import { type Decision, hasWrongCoin, type Transfer } from '../core/payment.ts';
+import { type Decision, hasWrongCoin, type Quote, type Transfer } from '../core/payment.ts';
 import { CONNECT_FIRST, Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
@@ -24,7 +24,7 @@ import { advanceDeliveries } from '../webhooks/queue.ts';
 import { markReviewed, mayOwe, ORDER_MISSING, REFUND_REQUEST } from './attention.ts';
 import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
-import { nextScenarios, type PaymentRecord, readRecords, tipsOf } from './facts.ts';
+import { nextScenarios, type PaymentRecord, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { askedOf, askIn, priceAt } from './price.ts';
@@ -95,7 +95,7 @@ export async function createPayment(
   return runOnce(ctx.db, input.idempotency, async (tx) => {
     if (replaces) await replacePayment(ctx, tx, { item, replaces, actor: input.actor ?? null });
     const view = await createOne(ctx, tx, item, async (made) =>
-      coin === null ? made : (await decideOne(ctx, tx, item.id, (record) => addQuote(ctx, tx, record, coin))).after.view,
+      coin === null ? made : (await decideOne(ctx, tx, item.id, (record) => chooseFor(ctx, tx, record, coin))).after.view,
     );
     await input.also?.(tx, view);
     return input.render(view);
@@ -142,14 +142,17 @@ export function checkShop(
 const canTake = ({ walletCoins, settings }: Merchant, coin: Coin): boolean =>
   walletCoins.includes(coin) && (!isToken(coin) || isOffered(settings, coin));
 
-/** Adds a quote of the coin unless there is an open one; allocates the deposit address at the first choice. The row is locked. */
+/**
+ * Adds a quote of the coin, and returns it, or null when there is an open one. Allocates the deposit address at the first choice. The row
+ * is locked.
+ */
 async function addQuote(
   ctx: Context,
   tx: Tx,
   record: PaymentRecord,
   coin: Coin,
   { scenario = null, byPayer = false }: { scenario?: string | null; byPayer?: boolean } = {},
-): Promise<'nothing' | 'read again'> {
+): Promise<Quote | null> {
   const { facts, now } = record;
   const settlement = settle(facts, record.transfers, tipsOf(record), now);
   if (facts.status !== 'pending' || now >= settlement.expiresAt) {
@@ -175,7 +178,7 @@ async function addQuote(
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   // A rate that is still valid is shown again: switching to another coin and back does not fetch a new one.
   const standing = facts.quotes.findLast((q) => q.coin === coin && lockEnd(facts, q) > now);
-  if (standing && standing === last) return 'nothing';
+  if (standing && standing === last) return null;
   const quote = facts.fixed
     ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
     : standing
@@ -187,15 +190,18 @@ async function addQuote(
     values (${facts.id}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
       ${quote.rateE8 === null ? null : quote.rateE8.toString()}, ${quote.units.toString()}, ${tx.json(quote.sources as never)}, ${now}, ${quote.until})`;
   await queueTexts(tx, [facts.id]);
-  return 'read again';
+  return { coin, address, rateE8: quote.rateE8, units: quote.units, from: now, until: quote.until };
 }
 
-/** The record after `addQuote`. */
+/** Chooses the coin, as a decision. */
+const chooseFor = async (...args: Parameters<typeof addQuote>): Promise<Written> =>
+  (await addQuote(...args)) === null ? 'nothing' : 'read again';
+
+/** The record of a test payment after `addQuote`. */
 async function quoted(...args: Parameters<typeof addQuote>): Promise<PaymentRecord> {
-  const [ctx, tx, record] = args;
-  if ((await addQuote(...args)) === 'nothing') return record;
-  const [fresh] = await readRecords(ctx, tx, [record.facts.id]);
-  return fresh!;
+  const [, , record] = args;
+  const quote = await addQuote(...args);
+  return quote === null ? record : { ...record, facts: { ...record.facts, quotes: [...record.facts.quotes, quote] } };
 }
 
 async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
@@ -255,7 +261,7 @@ export async function chooseCoin(
     decideOne(ctx, tx, paymentId, async (record) => {
       const given = scenario ? scenarioNamed(scenario) : null;
       const options = { scenario: given, byPayer: true };
-      if (record.mode === 'live' || record.plays.length > 0) return addQuote(ctx, tx, record, coin, options);
+      if (record.mode === 'live' || record.plays.length > 0) return chooseFor(ctx, tx, record, coin, options);
       const name = given ?? (record.scenario?.coin === coin ? scenarioNamed(record.scenario.name) : WAITING);
       const fresh = await quoted(ctx, tx, record, coin, options);
       const started = await startScenario(tx, fresh, name, coin);

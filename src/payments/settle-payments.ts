@@ -68,6 +68,10 @@ export async function lockAndSettleMany(
 ): Promise<void> {
   const ids = await lock(tx, paymentIds);
   if (write) await write(tx);
+  await settleAllLocked(ctx, tx, ids);
+}
+
+async function settleAllLocked(ctx: Context, tx: Tx, ids: readonly string[]): Promise<void> {
   for (const part of await inParts(tx, ids)) await settleLocked(ctx, tx, await readRecords(ctx, tx, part), { touched: true });
 }
 
@@ -168,8 +172,11 @@ const byTime: Taking = {
   },
   postpone: (tx, paymentId) => tx`update payments set due_at = ${retryTime(tx)} where id = ${paymentId}`,
 };
-/** Due by their time, or queued by what happened to their chain. */
-const KINDS = { payments: byTime, settle: takingWork('settle') };
+/** Due by their time, and locked when they are taken; or queued by what happened to their chain. */
+const KINDS = {
+  payments: { taking: byTime, work: settleAllLocked },
+  settle: { taking: takingWork('settle'), work: lockAndSettleMany },
+};
 export type SettleKind = keyof typeof KINDS;
 
 /**
@@ -181,7 +188,9 @@ export async function settleDuePayments(
   { limit, kinds = ['payments', 'settle'] }: { limit: number; kinds?: readonly SettleKind[] },
 ): Promise<number> {
   let settled = 0;
-  for (const kind of kinds)
-    settled += await doDue(ctx, KINDS[kind], { limit, what: 'settle due payments', work: (tx, ids) => lockAndSettleMany(ctx, tx, ids) });
+  for (const kind of kinds) {
+    const { taking, work } = KINDS[kind];
+    settled += await doDue(ctx, taking, { limit, what: 'settle due payments', work: (tx, ids) => work(ctx, tx, ids) });
+  }
   return settled;
 }

@@ -7,12 +7,12 @@ import { eventId } from '../core/id.ts';
 import { e8ToCents, formatDecimal, formatUsd } from '../core/money.ts';
 import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Uncounted } from '../core/payment.ts';
 import { checkSettlement } from '../core/settlement-checks.ts';
-import { OID, type Tx } from '../db/db.ts';
+import { type Fragment, OID, type Tx } from '../db/db.ts';
 import { type NewNotice, notifyMembers } from '../notices/notices.ts';
 import type { PaymentNotice } from '../notices/payment-notices.ts';
 import { type NewEvent, recordEvents } from '../webhooks/events.ts';
 import { asksForMerchant } from './attention.ts';
-import { type Counted, dayChanges, writeDayChanges } from './days.ts';
+import { type Counted, dayChanges, insertDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
 import { mailReceipts } from './receipt-mails.ts';
@@ -108,10 +108,7 @@ export async function writeSettlements(
   if (changes.length === 0) return;
   const events = await newEvents(ctx, tx, changes);
   await updatePayments(tx, changes);
-  await writeCounts(tx, changes);
-  // Money arrived: an amount and a transaction to search by.
-  const texts = changes.filter(({ told }) => told).map(({ record }) => record.facts.id);
-  if (texts.length > 0) await queueTexts(tx, texts);
+  await countInMonth(tx, changes);
   await recordEvents(tx, events);
   await notifyMembers(ctx, tx, changes.flatMap(noticesOf));
   // Rare: few customers leave an address before their payment is completed.
@@ -163,6 +160,7 @@ async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, nu
   return new Map(rows.map((row) => [`${row.paymentId} ${row.type}`, Number(row.count)]));
 }
 
+/** Writes payments, and what is read from other tables: the queues of texts and of shops, and the counts of days and of lists. */
 async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void> {
   const updates = changes.map(({ record, settlement, marks, counts }) => ({
     id: record.facts.id,
@@ -185,6 +183,8 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
     reviewed: marks.reviewed,
     attention: asksForMerchant({ ...settlement, ...marks, decisions: record.facts.decisions, metadata: record.metadata }),
   }));
+  // Money arrived: an amount and a transaction to search by.
+  const texts = changes.filter(({ told }) => told).map(({ record }) => record.facts.id);
   await tx`
     with written as (
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
@@ -200,19 +200,20 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
       opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, reviewed text[], attention boolean)
     where p.id = r.id
     returning p.id, p.merchant_id, p.request
+    ), texts as (${queueTexts(tx, texts)}
+    ), days as (${insertDayChanges(tx, changes.flatMap(changesOfDays))}
+    ), counts as (${insertCounts(tx, changes)}
     ) ${queueShop(tx, tx`written`)}`;
 }
 
-/** Daily totals, counts by status and coin, and the month's payments. */
-async function writeCounts(tx: Tx, changes: readonly Change[]): Promise<void> {
-  await writeDayChanges(
-    tx,
-    changes.flatMap(({ record, settlement, marks }) => {
-      const before = counted(record.facts, record.last.coin, record.marks, record);
-      const rows = dayChanges(before, counted(settlement, settlement.coin, marks, record));
-      return rows.map((row) => ({ merchantId: record.merchantId, mode: record.mode, ...row }));
-    }),
-  );
+function changesOfDays({ record, settlement, marks }: Change) {
+  const before = counted(record.facts, record.last.coin, record.marks, record);
+  const rows = dayChanges(before, counted(settlement, settlement.coin, marks, record));
+  return rows.map((row) => ({ merchantId: record.merchantId, mode: record.mode, ...row }));
+}
+
+/** The statement that appends how many payments more or fewer have a status and a coin. */
+function insertCounts(tx: Tx, changes: readonly Change[]): Fragment {
   const deltas = changes.flatMap(({ record, settlement }) => {
     if (record.facts.status === settlement.status && record.last.coin === settlement.coin) return [];
     const row = { merchantId: record.merchantId, mode: record.mode };
@@ -221,24 +222,25 @@ async function writeCounts(tx: Tx, changes: readonly Change[]): Promise<void> {
       { ...row, status: settlement.status, coin: settlement.coin ?? '', payments: 1 },
     ];
   });
-  if (deltas.length > 0) {
-    await tx`
-      insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
-      select * from unnest(${deltas.map((d) => d.merchantId)}::text[], ${deltas.map((d) => d.mode)}::text[], ${deltas.map((d) => d.status)}::text[],
-        ${deltas.map((d) => d.coin)}::text[], ${deltas.map((d) => d.payments)}::bigint[])`;
-  }
+  return tx`
+    insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
+    select * from unnest(${deltas.map((d) => d.merchantId)}::text[], ${deltas.map((d) => d.mode)}::text[], ${deltas.map((d) => d.status)}::text[],
+      ${deltas.map((d) => d.coin)}::text[], ${deltas.map((d) => String(d.payments))}::bigint[])`;
+}
+
+async function countInMonth(tx: Tx, changes: readonly Change[]): Promise<void> {
   const monthly = changes.flatMap(({ record, counts }) => (counts ? [{ merchantId: record.merchantId, at: record.realNow }] : []));
-  if (monthly.length > 0) {
-    await tx`
-      insert into live_usage (merchant_id, month, payments)
-      select m.merchant_id, date_trunc('month', m.at at time zone 'UTC')::date, count(*)
-      from unnest(${monthly.map((m) => m.merchantId)}::text[], ${tx.array(
-        monthly.map((m) => m.at),
-        OID.timestamptz,
-      )}::timestamptz[]) as m (merchant_id, at)
-      group by 1, 2 order by 1, 2
-      on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
-  }
+  if (monthly.length === 0) return;
+  const at = tx.array(
+    monthly.map((m) => m.at),
+    OID.timestamptz,
+  );
+  await tx`
+    insert into live_usage (merchant_id, month, payments)
+    select m.merchant_id, date_trunc('month', m.at at time zone 'UTC')::date, count(*)
+    from unnest(${monthly.map((m) => m.merchantId)}::text[], ${at}::timestamptz[]) as m (merchant_id, at)
+    group by 1, 2 order by 1, 2
+    on conflict (merchant_id, month) do update set payments = live_usage.payments + excluded.payments`;
 }
 
 /** Notices for the members of the merchant. */

@@ -23,8 +23,8 @@ const CHANGED = 'text';
 /** Normalization for comparing texts: ignores case and letter width, and collapses whitespace. */
 export const plainText = (text: string): string => text.normalize('NFKC').toLowerCase().replace(/\s+/g, ' ').trim();
 
-/** Queues the texts of payments for indexing. Call it in the transaction that changes them. */
-export const queueTexts = (tx: Tx, ids: readonly string[]) => tx`
+/** Queues the texts of payments for indexing. Run it in the transaction that changes them, alone or as a part of its statement. */
+export const queueTexts = (tx: Tx, ids: readonly string[]): Fragment => tx`
   insert into due_work (kind, key, merchant_id, due_at)
   select ${CHANGED}, p.id, p.merchant_id, clock_timestamp() from payments p where p.id = any(${[...ids]}::text[]) order by p.id
   on conflict (kind, key) do update set due_at = excluded.due_at`;
@@ -95,6 +95,11 @@ const BUSY_PER_SECOND = 100;
 const GATHER_MS = 500;
 const behind = (sql: Sql) => sql`
   from payment_counters c left join payment_text_owners o using (merchant_id, mode) where c.last_sequence > coalesce(o.through_sequence, 0)`;
+type Behind = { merchantId: string; mode: Mode; isNew: boolean };
+/** Owners of new payments, and how many payments were ever created, by anybody. */
+const readBehind = ({ db: { sql } }: Context) => sql<(Behind & { sequences: bigint })[]>`
+  select c.merchant_id as "merchantId", c.mode, o.number is null as "isNew",
+    (select sum(last_sequence) from payment_counters)::bigint as sequences ${behind(sql)} limit ${OWNERS}`;
 
 /**
  * Wakes the worker for new payments, at most twice a second. Not in their transaction: a commit that notifies waits for all others that do,
@@ -123,12 +128,11 @@ export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
     round: async (stopping) => {
       await sleep(GATHER_MS, undefined, { signal: stopping }).catch(() => {});
       const startedMs = ctx.clock.monotonicMs();
-      const [row] = await ctx.db.sql<
-        { sequences: bigint }[]
-      >`select coalesce(sum(last_sequence), 0)::bigint as sequences from payment_counters`;
-      const perSecond = (Number(row!.sequences - last.sequences) * 1000) / Math.max(1, startedMs - last.atMs);
-      last = { sequences: row!.sequences, atMs: startedMs };
-      const more = await indexTexts(ctx);
+      const owners = await readBehind(ctx);
+      const sequences = owners[0]?.sequences ?? last.sequences;
+      const perSecond = (Number(sequences - last.sequences) * 1000) / Math.max(1, startedMs - last.atMs);
+      last = { sequences, atMs: startedMs };
+      const more = await indexTexts(ctx, owners);
       const tookMs = ctx.clock.monotonicMs() - startedMs;
       if (more && perSecond > BUSY_PER_SECOND) await sleep(tookMs * 19, undefined, { signal: stopping }).catch(() => {});
       return more;
@@ -137,16 +141,14 @@ export function startTextIndex(ctx: Context): { stop(): Promise<void> } {
 }
 
 /** One round of the worker: the texts of new payments, and of those that changed. True: there is more. */
-export async function indexTexts(ctx: Context): Promise<boolean> {
-  const owners = await ctx.db.sql<{ merchantId: string; mode: Mode }[]>`
-    select c.merchant_id as "merchantId", c.mode ${behind(ctx.db.sql)} limit ${OWNERS}`;
+async function indexTexts(ctx: Context, owners: readonly Behind[]): Promise<boolean> {
   let more = owners.length === OWNERS;
   for (const owner of owners) more = (await ctx.db.begin((tx) => indexNew(tx, owner))) || more;
   return (await ctx.db.begin(indexChanged)) || more;
 }
 
-async function indexNew(tx: Tx, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<boolean> {
-  await tx`insert into payment_text_owners (merchant_id, mode) values (${merchantId}, ${mode}) on conflict do nothing`;
+async function indexNew(tx: Tx, { merchantId, mode, isNew }: Behind): Promise<boolean> {
+  if (isNew) await tx`insert into payment_text_owners (merchant_id, mode) values (${merchantId}, ${mode}) on conflict do nothing`;
   const [owner] = await tx<{ through: bigint; last: bigint }[]>`
     select through_sequence as through, (select last_sequence from payment_counters where merchant_id = ${merchantId} and mode = ${mode}) as last
     from payment_text_owners where merchant_id = ${merchantId} and mode = ${mode} for update skip locked`;
@@ -156,9 +158,10 @@ async function indexNew(tx: Tx, { merchantId, mode }: { merchantId: string; mode
     tx`p.merchant_id = ${merchantId} and p.mode = ${mode} and p.sequence > ${owner.through} and p.sequence <= ${owner.last}
       order by p.sequence limit ${STEP}`,
   );
-  await writeTexts(tx, texts);
   const through = texts.length === STEP ? texts.at(-1)!.sequence : owner.last;
-  await tx`update payment_text_owners set through_sequence = ${through} where merchant_id = ${merchantId} and mode = ${mode}`;
+  await tx`
+    with written as (${writeTexts(tx, texts)})
+    update payment_text_owners set through_sequence = ${through} where merchant_id = ${merchantId} and mode = ${mode}`;
   return through < owner.last;
 }
 

@@ -26,6 +26,10 @@ type Worker = {
   finished: AttemptOutcome[];
   /** The endpoint after which the next round begins; empty: at the first one. */
   ring: string;
+  /** In this turn of the ring, more was due than there was room for, or nobody could look. */
+  hasLeft: boolean;
+  /** Requests that ended since this turn began. */
+  ended: number;
 };
 
 /**
@@ -47,6 +51,8 @@ export function startDeliveries(
     counts: { delivered: 0, failed: 0 },
     finished: [],
     ring: '',
+    hasLeft: false,
+    ended: 0,
   };
   const { running, counts } = worker;
   const failed = (error: unknown, failures: number) =>
@@ -68,7 +74,8 @@ export function startDeliveries(
     round: (stopping) =>
       take(worker, stopping, () => {
         recording.nudge();
-        taking.nudge();
+        // Only what had to wait for room is due because a request ended.
+        if (worker.hasLeft || worker.ring !== '') taking.nudge();
       }),
   });
   const recovering = startQueue(ctx, {
@@ -99,15 +106,24 @@ const calm = async ({ running, concurrency }: Worker): Promise<void> => {
   if (running.size >= concurrency >> 1) await sleep(CALM_MS);
 };
 
-/** Leases and starts the next deliveries of the ring. True: look again immediately. `ended` is called after each attempt. */
+/**
+ * Leases and starts the next deliveries of the ring. True: look again immediately. `ended` is called after each attempt. What is due later
+ * is announced by a notification, so a request that ended is a reason to look only where something had to wait for it.
+ */
 async function take(worker: Worker, stopping: AbortSignal, ended: () => void): Promise<boolean> {
   const { ctx, concurrency, paces, running } = worker;
   await calm(worker);
   const room = roomFor(paces, { running: running.size, concurrency });
-  if (stopping.aborted || room === null) return false;
+  if (stopping.aborted) return false;
+  if (room === null) {
+    worker.hasLeft = true;
+    return false;
+  }
   forgetIdle(paces);
-  const { due, next, moved } = await leaseDue(ctx, { ...room, after: worker.ring });
+  if (worker.ring === '') Object.assign(worker, { hasLeft: false, ended: 0 });
+  const { due, next, moved, hasLeft } = await leaseDue(ctx, { ...room, after: worker.ring });
   worker.ring = next;
+  worker.hasLeft ||= hasLeft;
   for (const row of due) {
     beginRequest(paces, row);
     const work: Promise<void> = attempt(worker, row)
@@ -115,7 +131,7 @@ async function take(worker: Worker, stopping: AbortSignal, ended: () => void): P
       .finally(() => running.delete(work));
     running.add(work);
   }
-  return due.length > 0 || moved > 0 || next !== '';
+  return moved > 0 || next !== '' || (worker.hasLeft && worker.ended > 0);
 }
 
 async function attempt(worker: Worker, due: Due): Promise<void> {
@@ -123,6 +139,7 @@ async function attempt(worker: Worker, due: Due): Promise<void> {
   const failed = outcome.failure !== null;
   endRequest(worker.paces, due.endpointId, { failed, durationMs: outcome.durationMs });
   worker.counts[failed ? 'failed' : 'delivered']++;
+  worker.ended++;
   worker.finished.push(outcome);
 }
 

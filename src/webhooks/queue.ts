@@ -192,6 +192,8 @@ export const leaseStatement = (
   )
   select (select max(id) from visited) as last, (select count(*)::int from visited) as visited,
     (select count(*)::int from moved) + (select count(*)::int from ended) as moved,
+    exists (select 1 from visited where receives and room <= 0)
+      or (select count(*) from looked where outdated is not true) > (select count(*) from leased) + (select count(*) from moved) as "hasLeft",
     l.id, l.event_id as "eventId", l.endpoint_id as "endpointId", l.payment_id as "paymentId", l.attempts, l.step, l.lease,
     e.merchant_id as "merchantId", e.dialect, e.url, e.secret, case when e.previous_until > clock_timestamp() then e.previous_secret end as "previousSecret", v.body,
     e.failures > 0 or not e.answered as failing
@@ -199,20 +201,24 @@ export const leaseStatement = (
   from (select set_config('synchronous_commit', 'off', true)) as one left join (leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id) on true
   order by l.id`;
 
-type LeaseRow = { last: string | null; visited: number; moved: number } & (Due | { id: null });
+type LeaseRow = { last: string | null; visited: number; moved: number; hasLeft: boolean } & (Due | { id: null });
 
 /**
  * Leases deliveries. `next` is where the ring continues, empty after a full turn. `moved`: rows that were rescheduled without a
- * request.
+ * request. `hasLeft`: more is due at these endpoints, and has to wait until a request ends.
  */
-export async function leaseDue(ctx: Context, options: Omit<LeaseOptions, 'plans'>): Promise<{ due: Due[]; next: string; moved: number }> {
+export async function leaseDue(
+  ctx: Context,
+  options: Omit<LeaseOptions, 'plans'>,
+): Promise<{ due: Due[]; next: string; moved: number; hasLeft: boolean }> {
   const plans = PLANS.filter((plan) => ctx.settings.plans[plan].webhooks);
   const rows = (await leaseStatement(ctx.db.sql, { ...options, plans }).execute()) as unknown as LeaseRow[];
-  const { last, visited, moved } = rows[0]!;
+  const { last, visited, moved, hasLeft } = rows[0]!;
   return {
     due: rows.filter((row): row is LeaseRow & Due => row.id !== null),
     next: visited < options.lanes ? '' : last!,
     moved,
+    hasLeft,
   };
 }
 

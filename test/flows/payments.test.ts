@@ -909,8 +909,6 @@ test('a decision locks, reads, settles and writes once', async () => {
       'insert into decisions',
       'select payment_id',
       'with written',
-      'insert into payment_day_deltas',
-      'insert into payment_count_deltas',
       'with event_input',
       'insert into audit_log',
     ],
@@ -929,7 +927,7 @@ test('what changes nothing writes nothing: the version, which open pages wait fo
     await statementsOf(ctx, (noted) => setMetadata(noted, { ...owned(id), metadata: { order: '7' } })),
     await statementsOf(ctx, (noted) => archivePayment(noted, { ...owned(id), archived: false })),
   ];
-  for (const texts of acts) assert.ok(!texts.some((text) => text.startsWith('update payments p')), texts.join('\n'));
+  for (const texts of acts) assert.ok(!texts.some((text) => text.includes('update payments p ')), texts.join('\n'));
   // A decision that is refused leaves everything as it was.
   await assert.rejects(
     resolvePayment(ctx, { ...owned(id), action: 'accept', transfers: null }),

@@ -60,11 +60,15 @@ test('an idle service sends fewer than five statements a second', async (t) => {
 const ASIDE =
   /^(begin|commit|select 1$|select clock_timestamp\(\) as now|select concat_ws\('\/', \(select oid|select extract\(epoch from q\.due)|delete from (idempotency|requests|key_hours)/;
 
-/** How often webhooks are taken and texts are indexed depends on what happens at the same time. */
+/**
+ * What is done for all payments of a while, here for one: taking webhooks, at least 3 statements; indexing texts, 9; the log of requests and
+ * the use of keys, 2.
+ */
 const TOGETHER =
-  /^with recursive lanes|^(insert into|update) payment_text|from payment_text_owners|from payment_counters|p\.request->>'description'|^select pg_notify|^delete from due_work/;
+  /^with recursive lanes|^(with written as \(\s*)?insert into payment_text|from payment_text_owners|from payment_counters|p\.request->>'description'|^select pg_notify|^delete from due_work|^insert into requests|^with used as/;
+const MOST_TOGETHER = 14;
 
-test('the life of a test payment with three webhooks takes at most 40 statements, besides taking webhooks and indexing texts', async (t) => {
+test('the life of a test payment with three webhooks takes at most 40 statements', async (t) => {
   const { merchantId, keys } = merchant;
   const events = ['payment.created', 'payment.processing', 'payment.completed'] as const;
   await createEndpoint(app.ctx, { merchantId, mode: 'test', url: receiver.url, events: [...events], description: null });
@@ -92,7 +96,7 @@ test('the life of a test payment with three webhooks takes at most 40 statements
   while (all.some((text) => HOUSEKEEPING.test(text) || HOUSEKEEPING_ENDS.test(text))) all = await live();
   const own = all.filter((text) => !TOGETHER.test(text));
   t.diagnostic(`${all.length} statements, ${own.length} of them of its own`);
-  assert.ok(own.length <= 40, `${own.length} statements:\n${tally(own)}`);
+  assert.ok(own.length <= 40 - MOST_TOGETHER, `${own.length} statements:\n${tally(own)}`);
   const outcomes = own.filter((text) => text.startsWith('with input as materialized'));
   assert.ok(outcomes.length <= 3, 'the outcome of a delivery is one statement');
 });
