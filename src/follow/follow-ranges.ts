@@ -219,7 +219,7 @@ async function readUp(
   }
   if (reach < target.height) {
     await notes.catchesUp(cursor.height, target.height);
-    notes.reads(cursor.height);
+    await notes.reads(cursor.height);
     return true;
   }
   await endRound(follower, { voting, cursor, before });

@@ -122,6 +122,34 @@ test('a node that does not answer, has never answered, or has pruned the next bl
   assert.deepEqual((await readServiceReadiness(ctx)).reasons, ['BTC: the BTC node has pruned that block']);
 });
 
+test('while blocks are read that a pruned node did not have, readyz says how far it is and no longer what it waited for, also when they are few and slow', async (t) => {
+  const { ctx, sql, chain, follower, failAt, pass } = await install(t);
+  await follower.step();
+  for (const [blocks, slowMs] of [
+    [40, 0],
+    [20, 1_000],
+  ] as const) {
+    for (let i = 0; i < blocks; i++) chain.mine();
+    failAt((call) => {
+      if (call === 'fetchBlock') throw new ChainError('pruned', 'the BTC node has pruned that block');
+    });
+    await assert.rejects(follower.step());
+    assert.ok((await readServiceReadiness(ctx)).reasons.includes('BTC: the BTC node has pruned that block'));
+    await sql`update tips set looked_at = looked_at - interval '1 minute'`;
+    let fetched = 0;
+    const during: string[][] = [];
+    failAt(async (call) => {
+      if (call !== 'fetchBlock') return;
+      pass(slowMs);
+      if (++fetched === blocks) during.push((await readServiceReadiness(ctx)).reasons);
+    });
+    await follower.step();
+    assert.equal(during.length, 1);
+    assert.match(during[0]!.join('; '), /^BTC: reading missed blocks \d+%, \d+ left$/);
+    assert.deepEqual((await readServiceReadiness(ctx)).reasons, []);
+  }
+});
+
 test('a coin whose source has not been read for a minute is not offered; after half a minute readyz says so', async (t) => {
   const { ctx, sql, follower } = await install(t);
   await follower.step();

@@ -7,12 +7,36 @@ import { BLOCK_FAILURES, catchUpOf, explainCatchUp } from '../payments/chain-sta
 import { queueProcessing } from '../payments/settle-payments.ts';
 
 const MOST_TEXT = 300;
-/** So many missing blocks are caught up with in public: fewer take seconds. */
+/** So many missing blocks are caught up with in public, and fewer when they take this long. */
 const MANY_BLOCKS = 24;
+const LONG_MS = 10_000;
 /** Lines in the log meanwhile. */
 const LOG_EVERY_MS = 10_000;
 
 export type BlockName = { height: number; hash: string | null };
+
+/** Writes why a round failed, and tells operators of a block at which it keeps failing. */
+async function writeFailure(ctx: Context, coin: Coin, { error, at }: { error: unknown; at: BlockName | null }): Promise<void> {
+  const text = (error instanceof Error ? error.message : String(error)).slice(0, MOST_TEXT);
+  await ctx.db.begin(async (tx) => {
+    const [row] = await tx<{ blockFailures: number; told: boolean }[]>`
+      insert into followers as f (coin, failures, failing_since, failure, failing_height, failing_hash, block_failures)
+      values (${chainCode(coin)}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
+      on conflict (coin) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
+        failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
+        -- Other failures, such as an unreachable node, say nothing about the block.
+        failing_height = coalesce(excluded.failing_height, f.failing_height),
+        failing_hash = case when excluded.failing_height is null then f.failing_hash else excluded.failing_hash end,
+        block_failures = case when excluded.failing_height is null then f.block_failures
+          when excluded.failing_height = f.failing_height then f.block_failures + 1 else 1 end,
+        told_at = case when excluded.failing_height is null or excluded.failing_height = f.failing_height then f.told_at end
+      returning block_failures as "blockFailures", told_at is not null as told`;
+    if (!at || row!.told || row!.blockFailures < BLOCK_FAILURES) return;
+    await tx`update followers set told_at = clock_timestamp() where coin = ${chainCode(coin)}`;
+    await notifyOperators(ctx, tx, { kind: 'chain_failing', detail: { coin, height: at.height, reason: text } });
+    ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
+  });
+}
 
 export type FollowState = ReturnType<typeof createFollowState>;
 
@@ -24,11 +48,27 @@ export function createFollowState(ctx: Context, coin: Coin) {
   /** Whether the table may say that blocks are missing: also what a stopped process left. */
   let mayCatchUp = true;
   let catchingUp: { from: number; to: number } | null = null;
+  /** The same, in public or not, and since when. */
+  let reading: { from: number; to: number; sinceMs: number } | null = null;
   let toldAtMs = Number.NEGATIVE_INFINITY;
   const writeCatchUp = async (now: { from: number; to: number } | null): Promise<void> => {
     await ctx.db.sql`
       insert into followers (coin, catch_up_from, catch_up_to) values (${chainCode(coin)}, ${now?.from ?? null}, ${now?.to ?? null})
       on conflict (coin) do update set catch_up_from = excluded.catch_up_from, catch_up_to = excluded.catch_up_to`;
+  };
+  const showCatchUp = async (): Promise<void> => {
+    if (!reading || catchingUp?.to === reading.to) return;
+    catchingUp = { from: reading.from, to: reading.to };
+    mayCatchUp = true;
+    await writeCatchUp(catchingUp);
+  };
+  const worked = async (): Promise<void> => {
+    if (!failing) return;
+    await ctx.db.sql`
+      insert into followers (coin) values (${chainCode(coin)})
+      on conflict (coin) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
+        failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
+    failing = false;
   };
 
   return {
@@ -36,25 +76,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
     /** A round failed, perhaps at a block. */
     failed: async (error: unknown, at: BlockName | null): Promise<void> => {
       failing = true;
-      const text = (error instanceof Error ? error.message : String(error)).slice(0, MOST_TEXT);
-      await ctx.db.begin(async (tx) => {
-        const [row] = await tx<{ blockFailures: number; told: boolean }[]>`
-          insert into followers as f (coin, failures, failing_since, failure, failing_height, failing_hash, block_failures)
-          values (${chainCode(coin)}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
-          on conflict (coin) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
-            failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
-            -- Other failures, such as an unreachable node, say nothing about the block.
-            failing_height = coalesce(excluded.failing_height, f.failing_height),
-            failing_hash = case when excluded.failing_height is null then f.failing_hash else excluded.failing_hash end,
-            block_failures = case when excluded.failing_height is null then f.block_failures
-              when excluded.failing_height = f.failing_height then f.block_failures + 1 else 1 end,
-            told_at = case when excluded.failing_height is null or excluded.failing_height = f.failing_height then f.told_at end
-          returning block_failures as "blockFailures", told_at is not null as told`;
-        if (!at || row!.told || row!.blockFailures < BLOCK_FAILURES) return;
-        await tx`update followers set told_at = clock_timestamp() where coin = ${chainCode(coin)}`;
-        await notifyOperators(ctx, tx, { kind: 'chain_failing', detail: { coin, height: at.height, reason: text } });
-        ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
-      });
+      await writeFailure(ctx, coin, { error, at });
     },
     /** An address holds more than was recorded. Stays until an operator releases it. */
     cannotExplain: async (text: string): Promise<void> => {
@@ -63,31 +85,25 @@ export function createFollowState(ctx: Context, coin: Coin) {
         on conflict (coin) do update set unexplained = excluded.unexplained`;
     },
     /** A round finished. */
-    worked: async (): Promise<void> => {
-      if (!failing) return;
-      await ctx.db.sql`
-        insert into followers (coin) values (${chainCode(coin)})
-        on conflict (coin) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
-          failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
-      failing = false;
-    },
+    worked,
     /** The blocks from one height to another are read next. */
     catchesUp: async (from: number, to: number): Promise<void> => {
-      const begun = catchingUp?.from ?? from;
-      if (to - from < MANY_BLOCKS || (catchingUp && to === catchingUp.to)) return;
-      catchingUp = { from: begun, to };
-      mayCatchUp = true;
-      await writeCatchUp(catchingUp);
+      reading = { from: reading?.from ?? from, to, sinceMs: reading?.sinceMs ?? ctx.clock.monotonicMs() };
+      if (to - from >= MANY_BLOCKS) await showCatchUp();
     },
-    /** A block was read. */
-    reads: (height: number): void => {
+    /** A block was read. In a long round, what kept the one before from it is over now, not at its end. */
+    reads: async (height: number): Promise<void> => {
       const nowMs = ctx.clock.monotonicMs();
-      if (!catchingUp || nowMs - toldAtMs < LOG_EVERY_MS) return;
+      if (reading && nowMs - reading.sinceMs >= LONG_MS) await showCatchUp();
+      if (!catchingUp) return;
+      await worked();
+      if (nowMs - toldAtMs < LOG_EVERY_MS) return;
       toldAtMs = nowMs;
       ctx.log.info({ coin, height }, `${COIN[coin].name}: ${explainCatchUp(catchUpOf({ ...catchingUp, read: height }))}`);
     },
     /** Nothing is left to read. */
     isUpToDate: async (height: number): Promise<void> => {
+      reading = null;
       if (!mayCatchUp) return;
       await writeCatchUp(null);
       if (catchingUp) ctx.log.info({ coin, height }, `${COIN[coin].name}: all missed blocks are read`);

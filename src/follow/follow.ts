@@ -220,7 +220,7 @@ async function applyBlock(
     certainThrough,
     check: (sightings) => watchContracts(tokensPaid(sightings)),
   });
-  notes.reads(ref.height);
+  await notes.reads(ref.height);
 }
 
 /** The last certain poll. */
