@@ -5,11 +5,16 @@ import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { approveRefund } from '../../src/money-out/refunds.ts';
+import { PLATFORM_PERMISSIONS } from '../../src/shops/permissions.ts';
+import { connectShop } from '../../src/shops/shop-keys.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { client, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { PROTOCOLS } from '../kit/replay-flow.ts';
+import { ok, shopClient, startHook } from '../kit/shop-flows.ts';
 
 let database: TestDatabase;
 let proxy: DatabaseProxy;
@@ -56,9 +61,9 @@ test('an idle service sends fewer than five statements a second', async (t) => {
   assert.ok(idle.length < 5 * HOUSEKEEPING_SECONDS, `${idle.length} statements in ${HOUSEKEEPING_SECONDS} s:\n${tally(idle)}`);
 });
 
-/** What begins and ends transactions, and what a service sends anyway. */
+/** What begins and ends transactions, what a service sends anyway, and merchants and keys, which are read once a second at most. */
 const ASIDE =
-  /^(begin|commit|select 1$|select clock_timestamp\(\) as now|select concat_ws\('\/', \(select oid|select extract\(epoch from q\.due)|delete from (idempotency|requests|key_hours)/;
+  /^(begin|commit|select m\.id, m\.name, m\.plan|select k\.id, k\.name, k\.permissions|select 1$|select clock_timestamp\(\) as now|select concat_ws\('\/', \(select oid|select extract\(epoch from q\.due)|delete from (idempotency|requests|key_hours)/;
 
 /**
  * What is done for all payments of a while, here for one: taking webhooks, at least 3 statements; indexing texts, 9; the log of requests and
@@ -68,35 +73,96 @@ const TOGETHER =
   /^with recursive lanes|^(with written as \(\s*)?insert into payment_text|from payment_text_owners|from payment_counters|p\.request->>'description'|^select pg_notify|^delete from due_work|^insert into requests|^with used as/;
 const MOST_TOGETHER = 14;
 
-test('the life of a test payment with three webhooks takes at most 40 statements', async (t) => {
-  const { merchantId, keys } = merchant;
-  const events = ['payment.created', 'payment.processing', 'payment.completed'] as const;
-  await createEndpoint(app.ctx, { merchantId, mode: 'test', url: receiver.url, events: [...events], description: null });
-  const api = client(app.url!, keys.testSecret);
-  /** One payment from its creation until the last webhook is recorded. */
-  const live = async (): Promise<string[]> => {
+/** What a piece of work sends until nothing is left to be done for it, besides what is sent anyway; done once before, so that it is cached. */
+async function statementsOf(work: () => Promise<unknown>): Promise<{ all: string[]; own: string[] }> {
+  const { sql } = database.db;
+  const once = async (): Promise<string[]> => {
     const from = proxy.statements.length;
-    const made = await api.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/thanks' });
-    const id = made.json.transaction_id as string;
-    await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
-    await eventually(
-      async () => receiver.received.filter(({ event }) => event.data.id === id).map(({ event }) => event.type as string),
-      (types) => events.every((type) => types.includes(type)),
-    );
-    const { sql } = database.db;
+    await work();
     await eventually(
       async () => [...(await sql`select 1 from deliveries where state = 'pending' union all select 1 from due_work`)].length,
       (n) => n === 0,
     );
     return proxy.statements.slice(from).filter((text) => !ASIDE.test(text));
   };
-  await live();
-  let all = await live();
+  await once();
+  let all = await once();
   // What is done every ten seconds anyway may begin or end meanwhile.
-  while (all.some((text) => HOUSEKEEPING.test(text) || HOUSEKEEPING_ENDS.test(text))) all = await live();
-  const own = all.filter((text) => !TOGETHER.test(text));
+  while (all.some((text) => HOUSEKEEPING.test(text) || HOUSEKEEPING_ENDS.test(text))) all = await once();
+  return { all, own: all.filter((text) => !TOGETHER.test(text)) };
+}
+const PRICE = { amount_usd: 25, return_url: 'https://shop.example/thanks' };
+const openFor = (events: string[]) =>
+  createEndpoint(app.ctx, { merchantId: merchant.merchantId, mode: 'test', url: receiver.url, events, description: null });
+/** The types of the webhooks that have arrived for a payment. */
+const arrived = async (id: string): Promise<string[]> =>
+  receiver.received.flatMap(({ event }) => ([event.data.id, event.data.payment_id].includes(id) ? [event.type as string] : []));
+
+test('a live payment is created with at most 3 statements', async () => {
+  const api = client(app.url!, merchant.keys.liveSecret);
+  const { own } = await statementsOf(() => api.post('/api/payment/create/simple', PRICE));
+  assert.ok(own.length <= 3, `${own.length} statements:\n${tally(own)}`);
+});
+
+test('the life of a test payment with three webhooks takes at most 40 statements', async (t) => {
+  const events = ['payment.created', 'payment.processing', 'payment.completed'];
+  await openFor(events);
+  const api = client(app.url!, merchant.keys.testSecret);
+  const { all, own } = await statementsOf(async () => {
+    const { id } = (await api.post('/api/payment/create/simple', PRICE)).json;
+    await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+    await eventually(
+      () => arrived(id),
+      (types) => events.every((type) => types.includes(type)),
+    );
+  });
   t.diagnostic(`${all.length} statements, ${own.length} of them of its own`);
   assert.ok(own.length <= 40 - MOST_TOGETHER, `${own.length} statements:\n${tally(own)}`);
   const outcomes = own.filter((text) => text.startsWith('with input as materialized'));
   assert.ok(outcomes.length <= 3, 'the outcome of a delivery is one statement');
+});
+
+test('a refund that its customer claims takes at most 30 statements', async () => {
+  const api = client(app.url!, merchant.keys.testSecret);
+  const payment = (await api.post('/api/payment/create/simple', PRICE)).json.id as string;
+  await api.post(`/v1/test/payments/${payment}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    () => api.get(`/api/payment/${payment}`),
+    ({ json }) => json.status === 'completed',
+  );
+  const refunds: string[] = [];
+  const { own } = await statementsOf(async () => {
+    const { id, claim_url } = (await api.post('/v1/refunds', { payment_id: payment, amount: '0.00001000' })).json;
+    const page = app.url + new URL(claim_url).pathname;
+    await (await fetch(page)).text();
+    const body = new URLSearchParams({ address: 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl', checked: 'yes' });
+    assert.equal((await fetch(page, { method: 'POST', redirect: 'manual', body })).status, 303);
+    const actor = { userId: '', name: 'Ada', ip: '' };
+    await approveRefund(app.ctx, { merchantId: merchant.merchantId, mode: 'test', id, actor });
+    refunds.push(id);
+  });
+  for (const id of refunds) assert.equal((await api.get(`/v1/refunds/${id}`)).json.status, 'confirmed');
+  assert.ok(own.length <= 30, `${own.length} statements:\n${tally(own)}`);
+});
+
+test('an invoice of a BTCPay plugin, until it is settled, takes at most 50 statements besides its webhooks and texts', async (t) => {
+  const shop = { merchantId: merchant.merchantId, mode: 'test', platform: 'woocommerce', name: 'Shop' } as const;
+  const { apiKey, storeId } = await app.ctx.db.begin((tx) =>
+    connectShop(app.ctx, tx, { ...shop, permissions: PLATFORM_PERMISSIONS.woocommerce }),
+  );
+  const call = shopClient(`${app.url}/btcpay`, apiKey);
+  const api = client(app.url!, merchant.keys.testSecret);
+  const hook = await startHook(t, PROTOCOLS.greenfield.header);
+  const store = `/api/v1/stores/${storeId}`;
+  ok(await call('POST', `${store}/webhooks`, { url: hook.url, authorizedEvents: { everything: true }, enabled: true }));
+  const { own } = await statementsOf(async () => {
+    const order = { amount: '30.00', currency: 'EUR', metadata: { orderId: '12' }, checkout: {} };
+    const { id } = ok(await call('POST', `${store}/invoices`, order));
+    await api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' });
+    await eventually(
+      async () => hook.hits.flatMap(({ event }) => (event.invoiceId === id ? [event.type as string] : [])),
+      (types) => types.includes('InvoiceSettled'),
+    );
+  });
+  assert.ok(own.length <= 50, `${own.length} statements:\n${tally(own)}`);
 });
