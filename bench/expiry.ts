@@ -1,8 +1,6 @@
 /**
  * The list of payments while 5,000 of them expire in the same process, compared with the same list while nothing is due. Goal: p99 <= 2.
  */
-import { openDb } from '../src/db/db.ts';
-import { createLog } from '../src/log.ts';
 import { eventually, testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { type Figures, measure, median, startChild } from './kit.ts';
@@ -18,7 +16,7 @@ const { url, secret } = JSON.parse(florin.line) as { url: string; secret: string
 const headers = { 'content-type': 'application/json', authorization: `Bearer ${secret}` };
 const body = JSON.stringify({ amount_usd: 25.5, return_url: 'https://shop.example/thanks' });
 const list = { url: `${url}/api/payments?limit=10`, headers, connections: 16, seconds: SECONDS };
-const { sql, close } = await openDb({ url: database.url, log: createLog('error') });
+const { sql } = database.db;
 const pending = async (): Promise<number> =>
   (await sql<{ n: number }[]>`select count(*)::int as n from payments where status = 'pending'`)[0]!.n;
 
@@ -47,6 +45,5 @@ console.log(`expiry: GET /api/payments?limit=10 while ${EXPIRING} payments expir
   quiet     p50 ${of('quiet', 'p50')} ms p99 ${of('quiet', 'p99')} ms
   ratio     p99 ${median(p99s).toFixed(2)} (${p99s.map((ratio) => ratio.toFixed(2)).join(' ')})
   goal      p99 <= 2${bad > 0 ? `\n  REFUSED OR FAILED: ${bad}` : ''}`);
-await close();
 await florin.stop();
 await database.drop();

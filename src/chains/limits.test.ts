@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../test/kit/wire-limits.ts';
 
-/** Sizes that must be read where there is no limit. */
+/** Sizes that are read where the protocol has no limit. */
 const WITHOUT = [1, 1_000, 100_001];
 
 for (const { what, ours, rule, take, refusal } of LIMITS)

@@ -71,9 +71,9 @@ type State = {
   read: Set<string>;
   waitingBytes: number;
   /**
-   * Something was announced that nobody could be asked for, or had no room here. What peers were asked for and did not send is no loss: a
-   * transaction that nobody shows pays nobody, and announcing what does not exist costs nothing, so two strangers could keep every payment
-   * from expiring. If it exists, its block brings it.
+   * A transaction was announced, and there was no peer to ask for it or no room for it here. A transaction that peers were asked for and did
+   * not send does not count: announcing one that does not exist is free, so two strangers could keep every payment from expiring. If it
+   * exists, a block will contain it.
    */
   lost: boolean;
   accounts: Map<Peer, Account>;
