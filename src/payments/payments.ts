@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { addMs, DAY_MS, earliest } from '../core/clock.ts';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '../core/coin.ts';
 import { formatUnits } from '../core/money.ts';
-import { type Decision, hasWrongCoin, type Quote, type Transfer } from '../core/payment.ts';
+import { type Decision, hasWrongCoin, type Transfer } from '../core/payment.ts';
 import { CONNECT_FIRST, Problem } from '../core/problem.ts';
 import { rolesOf, settle } from '../core/settle.ts';
 import { isFinal } from '../core/status.ts';
@@ -143,8 +143,8 @@ const canTake = ({ walletCoins, settings }: Merchant, coin: Coin): boolean =>
   walletCoins.includes(coin) && (!isToken(coin) || isOffered(settings, coin));
 
 /**
- * Adds a quote of the coin, and returns it, or null when there is an open one. Allocates the deposit address at the first choice. The row
- * is locked.
+ * Adds a quote of the coin. Returns the record with it, or null when there is an open one. Allocates the deposit address at the first
+ * choice. The row is locked.
  */
 async function addQuote(
   ctx: Context,
@@ -152,7 +152,7 @@ async function addQuote(
   record: PaymentRecord,
   coin: Coin,
   { scenario = null, byPayer = false }: { scenario?: string | null; byPayer?: boolean } = {},
-): Promise<Quote | null> {
+): Promise<PaymentRecord | null> {
   const { facts, now } = record;
   const settlement = settle(facts, record.transfers, tipsOf(record), now);
   if (facts.status !== 'pending' || now >= settlement.expiresAt) {
@@ -190,19 +190,13 @@ async function addQuote(
     values (${facts.id}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
       ${quote.rateE8 === null ? null : quote.rateE8.toString()}, ${quote.units.toString()}, ${tx.json(quote.sources as never)}, ${now}, ${quote.until})`;
   await queueTexts(tx, [facts.id]);
-  return { coin, address, rateE8: quote.rateE8, units: quote.units, from: now, until: quote.until };
+  const added = { coin, address, rateE8: quote.rateE8, units: quote.units, from: now, until: quote.until };
+  return { ...record, facts: { ...facts, quotes: [...facts.quotes, added] } };
 }
 
-/** Chooses the coin, as a decision. */
+/** Chooses the coin, as a decision. All is read again: the tip of its chain was not read with the record. */
 const chooseFor = async (...args: Parameters<typeof addQuote>): Promise<Written> =>
   (await addQuote(...args)) === null ? 'nothing' : 'read again';
-
-/** The record of a test payment after `addQuote`. */
-async function quoted(...args: Parameters<typeof addQuote>): Promise<PaymentRecord> {
-  const [, , record] = args;
-  const quote = await addQuote(...args);
-  return quote === null ? record : { ...record, facts: { ...record.facts, quotes: [...record.facts.quotes, quote] } };
-}
 
 async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
   const [row] = await tx<{ sources: unknown }[]>`select sources from quotes where payment_id = ${paymentId} and number = ${index + 1}`;
@@ -263,7 +257,7 @@ export async function chooseCoin(
       const options = { scenario: given, byPayer: true };
       if (record.mode === 'live' || record.plays.length > 0) return chooseFor(ctx, tx, record, coin, options);
       const name = given ?? (record.scenario?.coin === coin ? scenarioNamed(record.scenario.name) : WAITING);
-      const fresh = await quoted(ctx, tx, record, coin, options);
+      const fresh = (await addQuote(ctx, tx, record, coin, options)) ?? record;
       const started = await startScenario(tx, fresh, name, coin);
       return started || fresh !== record ? 'read again' : 'nothing';
     }),
@@ -314,7 +308,8 @@ export async function simulatePayment(
     if (record.plays.length > 0) throw new Problem('scenario_started');
     const given = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin;
     const chosen = given ?? COINS.find((one) => scenariosOf(one).includes(name)) ?? 'BTC';
-    await startScenario(tx, await quoted(ctx, tx, record, chosen, { scenario: name }), name, chosen);
+    const fresh = (await addQuote(ctx, tx, record, chosen, { scenario: name })) ?? record;
+    await startScenario(tx, fresh, name, chosen);
     return 'read again';
   });
 }
@@ -331,8 +326,8 @@ export async function simulateOnPage(ctx: Context, { paymentId, scenario }: { pa
     const possible = nextScenarios(record, settle(record.facts, record.transfers, tipsOf(record), record.now));
     const coin = record.facts.quotes.at(-1)?.coin;
     if (!coin || !possible.includes(name)) throw new Problem('scenario_started');
-    const fresh = record.facts.status === 'pending' ? await quoted(ctx, tx, record, coin, { scenario: name }) : record;
-    await startScenario(tx, fresh, name, coin);
+    const quoted = record.facts.status === 'pending' ? await addQuote(ctx, tx, record, coin, { scenario: name }) : null;
+    await startScenario(tx, quoted ?? record, name, coin);
     return 'read again';
   });
 }

@@ -28,8 +28,8 @@ type Worker = {
   ring: string;
   /** In this turn of the ring, more was due than there was room for, or nobody could look. */
   hasLeft: boolean;
-  /** Requests that ended since this turn began. */
-  ended: number;
+  /** A request ended since this turn began. */
+  hasEnded: boolean;
 };
 
 /**
@@ -52,7 +52,7 @@ export function startDeliveries(
     finished: [],
     ring: '',
     hasLeft: false,
-    ended: 0,
+    hasEnded: false,
   };
   const { running, counts } = worker;
   const failed = (error: unknown, failures: number) =>
@@ -75,7 +75,7 @@ export function startDeliveries(
       take(worker, stopping, () => {
         recording.nudge();
         // Only what had to wait for room is due because a request ended.
-        if (worker.hasLeft || worker.ring !== '') taking.nudge();
+        if (worker.hasLeft) taking.nudge();
       }),
   });
   const recovering = startQueue(ctx, {
@@ -120,7 +120,7 @@ async function take(worker: Worker, stopping: AbortSignal, ended: () => void): P
     return false;
   }
   forgetIdle(paces);
-  if (worker.ring === '') Object.assign(worker, { hasLeft: false, ended: 0 });
+  if (worker.ring === '') Object.assign(worker, { hasLeft: false, hasEnded: false });
   const { due, next, moved, hasLeft } = await leaseDue(ctx, { ...room, after: worker.ring });
   worker.ring = next;
   worker.hasLeft ||= hasLeft;
@@ -131,7 +131,7 @@ async function take(worker: Worker, stopping: AbortSignal, ended: () => void): P
       .finally(() => running.delete(work));
     running.add(work);
   }
-  return moved > 0 || next !== '' || (worker.hasLeft && worker.ended > 0);
+  return moved > 0 || next !== '' || (worker.hasLeft && worker.hasEnded);
 }
 
 async function attempt(worker: Worker, due: Due): Promise<void> {
@@ -139,7 +139,7 @@ async function attempt(worker: Worker, due: Due): Promise<void> {
   const failed = outcome.failure !== null;
   endRequest(worker.paces, due.endpointId, { failed, durationMs: outcome.durationMs });
   worker.counts[failed ? 'failed' : 'delivered']++;
-  worker.ended++;
+  worker.hasEnded = true;
   worker.finished.push(outcome);
 }
 
