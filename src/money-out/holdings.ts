@@ -4,10 +4,11 @@ import { isBitcoinLike } from '../chains/bitcoin/params.ts';
 import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, chainOf, coinsBeside, finalityOf, isToken, nativeOf } from '../core/coin.ts';
 import type { PaymentStatus, TransferKind } from '../core/payment.ts';
-import { isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
+import { confirmedUnits, isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
 import { isFinal } from '../core/status.ts';
 import type { Sql, Tx } from '../db/db.ts';
 import { isRefundWanted } from '../payments/attention.ts';
+import { readOwnedRecords, tipsOf } from '../payments/facts.ts';
 import { outputsFromJson, uncountedFromJson } from '../payments/stored.ts';
 import { accountOfAnchor, partsFromJson } from './payout-parts.ts';
 
@@ -256,4 +257,33 @@ export function remainderOf(holdings: readonly Pick<Holding, 'stays' | 'units'>[
     found.set(stays, { ...one, count: one.count + 1, units: one.units + units });
   }
   return STAY_REASONS.flatMap((reason) => found.get(reason) ?? []);
+}
+
+/**
+ * Why refunds that were approved cannot be paid now, by their IDs: what was true then may have changed. `open`: more money could complete the
+ * payment, and count what is returned. `gone`: less of its money is confirmed than its refunds return, and nobody else's pays for it.
+ */
+export async function readUnpayable(
+  ctx: Context,
+  sql: Sql | Tx,
+  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly { id: string; paymentId: string }[] },
+): Promise<ReadonlyMap<string, 'open' | 'gone'>> {
+  if (asked.length === 0) return new Map();
+  const paymentIds = asked.map(({ paymentId }) => paymentId);
+  const records = await readOwnedRecords(
+    ctx,
+    sql as Sql,
+    paymentIds.map((paymentId) => ({ merchantId, mode: 'live', paymentId })),
+  );
+  const rows = await sql<{ paymentId: string; units: string }[]>`
+    select payment_id as "paymentId", sum(units)::text as units from refunds
+    where payment_id = any(${paymentIds}::text[]) and coin = ${coin} and state <> 'canceled' group by payment_id`;
+  const reserved = new Map(rows.map(({ paymentId, units }) => [paymentId, BigInt(units)]));
+  return new Map(
+    asked.flatMap(({ id, paymentId }, i): (readonly [string, 'open' | 'gone'])[] => {
+      const record = records[i];
+      if (!record || !isFinal(record.facts.status)) return [[id, 'open']];
+      return confirmedUnits(record.facts, record.transfers, tipsOf(record), coin) < (reserved.get(paymentId) ?? 0n) ? [[id, 'gone']] : [];
+    }),
+  );
 }

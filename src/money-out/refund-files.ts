@@ -17,7 +17,16 @@ import { fingerprintOf } from '../wallets/wallet-changes.ts';
 import { goneText, readRefundLegacy } from './canceled.ts';
 import { readDestinations } from './destinations.ts';
 import { readGasPrices } from './gas-worth.ts';
-import { DEFAULT_WISH, type Holding, hasOpenRefund, readHoldings, readWallets, type SweepWallet, type SweepWish } from './holdings.ts';
+import {
+  DEFAULT_WISH,
+  type Holding,
+  hasOpenRefund,
+  readHoldings,
+  readUnpayable,
+  readWallets,
+  type SweepWallet,
+  type SweepWish,
+} from './holdings.ts';
 import { type GasPrice, readGasPrice } from './make-accounts.ts';
 import { type MadeUtxoFile, mostBlocksOf, outputsOfHolding, type Previous, previousOf, spentAmong } from './make-utxo.ts';
 import { readRobbed, watchMissing } from './moved.ts';
@@ -32,7 +41,6 @@ import {
   MOST_REFUNDS,
   type OutputLot,
 } from './refund-outputs.ts';
-import { readUnpayable } from './refunds.ts';
 import { asking, chainFor, fileOf, paymentsIn, rateFor, type Sweep, signingChainId, store } from './sweeps.ts';
 import { buildPayment, bytesOfOutput, MAX_FILE_BYTES } from './utxo.ts';
 

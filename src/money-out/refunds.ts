@@ -154,35 +154,6 @@ async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: str
 }
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
 
-/**
- * Why refunds that were approved cannot be paid now, by their IDs: what was true then may have changed. `open`: more money could complete the
- * payment, and count what is returned. `gone`: less of its money is confirmed than its refunds return, and nobody else's pays for it.
- */
-export async function readUnpayable(
-  ctx: Context,
-  sql: Sql | Tx,
-  { merchantId, coin, asked }: { merchantId: string; coin: Coin; asked: readonly { id: string; paymentId: string }[] },
-): Promise<ReadonlyMap<string, 'open' | 'gone'>> {
-  if (asked.length === 0) return new Map();
-  const paymentIds = asked.map(({ paymentId }) => paymentId);
-  const records = await readOwnedRecords(
-    ctx,
-    sql as Sql,
-    paymentIds.map((paymentId) => ({ merchantId, mode: 'live', paymentId })),
-  );
-  const rows = await sql<{ paymentId: string; units: string }[]>`
-    select payment_id as "paymentId", sum(units)::text as units from refunds
-    where payment_id = any(${paymentIds}::text[]) and coin = ${coin} and state <> 'canceled' group by payment_id`;
-  const reserved = new Map(rows.map(({ paymentId, units }) => [paymentId, BigInt(units)]));
-  return new Map(
-    asked.flatMap(({ id, paymentId }, i): (readonly [string, 'open' | 'gone'])[] => {
-      const record = records[i];
-      if (!record || !isFinal(record.facts.status)) return [[id, 'open']];
-      return confirmedOf(record, coin) < (reserved.get(paymentId) ?? 0n) ? [[id, 'gone']] : [];
-    }),
-  );
-}
-
 /** A coin by its asset and, if the asset arrived on several networks, the chain. */
 export type WantedCoin = { asset: Asset; chain: Chain | null };
 

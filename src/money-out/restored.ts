@@ -5,31 +5,12 @@
  */
 import type { Context } from '../context.ts';
 import type { Coin } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import type { Tx } from '../db/db.ts';
 import { writeAudit } from '../people/members.ts';
 import { keepNumber, readWalletIndexes } from '../wallets/wallet-indexes.ts';
 import type { Fence } from '../wallets/wallets.ts';
+import { FILE_FENCE, newestFile } from './file-fence.ts';
 import { notifyOfPayouts, notifyOfRefund } from './money-notices.ts';
-
-const NAME = 'signing files';
-
-/** The number of the newest signing file, besides one. */
-async function newestFile(sql: Sql | Tx, besides: string | null = null): Promise<bigint> {
-  const [row] = await sql<{ number: bigint }[]>`
-    select coalesce(max(number), 0)::bigint as number from sweeps where id is distinct from ${besides}`;
-  return row!.number;
-}
-
-/** In the transaction that makes a signing file, last. Errors: sweep_busy, while approvals have to be taken back first. */
-export const noteFile = (ctx: Context, tx: Tx, { id, number }: { id: string; number: bigint }): Promise<void> =>
-  keepNumber(ctx, tx, {
-    name: NAME,
-    next: async (noted) => {
-      if (noted > (await newestFile(tx, id))) throw new Problem('sweep_busy', {});
-      return number > noted ? number : noted;
-    },
-  });
 
 type TakenBack = { id: string; merchantId: string; mode: 'live'; coin: Coin; units: bigint };
 /** Takes back approvals of what no signing file fixed: everything else can be executed only once. */
@@ -58,7 +39,7 @@ export async function compareFiles(ctx: Context): Promise<number> {
       behind = noted > newest;
       return behind ? noted : newest;
     };
-    await keepNumber(ctx, tx, { name: NAME, next });
+    await keepNumber(ctx, tx, { name: FILE_FENCE, next });
     return behind;
   });
   if (!isBehind) return 0;
@@ -74,7 +55,7 @@ export async function compareFiles(ctx: Context): Promise<number> {
     'The database does not know the newest signing files, so what was approved has to be approved again; look first whether it was paid',
   );
   // Only now, so that nothing is forgotten if the process ends in between.
-  await ctx.db.begin((tx) => keepNumber(ctx, tx, { name: NAME, next: () => newestFile(tx) }));
+  await ctx.db.begin((tx) => keepNumber(ctx, tx, { name: FILE_FENCE, next: () => newestFile(tx) }));
   return refunds.length + payouts.length;
 }
 
@@ -83,6 +64,6 @@ export const fileFence: Fence = {
   reads: (sql) => sql`(select coalesce(max(number), 0)::bigint from sweeps)`,
   check: async (ctx, newest) => {
     const numbers = await readWalletIndexes(ctx.settings.dataFolder);
-    if ((numbers.get(NAME) ?? 0n) !== newest) await compareFiles(ctx);
+    if ((numbers.get(FILE_FENCE) ?? 0n) !== newest) await compareFiles(ctx);
   },
 };

@@ -13,6 +13,7 @@ import { type Actor, writeAudit } from '../people/members.ts';
 import { usedAmong } from './authorizations.ts';
 import { checkDestinationCode } from './destination-code.ts';
 import { readDestinations } from './destinations.ts';
+import { noteFile } from './file-fence.ts';
 import { readGasPrices } from './gas-worth.ts';
 import {
   DEFAULT_WISH,
@@ -21,6 +22,7 @@ import {
   MOST_TRANSFERS,
   type Remainder,
   readHoldings,
+  readUnpayable,
   readWallets,
   remainderOf,
   type StayReason,
@@ -31,10 +33,8 @@ import {
 import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice } from './make-accounts.ts';
 import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
-import { readUnpayable } from './refunds.ts';
 import { replacePsbts, STAY_TEXT } from './replace.ts';
 import { lastFundOf, raiseAccounts } from './replace-accounts.ts';
-import { noteFile } from './restored.ts';
 import { readUpload } from './signed.ts';
 import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
