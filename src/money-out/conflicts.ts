@@ -7,18 +7,21 @@ import type { Context } from '../context.ts';
 import { COIN, type Coin, chainCode, kindOf } from '../core/coin.ts';
 import { type AccountRequest, signingFileOf } from '../core/signing-file.ts';
 import { goneAfterMs } from '../core/transfer.ts';
-import type { Tx } from '../db/db.ts';
-import { readEndHeight } from './holdings.ts';
+import type { Fragment, Sql, Tx } from '../db/db.ts';
+import { lockRefundsIn, readEndHeight, readUnpayable } from './holdings.ts';
 import { readBalances, readNonces } from './make-accounts.ts';
 import { isEmptied } from './replace-accounts.ts';
 import { spentInBlocks } from './sweep-blocks.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
 export type Refused = {
+  merchantId: string;
   sweepId: string;
   coin: Coin;
   number: number;
   raw: Uint8Array;
+  /** Why it is not out. */
+  refusal: string | null;
   /** The block at which it was first seen that it cannot be mined. */
   conflictHeight: number | null;
   conflictHash: string | null;
@@ -33,12 +36,37 @@ const CONFLICT = 'conflict: another transaction already spent an input or used t
 /** The refusal of a transaction whose deposit is gone. */
 export const DEPOSIT_GONE = 'the deposit that it would send is not on the chain any more';
 
+/** The refusals of a transaction that is not sent now, because of a refund that it pays. */
+const HELD = {
+  open: 'it waits, because the payment of its refund is not final at the moment, and more money could complete it',
+  gone: 'it waits, because what the payment of its refund received is not confirmed any more',
+} as const;
+
+/**
+ * Why a transaction that nobody was sent yet is not sent now; null: it may be. Its refunds could be paid when its file was signed, and
+ * that may have changed since: the deposits of others that it spends would still pay them.
+ */
+export function heldBack(ctx: Context, { merchantId, sweepId, coin, number }: Refused): Promise<string | null> {
+  return ctx.db.begin(async (tx) => {
+    const asked = await lockRefundsIn(tx, { merchantId, sweepId, number });
+    if (asked.length === 0) return null;
+    const [out] = await tx`
+      select 1 from sweep_transactions
+      where sweep_id = ${sweepId} and number = ${number} and (block_height is not null or (sent_at is not null and refusal is null)) limit 1`;
+    if (out) return null;
+    const [why] = (await readUnpayable(ctx, tx, { merchantId, coin, asked })).values();
+    return why === undefined ? null : HELD[why];
+  });
+}
+
 /**
  * Checks whether a refused transaction lost its inputs to another one. Once that is as deep as sent money must be to count as gone, the
  * transaction has failed, and what it did not lose may be swept again.
  */
 export async function followConflict(ctx: Context, chain: Chain, one: Refused): Promise<void> {
-  const loss = kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one);
+  const loss =
+    (await refundLoss(ctx, one)) ??
+    (kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one));
   if (!loss || !(loss.proven || (await areUnknown(ctx, chain, one)))) {
     if (one.conflictHash !== null) await writeConflict(ctx, one, { height: null, hash: null });
     return;
@@ -58,6 +86,25 @@ const writeConflict = (ctx: Context, { sweepId, number }: Refused, { height, has
   ctx.db.sql`
     update sweep_transactions set conflict_height = ${height}, conflict_hash = ${hash} where sweep_id = ${sweepId} and number = ${number}`;
 
+/** Whether a deposit, the transfer `t`, left the chain for good: replaced in a block, or not seen for as long as a payment waits for one. */
+const isGoneFor = (sql: Sql, coin: Coin): Fragment => sql`
+  (t.ref is null or t.conflict_height is not null
+    or coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${goneAfterMs(coin) / 1_000}), false))`;
+
+/** A transaction that is held back never pays its refund, once no deposit of that payment can come back. It lost nothing itself. */
+async function refundLoss({ db: { sql } }: Context, { merchantId, sweepId, coin, number, raw, refusal }: Refused): Promise<Loss | null> {
+  if (refusal !== HELD.gone) return null;
+  const [gone] = await sql<{ isReplaced: boolean }[]>`
+    select bool_or(t.conflict_height is not null) as "isReplaced"
+    from refunds r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
+    left join tips on tips.coin = ${chainCode(coin)}
+    where r.sweep_id = ${sweepId} and r.sweep_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
+    having bool_and(${isGoneFor(sql, coin)})`;
+  if (!gone) return null;
+  const unspent = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex'));
+  return { unspent, proven: gone.isReplaced, isGone: true };
+}
+
 /** Whether no version of the transaction is mined or waits to be mined. */
 async function areUnknown(ctx: Context, chain: Chain, { sweepId, number }: Refused): Promise<boolean> {
   const rounds = await ctx.db.sql<{ txid: string }[]>`
@@ -76,8 +123,7 @@ async function readUnmined(
 ): Promise<readonly { input: string; address: string; isGone: boolean; isReplaced: boolean }[]> {
   return sql<{ input: string; address: string; isGone: boolean; isReplaced: boolean }[]>`
     select i.input, a.address, t.conflict_height is not null as "isReplaced",
-      t.ref is null or t.conflict_height is not null
-        or coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${goneAfterMs(coin) / 1_000}), false) as "isGone"
+      ${isGoneFor(sql, coin)} as "isGone"
     from sweep_inputs i join deposit_addresses a on a.payment_id = i.payment_id and a.coin = ${COIN[coin].family}
     left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
     left join tips on tips.coin = ${chainCode(coin)}

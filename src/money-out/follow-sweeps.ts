@@ -8,7 +8,7 @@ import type { Sql, Tx } from '../db/db.ts';
 import { startLoop } from '../db/loop.ts';
 import { dueIf, startQueue } from '../db/work.ts';
 import { usedAmong } from './authorizations.ts';
-import { DEPOSIT_GONE, followConflict, type Refused } from './conflicts.ts';
+import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';
 import { FOLLOW_MS, MONEY_OUT } from './executions.ts';
 import { readEndHeight } from './holdings.ts';
 import { followMoved } from './moved.ts';
@@ -29,7 +29,6 @@ type Waiting = Refused & {
   stale: boolean;
   /** It was sent, and something showed that it was accepted. */
   isOut: boolean;
-  refusal: string | null;
   failed: boolean;
   blockHeight: number | null;
   blockHash: string | null;
@@ -94,7 +93,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
     )
     update sweep_transactions t set looked_at = clock_timestamp()
     from (
-      select t.sweep_id, t.round, t.number, s.coin, s.unsearched_below from sweeps s join sweep_transactions t on t.sweep_id = s.id
+      select t.sweep_id, t.round, t.number, s.merchant_id, s.coin, s.unsearched_below from sweeps s join sweep_transactions t on t.sweep_id = s.id
       where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
         and (t.after_number is null or exists (select 1 from sweep_transactions f
           where f.sweep_id = t.sweep_id and f.number = t.after_number and f.block_height is not null))
@@ -102,7 +101,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
       order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH} for update of t skip locked
     ) chosen
     where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
-    returning t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",
+    returning chosen.merchant_id as "merchantId", t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",
       t.block_hash as "blockHash",
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
@@ -169,6 +168,15 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   }
   // Nodes refuse what was replaced.
   if (!one.newest) return;
+  const held = one.isOut || !one.stale ? null : await heldBack(ctx, one);
+  if (held !== null) {
+    if (one.refusal !== held) {
+      await sql`update sweep_transactions set refusal = ${held} where ${where}`;
+      ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid }, 'A transaction waits: the deposit of a refund changed');
+    }
+    await followConflict(ctx, chain, { ...one, refusal: held });
+    return;
+  }
   if (one.stale) {
     const refusal = await send(chain, one).catch(async (error: unknown) => {
       if (error instanceof ChainError) await sql`update sweeps set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;

@@ -287,3 +287,22 @@ export async function readUnpayable(
     }),
   );
 }
+
+/**
+ * The refunds in a signing file that nobody was paid yet, whose payments are locked, so that what they return is still there when it is
+ * used. `number`: only those that one of its transactions pays.
+ */
+export async function lockRefundsIn(
+  tx: Tx,
+  { merchantId, sweepId, number = null }: { merchantId: string; sweepId: string; number?: number | null },
+): Promise<{ id: string; paymentId: string }[]> {
+  const refunds = await tx<{ id: string; paymentId: string }[]>`
+    select id, payment_id as "paymentId" from refunds
+    where sweep_id = ${sweepId} and merchant_id = ${merchantId} and state in ('approved', 'signed')
+      ${number === null ? tx`` : tx`and sweep_number = ${number}`}`;
+  if (refunds.length > 0)
+    await tx`
+      select 1 from payments where id = any(${refunds.map(({ paymentId }) => paymentId)}::text[]) and merchant_id = ${merchantId}
+      order by id for share`;
+  return [...refunds];
+}

@@ -19,6 +19,7 @@ import {
   DEFAULT_WISH,
   type Holding,
   hasOpenRefund,
+  lockRefundsIn,
   MOST_TRANSFERS,
   type Remainder,
   readHoldings,
@@ -431,16 +432,6 @@ async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Pr
   return row;
 }
 
-/** The refunds in a file, whose payments are locked, so that what they return is still there when the file is taken. */
-async function lockRefundsIn(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<{ id: string; paymentId: string }[]> {
-  const refunds = await tx<{ id: string; paymentId: string }[]>`
-    select id, payment_id as "paymentId" from refunds where sweep_id = ${id} and merchant_id = ${merchantId} and state = 'approved'`;
-  await tx`
-    select 1 from payments where id = any(${refunds.map(({ paymentId }) => paymentId)}::text[]) and merchant_id = ${merchantId}
-    order by id for share`;
-  return [...refunds];
-}
-
 /** The sweep that a signed file belongs to: by its ID, or by the inputs of its transaction. Errors: sweep_not_found. */
 async function sweepOf(ctx: Context, { merchantId, id, input }: Owner & { id: string | null; input: string | null }): Promise<string> {
   if (id !== null) return id;
@@ -467,7 +458,7 @@ export async function acceptSigned(
   // Once it was sent, its transfers would fail, because they were made.
   if ((await findNew(ctx.db.sql, { id, checked: known, file: asked })).length > 0) await tryBatches(ctx, asked, known);
   const isKnown = await ctx.db.begin(async (tx) => {
-    const refunds = await lockRefundsIn(tx, { merchantId, id });
+    const refunds = await lockRefundsIn(tx, { merchantId, sweepId: id });
     const sweep = await lockSweep(tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
     // Checking hundreds of signatures takes a second, in which nobody should wait for the lock. Only another round is another file.

@@ -256,6 +256,63 @@ test('a refund of money that a reorganization took away is not paid, with the mo
     assert.equal((await getRefund(ctx, { ...owner, id })).state, 'approved');
   }));
 
+for (const { what, comesBack } of [
+  { what: 'waits with its signed file while its own deposit has no block', comesBack: true },
+  { what: 'is never sent with its signed file once its own deposit is gone, and frees what that spends', comesBack: false },
+])
+  test(`a refund that the deposits of others pay ${what}`, () =>
+    tell(async (desk) => {
+      const { app, owner, chain, servers, look, receive, makeFile, refund, sign } = desk;
+      const { ctx } = app.app;
+      const node = nodeOf(chain);
+      servers[0]!.judge((hex) => node.take(node.read(hex)));
+      const source = ctx.chains.get('bitcoin')!;
+      const follow = () => followSweeps(ctx, source, null);
+      const [mine] = await receive(25);
+      const { payment_address: address } = await desk.detail(mine!);
+      const { sweep: home } = await makeSweep(ctx, { ...owner, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor });
+      await acceptSigned(ctx, { ...owner, content: (await sign(home.id)).text, actor });
+      await follow();
+      await receive(60);
+      const id = await refund(mine!, '0.02000000');
+      const { sweep } = await makeFile();
+      await acceptSigned(ctx, { ...owner, content: (await sign(sweep.id)).text, actor });
+      const deposit = chain.blocks.flatMap(({ txs }) => txs).find(({ outputs }) => outputs.some((one) => one.address === address))!;
+      const read = async () => (await getSweep(ctx, { ...owner, id: sweep.id })).sweep;
+      chain.rewind(16);
+      const moved = [...chain.mempool.values()].find(({ inputs }) => inputs.some(({ txid }) => txid === deposit.txid))!;
+      for (const { txid } of [deposit, moved]) chain.mempool.delete(txid);
+      chain.mine(18);
+      await look(4);
+      for (let looks = 0; looks < 2; looks++) await follow();
+      await followRefunds(ctx);
+      const { state, failure } = await read();
+      assert.deepEqual([state, failure?.slice(0, 8), (await getRefund(ctx, { ...owner, id })).state], ['signed', 'it waits', 'signed']);
+      if (comesBack) {
+        chain.mempool.set(deposit.txid, deposit);
+        chain.mine(8);
+        await look(4);
+        await follow();
+        chain.mine(8);
+        await look(2);
+        await follow();
+      } else {
+        await ctx.db.sql`update transfers set absent_since = absent_since - interval '1 day' where payment_id = ${mine!}`;
+        for (let looks = 0; looks < 4 && (await read()).state !== 'failed'; looks++) {
+          await follow();
+          chain.mine(8);
+          await look(2);
+        }
+      }
+      await followRefunds(ctx);
+      const [end, paid] = comesBack ? ['confirmed', 2_000_000n] : ['failed', 0n];
+      assert.deepEqual([(await read()).state, (await getRefund(ctx, { ...owner, id })).state, desk.paidTo(CUSTOMER)], [end, end, paid]);
+      if (comesBack) return;
+      const [left] = await listSweepable(ctx, owner);
+      assert.deepEqual([left!.count, left!.units], [1, 6_000_000n], 'what the file would have spent');
+      await cancelRefund(ctx, { ...owner, id, actor, ...unread });
+    }));
+
 /** What peers alone answer: nothing about outputs, and no refusal. */
 const asPeers = (chain: Chain): Chain => ({
   ...chain,
