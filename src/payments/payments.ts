@@ -461,10 +461,17 @@ export async function resolvePayment(
     transfers: readonly string[] | null;
     /** The transaction of a refund, as stated by the merchant. */
     txid?: string | null;
+    /** Throws if what was recorded cannot be true. */
+    allows?: (tx: Tx) => Promise<void>;
     idempotency: IdempotencyClaim | null;
   },
 ): Promise<ReplayableReply> {
-  return change(ctx, { ...input, also: auditDecision(input, input.action) }, async (tx, record) => {
+  const audit = auditDecision(input, input.action);
+  const also: Also = async (tx, seen) => {
+    await input.allows?.(tx);
+    await audit(tx, seen);
+  };
+  return change(ctx, { ...input, also }, async (tx, record) => {
     const { status, exceptions } = record.facts;
     // Before the payment ends, only money in a wrong coin waits for the merchant. Refusing it would refuse all that is still to come.
     const isEarly = status === 'pending' && input.action === 'accept' && hasWrongCoin(exceptions);

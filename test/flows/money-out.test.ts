@@ -7,17 +7,18 @@ import { type Chain, ChainError } from '../../src/chains/chain.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { trialBalance } from '../../src/money-out/books.ts';
 import { setDestination } from '../../src/money-out/destinations.ts';
-import { followPayouts } from '../../src/money-out/follow-payouts.ts';
+import { followPayouts, followSentPayouts } from '../../src/money-out/follow-payouts.ts';
 import { followRefunds, followSentRefunds } from '../../src/money-out/follow-refunds.ts';
 import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { lookForReturn } from '../../src/money-out/hand-sent.ts';
 import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
 import { makePayoutFile } from '../../src/money-out/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout } from '../../src/money-out/payouts.ts';
+import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
 import { makeRefundFile } from '../../src/money-out/refund-files.ts';
 import { approveRefund, cancelRefund, getRefund, markRefundSent, readRefundable } from '../../src/money-out/refunds.ts';
 import { compareFiles } from '../../src/money-out/restored.ts';
 import { acceptSigned, cancelSweep, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
-import { reviewPayment } from '../../src/payments/payments.ts';
+import { resolvePayment, reviewPayment } from '../../src/payments/payments.ts';
 import { EVER } from '../kit/books.ts';
 import { nodeOf } from '../kit/schedules.ts';
 import { account } from '../kit/shop.ts';
@@ -28,6 +29,7 @@ const DESTINATION = 'bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4';
 const CUSTOMER = 'bc1q34aq5drpuwy3wgl9lhup9892qp6svr8ldzyy7c';
 const OTHER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
 const actor = { userId: '', name: 'Test', ip: '' };
+const nothing = { idempotency: null, render: () => ({ status: 200, body: Buffer.alloc(0) }) } as const;
 const unread = { idempotency: null, render: () => ({ status: 200, body: '' }) } as const;
 
 type Desk = SteppedShop & {
@@ -617,4 +619,77 @@ test('a transaction that a member entered pays one refund, is corrected when not
       .filter(({ coin, account: name }) => coin === 'BTC' && name === 'refunds')
       .reduce((sum, line) => sum + line.units, 0n);
     assert.equal(paid, 3_000_000n, 'of two refunds, and of the one of the shop');
+  }));
+
+test('what members say a transaction returned counts beside the refunds and payouts that it pays, whichever is entered first', () =>
+  tell(async (desk) => {
+    const { app, owner, chain, look, receive, refund, payout } = desk;
+    const { ctx } = app.app;
+    const [one, two] = await receive(60, 30);
+    const hold = async () => {
+      const { json } = await app.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD' });
+      chain.pay([[json.payment_address, 1_500_000n]]);
+      chain.mine(8);
+      await look(2);
+      assert.equal((await app.live.post(`/v1/payments/${json.transaction_id}/cancel`)).status, 200);
+      return json.transaction_id as string;
+    };
+    const say = async (paymentId: string, txid: string) => {
+      const allows = await lookForReturn(ctx, { ...owner, paymentId, txid });
+      return resolvePayment(ctx, { ...owner, paymentId, actor, ...nothing, action: 'refund_sent', transfers: null, txid, allows });
+    };
+    const mark = (id: string, txid: string) => markRefundSent(ctx, { ...owner, id, txid, actor });
+    const sent = async (outputs: Parameters<typeof chain.pay>[0]) => {
+      const txid = chain.pay(outputs);
+      chain.mine(8);
+      await look(2);
+      return txid;
+    };
+    const follow = async () => {
+      await followSentRefunds(ctx);
+      await followSentPayouts(ctx);
+      await ctx.db.sql`update refunds set looked_at = null`;
+      await ctx.db.sql`update payouts set looked_at = null`;
+    };
+    const states = async (refunds: string[], payouts: string[] = []) => [
+      ...(await Promise.all(refunds.map(async (id) => getRefund(ctx, { ...owner, id })))),
+      ...(await Promise.all(payouts.map(async (id) => getPayout(ctx, { ...owner, id })))),
+    ];
+    const unpaid = ({ state, failure }: { state: string; failure: string | null }) =>
+      state === 'sent' && /does not pay/.test(failure ?? '');
+
+    const first = await sent([[OTHER, 1_500_000n]]);
+    await say(await hold(), first.toUpperCase());
+    const [later, paid] = [await refund(one!, '0.01', OTHER), await payout('0.01', { address: OTHER })];
+    await mark(later, first);
+    await markPayoutSent(ctx, { ...owner, id: paid, txid: first, actor });
+    await follow();
+    assert.ok((await states([later], [paid])).every(unpaid), 'all of it went back to another customer');
+
+    const second = await sent([[CUSTOMER, 1_000_000n]]);
+    const early = await refund(two!, '0.01');
+    await mark(early, second);
+    const held = await hold();
+    await assert.rejects(say(held, second), { code: 'parameter_invalid', param: 'txid' });
+    await follow();
+    assert.deepEqual(
+      (await states([early])).map(({ state }) => state),
+      ['confirmed'],
+    );
+    await assert.rejects(say(held, second), { code: 'parameter_invalid', param: 'txid' });
+
+    // One transaction that pays both.
+    const both = await sent([
+      [CUSTOMER, 1_000_000n],
+      [OTHER, 1_500_000n],
+    ]);
+    const beside = await refund(two!, '0.01');
+    await mark(beside, both);
+    await say(held, both);
+    await follow();
+    assert.deepEqual(
+      (await states([beside])).map(({ state }) => state),
+      ['confirmed'],
+    );
+    await assert.rejects(say(await hold(), both), { code: 'parameter_invalid', param: 'txid' });
   }));

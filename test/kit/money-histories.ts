@@ -410,9 +410,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     if (raw) await ground.send(Buffer.from(raw).toString('hex'));
   };
   const waitAMinute = async () => {
-    await world.database.db.sql`
-      update sweep_transactions t set sent_at = t.sent_at - interval '61 seconds' from sweeps s where s.id = t.sweep_id and s.merchant_id = ${merchantId}`;
-    await lookOften(world);
+    await laterInTurn(world, merchantId);
   };
   const spendElsewhere = async () => {
     if (below(5) > 0) return;
@@ -486,6 +484,16 @@ async function correctOne(
   if (row?.txid === txid) await ground.send(raw);
   else outside.byHand.delete(id);
 }
+/** Schedules share rows, and one statement at a time changes many of them: two would wait for each other. */
+function laterInTurn(world: MoneyWorld, merchantId: string): Promise<void> {
+  later = later.then(async () => {
+    await world.database.db.sql`
+      update sweep_transactions t set sent_at = t.sent_at - interval '61 seconds' from sweeps s where s.id = t.sweep_id and s.merchant_id = ${merchantId}`;
+    await lookOften(world);
+  });
+  return later;
+}
+let later: Promise<void> = Promise.resolve();
 /** As if what members entered had been looked for so often that it may be corrected, and were due again: also what waited in a block. */
 async function lookOften({ database }: MoneyWorld): Promise<void> {
   const { sql } = database.db;

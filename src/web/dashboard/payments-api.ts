@@ -12,12 +12,13 @@ import { DetailSchema } from '../../http/schema.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { boundsOf } from '../../money-out/book-periods.ts';
+import { lookForReturn } from '../../money-out/hand-sent.ts';
 import { readAttention } from '../../payments/attention.ts';
 import { paymentDetail, receivedDetail } from '../../payments/detail.ts';
 import { archivePayment, cancelPayment, resolvePayment, reviewPayment } from '../../payments/payments.ts';
 import { getPaymentOnChain } from '../../payments/queries.ts';
 import { type Filter, type FoundItem, findPayments, listMoments, type SearchMoment } from '../../payments/search.ts';
-import type { PaymentView } from '../../payments/view.ts';
+import type { PaymentView, ReplayableReply } from '../../payments/view.ts';
 import { type DeliveryOutcome, listOutcomes } from '../../webhooks/deliveries.ts';
 import {
   ActorKindField,
@@ -249,15 +250,17 @@ export const deciding = (call: MemberCall, paymentId: string) => ({
  * A member's decision on one payment. Deciding whether money counts requires recent authentication; removing a payment from the
  * list does not. Errors: recent_authentication_required, those of `resolvePayment`.
  */
-export const resolveOne = (
+export async function resolveOne(
   call: MemberCall,
   id: string,
   { action, txid }: { action: 'accept' | 'reject' | 'refund_sent' | 'reviewed'; txid?: string },
-) => {
+): Promise<ReplayableReply> {
   if (action === 'reviewed') return reviewPayment(call.ctx, deciding(call, id));
   needRecent(call);
-  return resolvePayment(call.ctx, { ...deciding(call, id), action, transfers: null, txid: txid ?? null });
-};
+  const of = { ...ownerOfCall(call), paymentId: id };
+  const allows = action === 'refund_sent' && txid !== undefined ? await lookForReturn(call.ctx, { ...of, txid }) : undefined;
+  return resolvePayment(call.ctx, { ...deciding(call, id), action, transfers: null, txid: txid ?? null, ...(allows && { allows }) });
+}
 
 export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
   memberRoute({
