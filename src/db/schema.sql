@@ -1362,6 +1362,7 @@ create table shop_refunds (
   approved_by text,
   approved_by_user text collate "C",
   approved_at timestamp with time zone,
+  approved_usd_cents bigint,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (shop_key_id) REFERENCES shop_keys(id),

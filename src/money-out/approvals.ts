@@ -76,7 +76,8 @@ export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: A
         where ${mayLeave}
       union all select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(approved_usd_cents, usd_cents) from payouts
         where ${mayLeave}
-      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(usd_cents, 0) from shop_refunds) approved
+      union all select merchant_id, mode, approved_by_user, backed_by, approved_at,
+        coalesce(approved_usd_cents, usd_cents, 0) from shop_refunds) approved
     where merchant_id = ${merchantId} and mode = ${mode} and approved_by_user = ${userId} and (backed_by is null or backed_by = ${userId})
       and approved_at > clock_timestamp() - make_interval(hours => ${WINDOW_HOURS})`;
   // What has no known worth counts as above every limit.

@@ -210,12 +210,8 @@ export async function approveShopRefund(ctx: Context, tx: Tx, { actor, ...target
   if (claimedAt === null) throw new Problem('refund_address_missing', { id });
   if (approvedAt !== null || sentAt !== null)
     throw new Problem('refund_state', { id, state: sentAt === null ? 'approved' : 'sent', action: 'approved' });
-  const weight = await weighApproval(
-    tx,
-    'refunds',
-    { merchantId, mode, usdCents: weightOfShopRefund(ctx, refund), backedBy, approvedBy },
-    actor,
-  );
+  const usdCents = weightOfShopRefund(ctx, refund);
+  const weight = await weighApproval(tx, 'refunds', { merchantId, mode, usdCents, backedBy, approvedBy }, actor);
   const isFirst = weight === 'first';
   await writeAudit(tx, { merchantId, mode, actor, action: isFirst ? 'refund.approved_first' : 'refund.approved', object: id });
   if (isFirst) {
@@ -225,7 +221,7 @@ export async function approveShopRefund(ctx: Context, tx: Tx, { actor, ...target
   const names = weight === 'second' && approvedBy !== null ? `${approvedBy} and ${actor.name}` : actor.name;
   await tx`
     update shop_refunds set approved_by = ${names}, approved_by_user = ${actor.userId || null}, approved_at = clock_timestamp(),
-      backed_by = ${weight === 'second' ? backedBy : null}
+      approved_usd_cents = ${usdCents.toString()}, backed_by = ${weight === 'second' ? backedBy : null}
     where id = ${id}`;
   return true;
 }

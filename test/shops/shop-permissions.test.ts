@@ -155,6 +155,12 @@ test('a refund without a payment needs the approvals of other refunds, and is in
   const grown = await asked('0.00250000', 'BTC');
   await ctx.db.sql`update shop_refunds set usd_cents = 1 where id = ${grown}`;
   assert.equal(ok(await act(owner, grown, 'approve')).approved, false, 'above the limit at the current price');
+  const parts = [await asked('0.00060000', 'BTC'), await asked('0.00060000', 'BTC')];
+  await ctx.db.sql`update shop_refunds set usd_cents = 1 where id = any(${parts}::text[])`;
+  assert.equal(ok(await act(owner, parts[0]!, 'approve')).approved, true);
+  assert.equal(ok(await act(owner, parts[1]!, 'approve')).approved, false, 'what was approved before counts at the price of then');
+  // The rest of this day begins without them.
+  await ctx.db.sql`update shop_refunds set approved_at = approved_at - interval '25 hours' where id = ${parts[0]!}`;
   const large = await asked('250.00');
   const early = await act(owner, large, 'sent', { amount: '0.0025', txid: null });
   assert.deepEqual([early.status, early.json.error.code], [409, 'refund_state'], 'nobody approved it');
