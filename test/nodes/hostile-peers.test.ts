@@ -6,6 +6,7 @@ import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
 import type { PeerMessage, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
+import { createPeerMempool } from '../../src/chains/bitcoin/p2p/peer-mempool.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
 import { PEERS_LIMITS, type StoredPeers } from '../../src/chains/bitcoin/p2p/peers.ts';
@@ -512,6 +513,80 @@ test('a payment that one peer announces while another floods is seen as soon as 
   await eventually(
     async () => service.relay.fresh(),
     (fresh) => fresh.some((one) => one.txid === txid),
+  );
+});
+
+/** Polls as the follower does, an hour after peers began to announce. */
+function pollOf({ service, clock }: ReturnType<typeof serve>) {
+  const heardSinceMs = () => service.status().relayedSinceMs ?? clock.monotonicMs();
+  const fetchMempool = createPeerMempool({ relay: service.relay, family: 'BTC', clock, heardSinceMs, settledMs: 1 });
+  const matcher = { has: () => false, watchesSpends: false, spends: () => false, recent: () => [], waiting: [] };
+  return async () => {
+    const mempool = await fetchMempool();
+    const { complete, incomplete } = await mempool.scan(matcher);
+    mempool.done();
+    return { complete, incomplete };
+  };
+}
+test('two peers announce the same thousands of transactions that nobody sent: polls stay complete, and the two are left', async () => {
+  const chain = createServedChain(10);
+  const paid = transaction([{ script: '0014'.padEnd(44, 'd'), units: 1_000n }]);
+  const txid = shownHash(paid);
+  const both = { ...chain, transactions: new Map([[txid, paid]]) };
+  // One sends nothing, the other one says that it does not have them.
+  const silent: Script = (message) => message.command === 'getdata';
+  const liars = [await peerAt({ host: '127.1.0.1', chain, script: silent }), await peerAt({ host: '127.2.0.1', chain })];
+  const honest = [await peerAt({ host: '127.3.0.1', chain: both }), await peerAt({ host: '127.4.0.1', chain: both })];
+  const served = serve([...liars, ...honest]);
+  const { service, clock } = served;
+  const poll = pollOf(served);
+  await settles(service, chain, 4);
+  const invented = (first: string, count: number): PeerMessage => ({
+    command: 'inv',
+    items: Array.from({ length: count }, (_, i) => ({ type: 1, hash: first + (i + 1).toString(16).padStart(63, '0') })),
+  });
+  for (const liar of liars) liar.announce(invented('0', 3_000));
+  for (const peer of honest) peer.announce(inv(txid));
+  // An honest peer dropped some of what it announced.
+  honest[0]!.announce(invented('f', 20));
+  await eventually(
+    async () => [service.relay.size(), service.relay.has(txid)],
+    ([size, seen]) => size === 3_021 && seen === true,
+  );
+  await eventually(
+    async () => {
+      assert.deepEqual(await poll(), { complete: true, incomplete: null });
+      clock.skippedMs += 2_000;
+      return liars.map(({ links }) => links.size);
+    },
+    (links) => links.join() === '0,0',
+  );
+  assert.deepEqual([service.status().connected, service.status().relaying], [2, 2]);
+  assert.ok(honest.every((peer) => peer.opened() === 1 && peer.links.size === 1));
+  // Nobody is left who announced what the two invented.
+  assert.equal(service.relay.size(), 21);
+  assert.deepEqual(await poll(), { complete: true, incomplete: null });
+});
+
+test('while peers that leave are replaced, an announcement is missed only if nobody is left who hears it', async () => {
+  const chain = createServedChain(10);
+  const peers = await Promise.all([1, 2, 3, 4, 5].map((n) => peerAt({ host: `127.${n}.0.1`, chain })));
+  const served = serve(peers, { limits: { ...LIMITS, connections: 3, relaying: 3 } });
+  const { service } = served;
+  await settles(service, chain, 3);
+  const since = service.status().relayedSinceMs;
+  assert.notEqual(since, null);
+  const used = peers.filter(({ links }) => links.size > 0);
+  for (const { links } of used.slice(1)) for (const link of links) link.end();
+  await eventually(
+    async () => peers.filter((peer) => !used.includes(peer) && peer.links.size > 0).length === 2 && service.status().relaying,
+    (relaying) => relaying === 3,
+  );
+  assert.equal(service.status().relayedSinceMs, since);
+  for (const { links } of peers) for (const link of links) link.end();
+  await eventually(
+    async () => service.status().relayedSinceMs,
+    (now) => now === null,
   );
 });
 

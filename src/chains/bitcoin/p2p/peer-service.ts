@@ -19,6 +19,8 @@ const MAX_BEHIND_MS = 20 * 60_000;
 const CHECK_MS = 1_000;
 /** A node mostly has a block within seconds of its announcement. */
 const NODE_MS = 90_000;
+/** Peers that were left are replaced within this time, or something that is announced may be missed. */
+const REPLACED_MS = 60_000;
 /** A tip older than this many block intervals is stale, but none that chance alone lets be so old a few times a day. */
 const STALE_INTERVALS = 3;
 const LEAST_STALE_SECONDS = 600;
@@ -79,6 +81,8 @@ type State = PeerServiceOptions & {
   blocks: BlockReader;
   behindSince: WeakMap<Peer, number>;
   relayedSinceMs: number | null;
+  /** When enough peers announced transactions. */
+  enoughMs: number;
   closedBytes: { in: number; out: number };
   losses: Losses;
   /** A second connection to the only peer, which hears whether it took what it was offered on the first. */
@@ -91,6 +95,7 @@ function check(state: State): void {
   state.sync.tick();
   state.blocks.tick();
   state.relay.tick(state.peers.relaying());
+  noteRelaying(state);
   const { peers, sync, view, clock, behindSince, given } = state;
   const nowMs = clock.monotonicMs();
   for (const peer of peers.connected()) {
@@ -99,9 +104,13 @@ function check(state: State): void {
     else if (given.length === 0 && nowMs - behindSince.get(peer)! > MAX_BEHIND_MS) peers.leave(peer, 'it is behind the other peers');
   }
 }
+/** While others are connected in place of peers that were left, one is enough: those are asked for what it announces meanwhile. */
 function noteRelaying(state: State): void {
-  const enough = state.peers.relaying().length >= state.witnesses;
-  state.relayedSinceMs = enough ? (state.relayedSinceMs ?? state.clock.monotonicMs()) : null;
+  const count = state.peers.relaying().length;
+  const nowMs = state.clock.monotonicMs();
+  if (count >= state.witnesses) state.enoughMs = nowMs;
+  if (count >= state.witnesses) state.relayedSinceMs ??= nowMs;
+  else if (count === 0 || nowMs - state.enoughMs > REPLACED_MS) state.relayedSinceMs = null;
 }
 
 const middle = (values: readonly number[]): number | null => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? null;
@@ -234,6 +243,7 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
     listener: null,
     behindSince: new WeakMap(),
     relayedSinceMs: null,
+    enoughMs: Number.NEGATIVE_INFINITY,
     closedBytes: { in: 0, out: 0 },
     losses: createLosses(clock),
     timer: null,

@@ -41,23 +41,95 @@ test('two peers must announce a transaction, and the same one twice is one', () 
   assert.deepEqual([relay.has(txid(1)), relay.fresh().length], [true, 1]);
 });
 
-test('requests that are over the limit of one peer go to the next; only when nobody is asked something is lost', () => {
+test('requests that are over the limit of one peer wait for their turn, and nothing that only was announced is lost', () => {
   const { relay, asked, peer } = relayOf({ open: 2 });
-  const [a, b, c] = [peer('a'), peer('b'), peer('c')];
-  relay.onItems(a, inv(1, 2, 3));
-  assert.deepEqual(asked.at(-1)!.hashes, [txid(1), txid(2)]);
+  const [a, b] = [peer('a'), peer('b')];
+  for (const one of [a, b]) relay.onItems(one, inv(1, 2, 3, 4, 5));
+  assert.deepEqual(
+    asked.map(({ hashes }) => hashes),
+    [
+      [txid(1), txid(2)],
+      [txid(1), txid(2)],
+    ],
+  );
+  asked.splice(0);
+  for (const i of [1, 3]) send(relay, a, i);
+  // What another one sent meanwhile is not asked for again.
+  for (const i of [1, 4]) send(relay, b, i);
+  assert.deepEqual(asked, [
+    { peer: a, hashes: [txid(3)] },
+    { peer: a, hashes: [txid(4)] },
+    { peer: b, hashes: [txid(4)] },
+    { peer: b, hashes: [txid(5)] },
+  ]);
+  for (const i of [2, 5]) send(relay, a, i);
   assert.equal(relay.tookAll(), true);
-  relay.onItems(b, inv(3));
-  assert.deepEqual(asked.at(-1), { peer: b, hashes: [txid(3)] });
-  relay.onItems(b, inv(4, 5));
-  relay.onItems(a, inv(4));
+  assert.deepEqual(
+    relay.fresh().map((one) => one.txid),
+    [1, 3, 4, 2, 5].map(txid),
+  );
+});
+
+/** Lets the clock run, a second for each call of `tick`. */
+function pass(relay: ReturnType<typeof relayOf>['relay'], seconds: number): void {
+  for (let i = 0; i < seconds; i++) {
+    clock.ms += 1_000;
+    relay.tick([]);
+  }
+}
+
+test('a peer that sends less than half of what it announces is left, and it counts no longer; one that lost some to eviction stays', () => {
+  const { relay, left, peer } = relayOf();
+  const [liar, honest] = [peer('liar'), peer('honest')];
+  const many = Array.from({ length: 400 }, (_, i) => i + 1);
+  relay.onItems(liar, inv(...many));
+  relay.onItems(honest, inv(...many));
+  for (const i of many) if (i % 4 !== 0) send(relay, honest, i);
+  pass(relay, 59);
+  assert.deepEqual(left, []);
+  pass(relay, 2);
+  assert.deepEqual(left, ['it does not send the transactions that it announces']);
   assert.equal(relay.tookAll(), true);
-  // Seen by two, and neither could be asked for it.
-  relay.onItems(a, inv(5));
-  assert.equal(relay.tookAll(), false);
+  // Those that it announced before have one peer less.
+  relay.onItems(liar, inv(1_000));
+  send(relay, liar, 1_000);
+  relay.onItems(liar, inv(...many.map((i) => 2_000 + i)));
+  pass(relay, 61);
+  assert.equal(left.length, 2);
+  relay.onItems(honest, inv(1_000));
+  assert.equal(relay.has(txid(1_000)), false);
+  // A pause of this process is not theirs.
+  relay.onItems(honest, inv(...many.map((i) => 4_000 + i)));
+  clock.ms += 600_000;
+  relay.tick([]);
+  for (const i of many) send(relay, honest, 4_000 + i);
+  pass(relay, 61);
+  assert.equal(left.length, 2);
+});
+
+test('two peers that send more than the follower can read are left, and what another one announced too is kept', () => {
+  const { relay, left, peer } = relayOf({ waitingBytes: 2_000 });
+  const [a, b, honest] = [peer('a'), peer('b'), peer('honest')];
+  relay.done([]);
+  for (const one of [a, honest]) relay.onItems(one, inv(1));
+  send(relay, a, 1);
+  for (let i = 2; i <= 100; i++) {
+    for (const one of [a, b]) relay.onItems(one, inv(i));
+    send(relay, a, i);
+    if (left.length > 0) break;
+  }
+  relay.onItems(honest, inv(200));
+  relay.onItems(peer('other'), inv(200));
+  send(relay, honest, 200);
+  assert.deepEqual(new Set(left), new Set(['it sends more transactions than can be read']));
+  assert.deepEqual(
+    relay
+      .fresh()
+      .map((one) => one.txid)
+      .filter((id) => [txid(1), txid(200)].includes(id)),
+    [txid(1), txid(200)],
+  );
   assert.equal(relay.tookAll(), true);
-  relay.onItems(c, inv(5));
-  assert.deepEqual(asked.at(-1), { peer: c, hashes: [txid(5)] });
 });
 
 test('what one peer alone announced gives way to what two announced', () => {
@@ -86,7 +158,7 @@ test('what one peer alone announced gives way to what two announced', () => {
 
 // Invariant: A poll of peers is complete an hour after they began to announce without a gap.
 test('a poll is complete an hour after peers began to announce without a gap, and again an hour after a loss', async () => {
-  const relay = relayOf({ open: 1 });
+  const relay = relayOf({ waitingBytes: 1_000 });
   let heardSinceMs = 0;
   const poll = createPeerMempool({ relay: relay.relay, family: 'BTC', clock, heardSinceMs: () => heardSinceMs, settledMs: 3_600_000 });
   const matcher = { has: () => false, watchesSpends: false, spends: () => false, recent: () => [], waiting: [] };
@@ -101,9 +173,11 @@ test('a poll is complete an hour after peers began to announce without a gap, an
   });
   assert.deepEqual(await look(3_600_000), { complete: true, incomplete: null });
   const [a, b] = [relay.peer('a'), relay.peer('b')];
-  for (const one of [a, b]) relay.relay.onItems(one, inv(1, 2));
-  relay.relay.onItems(a, inv(3));
-  relay.relay.onItems(b, inv(3));
+  // The follower does not read, and there is room for no more.
+  for (let i = 1; i <= 11; i++) {
+    for (const one of [a, b]) relay.relay.onItems(one, inv(i));
+    send(relay.relay, a, i);
+  }
   assert.equal((await look(3_700_000)).complete, false);
   assert.equal((await look(3_700_000 + 3_599_999)).complete, false);
   assert.equal((await look(3_700_000 + 3_600_000)).complete, true);

@@ -15,8 +15,10 @@ export type RelayLimits = {
   waitingBytes: number;
   /** Announcements of one peer in a minute. A peer that sends more is left. */
   announcedPerMinute: number;
-  /** Requests of one peer that are open. */
+  /** Requests of one peer that are open; what else it announced waits for its turn, as many as one peer may announce alone. */
   open: number;
+  /** A peer that did not send this many of what it announced, and less than that of it, is left. Honest ones lose some to eviction. */
+  unsent: number;
   /** Of what each peer alone announced, how much the others are asked for at a time. */
   second: number;
 };
@@ -27,9 +29,14 @@ export const RELAY_LIMITS: RelayLimits = {
   waitingBytes: 32_000_000,
   announcedPerMinute: 20_000,
   open: 500,
+  unsent: 100,
   second: 20,
 };
 const MINUTE_MS = 60_000;
+/** What a peer was asked for and did not send within this time will not come. */
+const ANSWER_MS = MINUTE_MS;
+/** Nobody is judged for the time in which this process stood still: the answers may have arrived. */
+const STOOD_STILL_MS = 5_000;
 /** When the others are asked for what one peer alone announced: after the first pause, and after each that is twice as long. */
 const SECOND_MS = 5_000;
 const LONGEST_SECOND_MS = 160_000;
@@ -39,12 +46,12 @@ export type Relay = {
   onItems(peer: Peer, items: readonly Inventory[]): void;
   onTransaction(peer: Peer, transaction: RelayedTransaction): void;
   onClose(peer: Peer): void;
-  /** Called every second: asks peers for what another one alone announced. */
+  /** Called every second: asks peers for what waits for its turn and for what another one alone announced, and leaves those that do not send. */
   tick(relaying: readonly Peer[]): void;
   /** What enough peers announced and `done` was not called for. */
   fresh(): readonly RelayedTransaction[];
   done(transactions: readonly RelayedTransaction[]): void;
-  /** Whether nothing that was announced had to be passed over since the last call. */
+  /** Whether nothing that was announced and sent had to be passed over since the last call. */
   tookAll(): boolean;
   /** Whether enough peers announced it. */
   has(txid: string): boolean;
@@ -53,38 +60,54 @@ export type Relay = {
 };
 /** What one peer announced. `askAtMs`: when others are asked for it, after a pause of `pauseMs`. */
 type Once = { witness: string; account: Account; askAtMs: number; pauseMs: number };
-type Account = { once: number; announced: number; open: number; sinceMs: number };
+type Account = {
+  witness: string;
+  once: number;
+  announced: number;
+  sinceMs: number;
+  /** What it was asked for, and when; and what it will be asked for when there is room. */
+  open: Map<string, number>;
+  later: Set<string>;
+  /** What it was asked for and sent, and did not send, most of it in the last minutes. */
+  sent: number;
+  unsent: number;
+};
 type State = {
   clock: Clock;
   limits: RelayLimits;
   witnesses: 1 | 2;
   witnessOf(peer: Peer): string;
+  leave(peer: Peer, reason: string, options: { ban: boolean }): void;
   /** Announced by one peer: which one, and on whose account. */
   once: Map<string, Once>;
-  /** Announced by enough peers. */
-  seen: Set<string>;
+  /** Announced by enough peers: by which, as long as it is not read. */
+  seen: Map<string, readonly string[]>;
   /** Received, and not read yet. */
   waiting: Map<string, Buffer>;
-  /** A peer was asked for it. */
-  asked: Set<string>;
   /** Received and read. */
   read: Set<string>;
   waitingBytes: number;
+  /** When the follower read last, and when peers were judged last. */
+  readMs: number;
+  judgedMs: number;
   /**
-   * A transaction was announced, and there was no peer to ask for it or no room for it here. A transaction that peers were asked for and did
-   * not send does not count: announcing one that does not exist is free, so two strangers could keep every payment from expiring. If it
-   * exists, a block will contain it.
+   * The follower does not read, and a transaction that was sent had no room. What peers announce and do not send never counts, and neither
+   * does a flood that the follower cannot read: both cost strangers nothing, so two of them could keep every payment from expiring. Each
+   * peer has its own requests, so they do not keep an honest one from sending what it has.
    */
   lost: boolean;
   accounts: Map<Peer, Account>;
 };
+const READ: readonly string[] = [];
 
-function accountOf({ accounts, clock }: State, peer: Peer): Account {
-  const nowMs = clock.monotonicMs();
-  const account = accounts.get(peer) ?? { once: 0, announced: 0, open: 0, sinceMs: nowMs };
-  accounts.set(peer, account);
-  // What a peer did not send within a minute will not come.
-  if (nowMs - account.sinceMs >= MINUTE_MS) Object.assign(account, { announced: 0, open: 0, sinceMs: nowMs });
+function accountOf(state: State, peer: Peer): Account {
+  const known = state.accounts.get(peer);
+  if (known) return known;
+  const account: Account = {
+    ...{ witness: state.witnessOf(peer), once: 0, announced: 0, sinceMs: state.clock.monotonicMs() },
+    ...{ open: new Map(), later: new Set(), sent: 0, unsent: 0 },
+  };
+  state.accounts.set(peer, account);
   return account;
 }
 function drop(state: State, txid: string): void {
@@ -100,21 +123,55 @@ function forgetOnce(state: State, txid: string): void {
 }
 /** Forgets what is oldest: a Map and a Set keep the order in which entries were added. */
 function prune(state: State): void {
-  const { limits, once, seen, asked, read } = state;
+  const { limits, once, seen, read } = state;
   for (const txid of once.keys()) {
     if (once.size <= limits.once) break;
     forgetOnce(state, txid);
     drop(state, txid);
   }
-  for (const all of [seen, asked, read]) {
-    for (const txid of all) {
-      if (all.size <= limits.seen) break;
-      all.delete(txid);
-    }
+  for (const txid of seen.keys()) {
+    if (seen.size <= limits.seen) break;
+    seen.delete(txid);
+    drop(state, txid);
+  }
+  for (const txid of read) {
+    if (read.size <= limits.seen) break;
+    read.delete(txid);
   }
 }
 
-/** Gives up what only one peer announced, oldest first; the next peer that announces it sends it again. False: it is not enough. */
+/** Leaves a peer, or what connected as it before. What nobody else announced does not count any longer. */
+function dismiss(state: State, witness: string, reason: string): void {
+  for (const [peer, account] of state.accounts) {
+    if (account.witness !== witness) continue;
+    state.accounts.delete(peer);
+    state.leave(peer, reason, { ban: true });
+  }
+  for (const [txid, one] of state.once) {
+    if (one.witness !== witness) continue;
+    forgetOnce(state, txid);
+    drop(state, txid);
+  }
+  for (const [txid, by] of state.seen) {
+    if (!by.includes(witness)) continue;
+    const others = by.filter((other) => other !== witness);
+    state.seen.set(txid, others);
+    if (others.length > 0) continue;
+    state.seen.delete(txid);
+    drop(state, txid);
+  }
+}
+/** Who announced the most bytes of what waits to be read. */
+function heaviest({ waiting, seen }: State): string | null {
+  const held = new Map<string, number>();
+  for (const [txid, bytes] of waiting) for (const by of seen.get(txid) ?? []) held.set(by, (held.get(by) ?? 0) + bytes.length);
+  return [...held].toSorted(([, a], [, b]) => b - a)[0]?.[0] ?? null;
+}
+
+/**
+ * Gives up what only one peer announced, oldest first; the next peer that announces it sends it again. Then leaves those that announced most
+ * of what waits: no honest peer has so much in the time in which a follower reads. False: the follower does not read, and there is no room.
+ */
 function makeRoom(state: State, bytes: number): boolean {
   const isFull = (): boolean => state.waitingBytes + bytes > state.limits.waitingBytes;
   if (!isFull()) return true;
@@ -122,15 +179,22 @@ function makeRoom(state: State, bytes: number): boolean {
     if (!state.seen.has(txid)) drop(state, txid);
     if (!isFull()) return true;
   }
-  return false;
+  if (state.witnesses === 1 || state.clock.monotonicMs() - state.readMs > MINUTE_MS) return false;
+  for (let flooder = heaviest(state); flooder !== null && isFull(); flooder = heaviest(state))
+    dismiss(state, flooder, 'it sends more transactions than can be read');
+  return !isFull();
 }
 
 /** Records an announcement; whether the peer should be asked for the transaction. */
-function announce(state: State, peer: Peer, account: Account, txid: string): boolean {
-  const { once, seen, limits, witnesses } = state;
+function announce(state: State, account: Account, txid: string): boolean {
+  const { once, seen, limits, witnesses, waiting, read } = state;
+  const { witness } = account;
+  const by = seen.get(txid);
+  if (by) {
+    if (!read.has(txid) && !by.includes(witness)) seen.set(txid, [...by, witness]);
+    return !waiting.has(txid) && !read.has(txid);
+  }
   const first = once.get(txid);
-  const witness = state.witnessOf(peer);
-  if (seen.has(txid)) return !state.waiting.has(txid) && !state.read.has(txid);
   if (first?.witness === witness) return false;
   if (first === undefined && witnesses > 1) {
     // One peer alone announced too much: what others announce too counts by their announcements.
@@ -140,9 +204,43 @@ function announce(state: State, peer: Peer, account: Account, txid: string): boo
     return true;
   }
   forgetOnce(state, txid);
-  seen.add(txid);
+  seen.set(txid, first ? [first.witness, witness] : [witness]);
   // The first peer may have announced it and not sent it.
-  return !state.waiting.has(txid);
+  return !waiting.has(txid);
+}
+
+/** Asks a peer for what it announced, as much as may be open. */
+function askLater({ limits, waiting, read, clock }: State, peer: Peer, { open, later }: Account): void {
+  const nowMs = clock.monotonicMs();
+  const txids: string[] = [];
+  for (const txid of later) {
+    if (open.size >= limits.open) break;
+    later.delete(txid);
+    if (waiting.has(txid) || read.has(txid)) continue;
+    open.set(txid, nowMs);
+    txids.push(txid);
+  }
+  if (txids.length > 0) peer.askTransactions(txids);
+}
+/** Counts what peers did not send in time, and leaves those that do not send most of what they announce. */
+function judge(state: State): void {
+  const nowMs = state.clock.monotonicMs();
+  const stoodStillMs = nowMs - state.judgedMs > STOOD_STILL_MS ? nowMs - state.judgedMs : 0;
+  state.judgedMs = nowMs;
+  for (const [peer, account] of state.accounts) {
+    const { open, sinceMs } = account;
+    if (stoodStillMs > 0) for (const [txid, askedMs] of open) open.set(txid, askedMs + stoodStillMs);
+    for (const [txid, askedMs] of open) {
+      if (nowMs - askedMs < ANSWER_MS) break;
+      open.delete(txid);
+      account.unsent++;
+    }
+    if (account.unsent >= state.limits.unsent && account.unsent > account.sent)
+      dismiss(state, account.witness, 'it does not send the transactions that it announces');
+    else askLater(state, peer, account);
+    if (nowMs - sinceMs < MINUTE_MS) continue;
+    Object.assign(account, { announced: 0, sinceMs: nowMs, sent: account.sent / 2, unsent: account.unsent / 2 });
+  }
 }
 
 /** What each peer is asked for now. What one peer announces in masses takes no turn of what another one announced. */
@@ -182,41 +280,36 @@ export function createRelay({
   limits?: RelayLimits;
 }): Relay {
   const state: State = {
-    ...{ clock, limits, witnesses, witnessOf, once: new Map(), seen: new Set(), waiting: new Map(), asked: new Set(), read: new Set() },
-    ...{ waitingBytes: 0, lost: false, accounts: new Map() },
+    ...{ clock, limits, witnesses, witnessOf, leave, once: new Map(), seen: new Map(), waiting: new Map(), read: new Set() },
+    ...{ waitingBytes: 0, readMs: Number.NEGATIVE_INFINITY, judgedMs: clock.monotonicMs(), lost: false, accounts: new Map() },
   };
   const isFresh = (txid: string): boolean => state.seen.has(txid) && state.waiting.has(txid);
   return {
     onItems: (peer, items) => {
       const account = accountOf(state, peer);
-      const wanted: string[] = [];
       let grown = false;
       for (const { type, hash } of items) {
         if (type !== ITEM.transaction) continue;
-        if (++account.announced > limits.announcedPerMinute) {
-          leave(peer, 'it announces too many transactions', { ban: true });
+        if (++account.announced > limits.announcedPerMinute || account.later.size > limits.onceOfPeer) {
+          dismiss(state, account.witness, 'it announces too many transactions');
           return;
         }
         const before = isFresh(hash);
-        if (announce(state, peer, account, hash)) wanted.push(hash);
+        if (announce(state, account, hash) && !account.open.has(hash)) account.later.add(hash);
         grown ||= !before && isFresh(hash);
       }
       prune(state);
-      const free = Math.max(0, limits.open - account.open);
-      // The next peer that announces it is asked for it; after enough of them nobody may be left.
-      if (wanted.slice(free).some((txid) => state.seen.has(txid) && !state.asked.has(txid))) state.lost = true;
-      for (const txid of wanted.slice(0, free)) state.asked.add(txid);
-      account.open += Math.min(free, wanted.length);
-      peer.askTransactions(wanted.slice(0, free));
+      askLater(state, peer, account);
       if (grown) onSeen();
     },
     onTransaction: (peer, { txid, bytes }) => {
       const account = accountOf(state, peer);
-      account.open = Math.max(0, account.open - 1);
+      if (account.open.delete(txid)) account.sent++;
+      if (account.open.size * 2 <= limits.open) askLater(state, peer, account);
       const first = state.once.get(txid);
-      if (first && first.witness !== witnessOf(peer)) {
+      if (first && first.witness !== account.witness) {
         forgetOnce(state, txid);
-        state.seen.add(txid);
+        state.seen.set(txid, [first.witness, account.witness]);
         if (state.waiting.has(txid)) onSeen();
       }
       if (state.waiting.has(txid) || state.read.has(txid) || !(state.once.has(txid) || state.seen.has(txid))) return;
@@ -224,6 +317,8 @@ export function createRelay({
         if (state.seen.has(txid)) state.lost = true;
         return;
       }
+      // Not if everybody who announced it was left.
+      if (!state.once.has(txid) && !state.seen.has(txid)) return;
       state.waiting.set(txid, bytes);
       state.waitingBytes += bytes.length;
       if (state.seen.has(txid)) onSeen();
@@ -232,12 +327,15 @@ export function createRelay({
       state.accounts.delete(peer);
     },
     tick: (relaying) => {
+      judge(state);
       for (const [peer, txids] of secondAsks(state, relaying)) if (txids.length > 0) peer.askTransactions(txids);
     },
     fresh: () => [...state.waiting].filter(([txid]) => state.seen.has(txid)).map(([txid, bytes]) => ({ txid, bytes })),
     done: (transactions) => {
+      state.readMs = clock.monotonicMs();
       for (const { txid } of transactions) {
         drop(state, txid);
+        if (state.seen.has(txid)) state.seen.set(txid, READ);
         state.read.add(txid);
       }
     },
