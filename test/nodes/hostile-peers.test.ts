@@ -614,6 +614,32 @@ test('when all eight peers are stale, they are exchanged until an honest one is 
   await reaches(again.service, chain);
 });
 
+test('when the seeds name only liars, and all that is stored is theirs, a peer of the list in the release is connected all the same', async () => {
+  const chain = createServedChain(50);
+  const shorter = { ...chain, headers: chain.headers.slice(0, 40) };
+  const hosts = Array.from({ length: 40 }, (_, n) => `127.${n + 1}.0.1`);
+  const [first, ...others] = await Promise.all(hosts.map((host) => peerAt({ host, chain: shorter })));
+  const { port } = first!.endpoint;
+  const liars = [first!, ...others].map(({ endpoint }) => endpoint);
+  const honest = await peerAt({ host: '127.77.0.1', chain });
+  // No chance decides: nobody is exchanged in this time.
+  const limits = { ...LIMITS, rotateMs: 3_600_000, feelerMs: 3_600_000 };
+  const { service, stored } = serve([], {
+    ...{ network: { ...BTC, port, seeds: ['a seed'] }, fallback: [honest.endpoint], limits, isUsable: () => true },
+    resolve: async () => hosts,
+  });
+  stored.last = { anchors: liars.slice(0, 2), proven: liars };
+  await service.start();
+  await reaches(service, chain);
+  assert.equal(honest.opened(), 1);
+  // When it leaves and no other one of the list is there, its place is not left empty.
+  for (const link of honest.links) link.end();
+  await eventually(
+    async () => service.status().connected,
+    (connected) => connected === 8,
+  );
+});
+
 test('while no block arrives, new peers are tried one by one, and those of long standing stay', async () => {
   const chain = createServedChain(40);
   const hosts = Array.from({ length: 14 }, (_, n) => `127.${n + 1}.0.1`);

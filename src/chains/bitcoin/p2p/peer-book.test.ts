@@ -58,6 +58,26 @@ test('many addresses of one group, and many from one teller, do not fill the boo
   assert.equal(book.size(), 2_000);
 });
 
+test('peers that came first and told most cannot keep later ones, the seeds and the list of the release out of a full book', () => {
+  const book = createPeerBook({ clock: clockAt() });
+  const told = (first: number, count: number) => Array.from({ length: count }, (_, n) => at(`${first}.${n}.0.1`));
+  for (let liar = 0; liar < 20; liar++) book.add(told(20 + liar, 128), { kind: 'peer', teller: `liar ${liar}` });
+  assert.equal(book.size(), 2_000);
+  const pickable = (hosts: readonly { host: string; port: number }[]) => book.pick(new Set(), { among: new Set(hosts.map(endpointName)) });
+  const proven = told(20, 5);
+  for (const one of proven) book.worked(one);
+  book.add(told(90, 40), { kind: 'peer', teller: 'honest' });
+  assert.equal(book.size(), 2_000);
+  for (const one of told(90, 40)) assert.deepEqual(pickable([one]), one);
+  book.add(told(91, 60), { kind: 'fallback', teller: 'fallback' });
+  book.add(told(92, 60), { kind: 'seed', teller: 'a seed' });
+  for (const one of [...told(91, 60), ...told(92, 60)]) assert.deepEqual(pickable([one]), one);
+  assert.equal(pickable([at('99.1.0.1')]), null);
+  // Those that worked stay.
+  for (let peer = 0; peer < 10; peer++) book.add(told(100 + peer, 128), { kind: 'peer', teller: `later ${peer}` });
+  assert.deepEqual(book.proven(), proven);
+});
+
 test('an address that fails six times in a row is forgotten, and makes room for another of its group', () => {
   const book = createPeerBook({ clock: clockAt() });
   const group = Array.from({ length: 8 }, (_, n) => at(`1.2.3.${n}`));

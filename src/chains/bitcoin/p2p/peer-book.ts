@@ -6,8 +6,9 @@ import type { PeerAddress } from './socks5.ts';
 
 /** Who told us an address; `proven`: it worked before. */
 export type Teller = 'proven' | 'seed' | 'fallback' | 'peer';
-type Entry = { endpoint: PeerAddress; teller: string; proven: boolean; failures: number; notBeforeMs: number };
+type Entry = { endpoint: PeerAddress; kind: Teller; teller: string; proven: boolean; failures: number; notBeforeMs: number };
 
+/** Addresses that peers told, and those of others: seeds and the list of the release always find room. */
 const MAX_ENTRIES = 2_000;
 /** Addresses of one network group, and addresses that one seed or peer told. */
 const MAX_OF_GROUP = 8;
@@ -16,6 +17,7 @@ const MAX_OF_TELLER = 128;
 const MAX_PROVEN = 64;
 /** An address that fails this often in a row is forgotten. */
 const MAX_FAILURES = 6;
+const TOLD_BY_PEER = 'told by peer ';
 const FIRST_PAUSE_MS = 60_000;
 const MAX_PAUSE_MS = 3_600_000;
 /** A peer that broke the rules is not tried again for this long. */
@@ -46,8 +48,8 @@ export function networkGroup(host: string): string {
 export type PeerBook = {
   /** Adds addresses, within the limits for each group and teller. `teller`: the seed, or the network group of the peer. */
   add(endpoints: readonly PeerAddress[], from: { kind: Teller; teller: string }): void;
-  /** A random address outside these groups whose time has come, or null. `untried`: one that was never connected to. */
-  pick(inUse: ReadonlySet<string>, options?: { untried?: boolean }): PeerAddress | null;
+  /** A random address outside these groups whose time has come, or null. `untried`: one that was never connected to; `among`: one of these. */
+  pick(inUse: ReadonlySet<string>, options?: { untried?: boolean; among?: ReadonlySet<string> }): PeerAddress | null;
   worked(endpoint: PeerAddress): void;
   failed(endpoint: PeerAddress): void;
   ban(endpoint: PeerAddress): void;
@@ -60,21 +62,32 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
   /** How many addresses each network group and each teller has. */
   const counts = new Map<string, number>();
   const countOf = (key: string): number => counts.get(key) ?? 0;
-  const keysOf = ({ endpoint, teller }: Entry): string[] => [`group ${networkGroup(endpoint.host)}`, `teller ${teller}`];
-  const addOne = (endpoint: PeerAddress, { kind, teller }: { kind: Teller; teller: string }): void => {
-    const name = endpointName(endpoint);
-    const entry: Entry = { endpoint, teller, proven: kind === 'proven', failures: 0, notBeforeMs: 0 };
-    const [group, told] = keysOf(entry) as [string, string];
-    if (entries.has(name) || entries.size >= MAX_ENTRIES || countOf(group) >= MAX_OF_GROUP || countOf(told) >= MAX_OF_TELLER) return;
-    entries.set(name, entry);
-    for (const key of [group, told]) counts.set(key, countOf(key) + 1);
-  };
+  const keysOf = ({ endpoint, kind, teller }: Entry): string[] => [`group ${networkGroup(endpoint.host)}`, `told by ${kind} ${teller}`];
   const forget = (entry: Entry): void => {
     entries.delete(endpointName(entry.endpoint));
     for (const key of keysOf(entry)) {
       if (countOf(key) > 1) counts.set(key, countOf(key) - 1);
       else counts.delete(key);
     }
+  };
+  /** Forgets an address of the peer that told most, if it told more than this one, so that those that came first do not fill the book. */
+  const displace = (told: string): boolean => {
+    const [most, count] = [...counts].filter(([key]) => key.startsWith(TOLD_BY_PEER)).reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0]);
+    if (count <= countOf(told) + 1) return false;
+    const least = [...entries.values()].find(
+      ({ kind, teller, proven }) => kind === 'peer' && !proven && most === `${TOLD_BY_PEER}${teller}`,
+    );
+    if (least) forget(least);
+    return least !== undefined;
+  };
+  const addOne = (endpoint: PeerAddress, { kind, teller }: { kind: Teller; teller: string }): void => {
+    const name = endpointName(endpoint);
+    const entry: Entry = { endpoint, kind, teller, proven: kind === 'proven', failures: 0, notBeforeMs: 0 };
+    const [group, told] = keysOf(entry) as [string, string];
+    if (entries.has(name) || countOf(group) >= MAX_OF_GROUP || countOf(told) >= MAX_OF_TELLER) return;
+    if (kind === 'peer' && entries.size >= MAX_ENTRIES && !displace(told)) return;
+    entries.set(name, entry);
+    for (const key of [group, told]) counts.set(key, countOf(key) + 1);
   };
   const change = (endpoint: PeerAddress, how: (entry: Entry) => Partial<Entry>): void => {
     const entry = entries.get(endpointName(endpoint));
@@ -95,10 +108,11 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
     add: (endpoints, from) => {
       for (const endpoint of endpoints) addOne(endpoint, from);
     },
-    pick: (inUse, { untried = false } = {}) => {
+    pick: (inUse, { untried = false, among } = {}) => {
       const nowMs = clock.monotonicMs();
       const open = [...entries.values()].filter(
-        ({ endpoint, notBeforeMs }) => notBeforeMs <= nowMs && !inUse.has(networkGroup(endpoint.host)),
+        ({ endpoint, notBeforeMs }) =>
+          notBeforeMs <= nowMs && !inUse.has(networkGroup(endpoint.host)) && (among?.has(endpointName(endpoint)) ?? true),
       );
       const [proven, others] = [open.filter((entry) => entry.proven), open.filter((entry) => !entry.proven)];
       if (untried) return choose(others)?.endpoint ?? null;

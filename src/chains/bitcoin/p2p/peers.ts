@@ -133,7 +133,21 @@ function nextEndpoint(state: State): PeerAddress | null {
   for (let anchor = state.anchors.shift(); anchor; anchor = state.anchors.shift()) {
     if (!inUse(state).has(networkGroup(anchor.host))) return anchor;
   }
-  return state.book.pick(inUse(state));
+  return pickListed(state) ?? state.book.pick(inUse(state));
+}
+/**
+ * A peer of the list in this release, unless one is connected: the server that answers for the seeds may lie, and then those that it named,
+ * all that they tell and all that is stored are one liar's, but not this one.
+ */
+function pickListed(state: State): PeerAddress | null {
+  const { book, fallback } = state;
+  const listed = new Set(fallback.map(endpointName));
+  if (slotsOf(state).some(({ endpoint }) => listed.has(endpointName(endpoint)))) return null;
+  const pick = (): PeerAddress | null => book.pick(inUse(state), { among: listed });
+  const known = pick();
+  if (known) return known;
+  book.add(someOf(fallback, MIXED_IN), { kind: 'fallback', teller: 'fallback' });
+  return pick();
 }
 
 function noteFailure(state: State, endpoint: PeerAddress): void {
