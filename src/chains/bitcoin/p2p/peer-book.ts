@@ -17,7 +17,6 @@ const MAX_OF_TELLER = 128;
 const MAX_PROVEN = 64;
 /** An address that fails this often in a row is forgotten. */
 const MAX_FAILURES = 6;
-const TOLD_BY_PEER = 'told by peer ';
 const FIRST_PAUSE_MS = 60_000;
 const MAX_PAUSE_MS = 3_600_000;
 /** A peer that broke the rules is not tried again for this long. */
@@ -70,22 +69,30 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
       else counts.delete(key);
     }
   };
-  /** Forgets an address of the peer that told most, if it told more than this one, so that those that came first do not fill the book. */
-  const displace = (told: string): boolean => {
-    const [most, count] = [...counts].filter(([key]) => key.startsWith(TOLD_BY_PEER)).reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0]);
-    if (count <= countOf(told) + 1) return false;
-    const least = [...entries.values()].find(
-      ({ kind, teller, proven }) => kind === 'peer' && !proven && most === `${TOLD_BY_PEER}${teller}`,
-    );
-    if (least) forget(least);
-    return least !== undefined;
+  /** What gives way to addresses of this peer in a full book: what others told beyond an equal share, up to the share of this one. */
+  const beyondShare = (teller: string): Entry[] => {
+    const told = [...entries.values()].filter(({ kind, proven }) => kind === 'peer' && !proven);
+    const left = new Map<string, number>([[teller, 0]]);
+    for (const one of told) left.set(one.teller, (left.get(one.teller) ?? 0) + 1);
+    const share = Math.floor(MAX_ENTRIES / left.size);
+    const over = told.filter((one) => {
+      const count = left.get(one.teller)!;
+      if (one.teller === teller || count <= share) return false;
+      left.set(one.teller, count - 1);
+      return true;
+    });
+    return over.slice(0, Math.max(0, share - left.get(teller)!));
   };
-  const addOne = (endpoint: PeerAddress, { kind, teller }: { kind: Teller; teller: string }): void => {
+  const addOne = (endpoint: PeerAddress, { kind, teller }: { kind: Teller; teller: string }, room: Entry[]): void => {
     const name = endpointName(endpoint);
     const entry: Entry = { endpoint, kind, teller, proven: kind === 'proven', failures: 0, notBeforeMs: 0 };
     const [group, told] = keysOf(entry) as [string, string];
     if (entries.has(name) || countOf(group) >= MAX_OF_GROUP || countOf(told) >= MAX_OF_TELLER) return;
-    if (kind === 'peer' && entries.size >= MAX_ENTRIES && !displace(told)) return;
+    if (kind === 'peer' && entries.size >= MAX_ENTRIES) {
+      const least = room.pop();
+      if (!least) return;
+      forget(least);
+    }
     entries.set(name, entry);
     for (const key of [group, told]) counts.set(key, countOf(key) + 1);
   };
@@ -106,7 +113,8 @@ export function createPeerBook({ clock, random = randomInt }: { clock: Clock; ra
   };
   return {
     add: (endpoints, from) => {
-      for (const endpoint of endpoints) addOne(endpoint, from);
+      const room = from.kind === 'peer' && entries.size + endpoints.length > MAX_ENTRIES ? beyondShare(from.teller) : [];
+      for (const endpoint of endpoints) addOne(endpoint, from, room);
     },
     pick: (inUse, { untried = false, among } = {}) => {
       const nowMs = clock.monotonicMs();

@@ -209,10 +209,10 @@ function announce(state: State, account: Account, txid: string): boolean {
   return !waiting.has(txid);
 }
 
-/** Asks a peer for what it announced, as much as may be open. */
-function askLater({ limits, waiting, read, clock }: State, peer: Peer, { open, later }: Account): void {
+/** Asks a peer for what it announced, as much as may be open, and once more for what it announces once more. */
+function askLater({ limits, waiting, read, clock }: State, peer: Peer, { open, later }: Account, again: readonly string[] = []): void {
   const nowMs = clock.monotonicMs();
-  const txids: string[] = [];
+  const txids = [...again];
   for (const txid of later) {
     if (open.size >= limits.open) break;
     later.delete(txid);
@@ -287,6 +287,7 @@ export function createRelay({
   return {
     onItems: (peer, items) => {
       const account = accountOf(state, peer);
+      const again: string[] = [];
       let grown = false;
       for (const { type, hash } of items) {
         if (type !== ITEM.transaction) continue;
@@ -295,11 +296,14 @@ export function createRelay({
           return;
         }
         const before = isFresh(hash);
-        if (announce(state, account, hash) && !account.open.has(hash)) account.later.add(hash);
+        if (announce(state, account, hash)) {
+          if (account.open.has(hash)) again.push(hash);
+          else account.later.add(hash);
+        }
         grown ||= !before && isFresh(hash);
       }
       prune(state);
-      askLater(state, peer, account);
+      askLater(state, peer, account, again);
       if (grown) onSeen();
     },
     onTransaction: (peer, { txid, bytes }) => {
