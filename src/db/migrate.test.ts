@@ -14,6 +14,7 @@ import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
 import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
+import { lockEnd } from '../core/transfer-value.ts';
 import { createLog } from '../log.ts';
 import { createFirstMerchant } from '../merchants/merchants.ts';
 import { asksForMerchant } from '../payments/attention.ts';
@@ -244,6 +245,36 @@ test('payments from before there were totals are counted and queued as if they h
     olds.flatMap(({ exceptions = [], decided }, i) => (exceptions.length > 0 || decided ? [`pay_old${i}`] : [])).sort(),
     'what may have received money that does not count is settled again',
   );
+});
+
+test('a rate that an older version promised with a longer deadline, after a partial payment, stays locked until then', async (t) => {
+  const { open } = await emptyDatabase(t);
+  const db = await open();
+  const { sql } = db;
+  await createMigrations(sql);
+  for (const name of migrationNames().filter((name) => migrationNumber(name) < 27)) await db.begin((tx) => applyMigration(tx, name));
+  const at = (time: string) => new Date(`2026-03-01T${time}:00Z`);
+  await sql`insert into merchants (id, name, plan) values ('mer_old', 'Old shop', 'enterprise')`;
+  await sql`insert into rule_sets (hash, rules) values ('old', '{}')`;
+  for (const [id, extended] of [
+    ['pay_part', at('07:32')],
+    ['pay_open', null],
+  ] as const)
+    await sql`
+      insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, coin, rule_set, created_with, created_at, expires_at, extended_until)
+      select ${id}, 'mer_old', 'live', ${extended ? 1 : 2}, 'pending', 1000, 'BTC', id, 'secret', ${at('06:30')}, ${at('07:30')}, ${extended} from rule_sets`;
+  await migrate(db, log);
+  const rows = await sql<{ id: string; rateLockUntil: Date | null }[]>`
+    select id, rate_lock_until as "rateLockUntil" from payments order by sequence`;
+  assert.deepEqual(
+    rows.map(({ id, rateLockUntil }) => [id, rateLockUntil]),
+    [
+      ['pay_part', at('07:32')],
+      ['pay_open', null],
+    ],
+  );
+  const quote = { coin: 'BTC' as const, address: 'a', rateE8: 1n, units: 1n, from: at('06:32'), until: at('06:47') };
+  assert.deepEqual(lockEnd({ rateLockUntil: rows[0]!.rateLockUntil, quotes: [quote] } as never, quote), at('07:32'));
 });
 
 test('keys, shops and endpoints from before their makers were recorded get the maker from the audit log, and keys keep everything', async (t) => {

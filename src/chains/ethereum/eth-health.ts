@@ -71,16 +71,21 @@ export async function readHealth({ rpc: { batch }, network, chainId, readHeader 
   };
 }
 
-/** What a node of others lacks: proofs of balances show payments through contracts, and let payments expire. */
+/**
+ * What a node of others lacks: proofs of balances show payments through contracts, and let payments expire. They must be had at the block
+ * before the newest one too, because what an account gained is proven at two blocks, and those that validators signed are never the newest.
+ */
 export async function inspectProvider({ batch }: Pick<EthRpc, 'batch'>): Promise<NodeInspection> {
   const [latest] = await batch([['eth_getBlockByNumber', 'latest', false]]);
   if (latest?.error) throw failure(latest.error, 'eth_getBlockByNumber');
-  const { hash } = ethHeader(latest?.result);
+  const { hash, parent } = ethHeader(latest?.result);
   const header = provenHeader(latest?.result, hexToBytes(hash.slice(2)));
-  const [reply] = await batch([proofCall(NOBODY, hash)]);
+  const [before, ...replies] = await batch([['eth_getBlockByHash', parent, false], proofCall(NOBODY, parent), proofCall(NOBODY, hash)]);
   let reason: string | null = null;
   try {
-    if (accountOfAnswer(reply, NOBODY, header.stateRoot) === null) reason = reply?.error?.message ?? 'it does not answer with a proof';
+    const roots = [provenHeader(before?.result, header.parentHash).stateRoot, header.stateRoot];
+    const failed = replies.find((reply, i) => accountOfAnswer(reply, NOBODY, roots[i]!) === null);
+    if (failed) reason = failed.error?.message ?? 'it does not answer with a proof';
   } catch (error) {
     if (!(error instanceof ProofError || error instanceof ChainError)) throw error;
     reason = error.message;

@@ -359,7 +359,7 @@ for (const failing of ['eth_getProof', 'eth_getTransactionByHash']) {
   });
 }
 
-test('doctor says whether a provider proves balances; your own node is not asked', async () => {
+test('doctor says whether a provider proves balances, also of a provider that proves only its newest block; your own node is not asked', async () => {
   const { eth_getProof: _, ...without } = BLOCK.answers;
   const inspect = async (node: Awaited<ReturnType<typeof startNode>>) => (await sourceAt(node.url, false).inspect!()).missing;
   assert.deepEqual(await inspect(await startNode(BLOCK)), []);
@@ -367,6 +367,20 @@ test('doctor says whether a provider proves balances; your own node is not asked
   const lying: Lie = (method, result) => (method === 'eth_getProof' ? { ...result, balance: '0x40' } : result);
   for (const [i, node] of [await startNode({ ...BLOCK, answers: without }), await startNode(BLOCK, lying)].entries())
     assert.deepEqual(await inspect(node), [{ capability: 'proofs of balances (eth_getProof)', reason: reasons[i] }]);
+  // Some prove only their newest block. A gain is proven at two blocks, and one that validators signed is never the newest.
+  const newest = (address: string, slots: string[], at: { blockHash: string }) => {
+    if (at.blockHash !== BLOCK.block.hash) throw Object.assign(new Error(REFUSALS[0]![2]), { code: REFUSALS[0]![1] });
+    return BLOCK.answers.eth_getProof!(address, slots, at);
+  };
+  const short = await startNode({ ...BLOCK, answers: { ...BLOCK.answers, eth_getProof: newest } });
+  assert.deepEqual(await inspect(short), [{ capability: 'proofs of balances (eth_getProof)', reason: REFUSALS[0]![2] }]);
+  const source = sourceAt(short.url, false);
+  assert.deepEqual(
+    await read(source, BLOCK, waitsFor),
+    TRUTH.filter((one) => !one.startsWith('delta')),
+  );
+  const { complete, incomplete } = await (await source.fetchMempool(null)).scan(matcher);
+  assert.deepEqual([complete, /does not prove balances/.test(incomplete ?? '')], [false, true]);
   assert.equal(sourceAt('http://127.0.0.1:1', true).inspect, undefined);
 });
 
