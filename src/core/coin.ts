@@ -652,4 +652,3 @@ export const isCoin = (text: unknown): text is Coin => isKnownCoin(text) && isOf
 export const isKnownCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;
 export const isChain = (text: unknown): text is Chain => typeof text === 'string' && text in chains;
 export const isAsset = (text: unknown): text is Asset => typeof text === 'string' && assetCodes.includes(text as Asset);
-export const isKnownAsset = (text: unknown): text is Asset => typeof text === 'string' && text in assets;

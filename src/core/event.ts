@@ -1,5 +1,4 @@
-/** The event catalog: types, when they are sent, and the one shape of `data`. */
-import type { Mode } from './coin.ts';
+/** The types of events, who gets them, and the version of their bodies. */
 import { invariant } from './invariant.ts';
 
 export const EVENT_TYPES = [
@@ -59,16 +58,6 @@ export const DELIVERED_EVENTS = [...PAYMENT_EVENTS, TEST_EVENT] as const;
 export type DeliveredEvent = (typeof DELIVERED_EVENTS)[number] | (typeof SHOP_EVENTS)[number];
 
 export const API_VERSION = '2026-11-01';
-
-/** Wire body of an event; its bytes are frozen when it is recorded. */
-export type EventBody = {
-  id: string;
-  type: string;
-  created_at: string;
-  mode: Mode;
-  api_version: string;
-  data: Record<string, unknown>;
-};
 
 /** Events of a payment are numbered from 1 in the order in which they happen, without a gap. */
 export function checkOrder(events: readonly { paymentId: string; sequence: bigint }[]): void {

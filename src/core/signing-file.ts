@@ -2,7 +2,7 @@
  * The file that a merchant signs offline, and the file that comes back. The service writes the first and checks the second; the signer page
  * reads the first and writes the second, so both share this description. Amounts are decimal text in base units.
  */
-import { COIN, type Coin, isKnownCoin, NETWORKS, type Network } from './coin.ts';
+import { type Coin, isKnownCoin, NETWORKS, type Network } from './coin.ts';
 import { asList, asObject, asText, asWhole, oneOf, type StoredJson } from './stored-json.ts';
 
 export const SIGNING_FORMAT = 'florin-signing-file';
@@ -228,6 +228,3 @@ function linesIn(request: Request): readonly Line[] {
 }
 /** All payments that a file makes. What moves between addresses of the wallet is none. */
 export const linesOf = ({ requests }: Pick<SigningFile, 'requests'>): Line[] => requests.flatMap(linesIn);
-
-/** The contract of a token file must be that of its coin. */
-export const isTokenOf = (contract: string, coin: Coin): boolean => contract.toLowerCase() === COIN[coin].contract?.toLowerCase();

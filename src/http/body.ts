@@ -5,7 +5,6 @@ import { Settings } from 'typebox/system';
 import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
 import type { JsonValue, ParsedBody } from './json.ts';
 
-export type Body<S extends TSchema> = Static<S>;
 /** The parts of a schema that a message is built from. */
 type Shape = {
   type?: string;

@@ -1,7 +1,8 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
+
 import Type from 'typebox';
 import { readTime } from '../../core/dates.ts';
-import { DELIVERED_EVENTS, type EventType, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
+import { DELIVERED_EVENTS, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
@@ -24,6 +25,7 @@ import {
   secretBody,
   whyBody,
 } from '../../http/webhook-bodies.ts';
+import { sampleData } from '../../http/webhook-routes.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { sendCurrentState } from '../../shops/shop-worker.ts';
@@ -110,11 +112,6 @@ const lastBody = ({ at: when, durationMs, status, failure, reason }: LastAttempt
   ...{ at: isoTime(when), duration_ms: durationMs, status, failure },
   message: whyBody(reason).message,
 });
-/** The data of an event of this type about a sample payment. */
-async function sampleOf(type: EventType): Promise<object> {
-  const { EVENT_EXAMPLES: EVENTS } = await import('../../http/examples.ts');
-  return (EVENTS[type] as { data: object }).data;
-}
 /** An endpoint as the audit log shows it. */
 const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
 const audit = (
@@ -280,7 +277,7 @@ const ENDPOINTS: readonly DashboardRoute[] = [
       const type = DELIVERED_EVENTS.find((known) => known === call.body.type) ?? TEST_EVENT;
       const target = targetOf(call);
       // A sample payment that does not exist, so that nobody mistakes it for a real one.
-      const sample = type === TEST_EVENT ? undefined : { type, data: await sampleOf(type) };
+      const sample = type === TEST_EVENT ? undefined : { type, data: await sampleData(type) };
       const delivery = await call.ctx.db.begin(async (tx) => {
         const number = await sendTestEvent(call.ctx, tx, { ...target, ...(sample && { sample }) });
         const deliveryId = idOfNumber('del', call.ctx.installKey, number);
