@@ -24,7 +24,7 @@ const core = await openCore(readConfig(testEnvironment(database.url, database.fo
 const { ctx } = core;
 await ctx.prices.start();
 await ctx.db.sql`
-  insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+  insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
   select 'BTC', '0014' || substr(encode(sha256(n::text::bytea), 'hex'), 1, 40), 'bcrt1q' || n, 'pay_' || lpad(n::text, 24, '0'),
     'mer_' || lpad('', 24, '0'), 'wal_' || lpad('', 24, '0'), n, clock_timestamp() from generate_series(1, ${WATCHED}::int) as n`;
 const paid = await ctx.db.sql<{ key: string }[]>`select key from deposit_addresses order by index limit ${PAID}`;
@@ -52,7 +52,7 @@ async function fetchThrough(to: number): Promise<void> {
 }
 async function followThrough(to: number): Promise<void> {
   await follower.step();
-  const [tip] = await ctx.db.sql<{ height: bigint }[]>`select height from tips where coin = 'BTC'`;
+  const [tip] = await ctx.db.sql<{ height: bigint }[]>`select height from tips where chain = 'BTC'`;
   if (tip!.height !== BigInt(to)) throw new Error(`the follower is at ${tip!.height}, not at ${to}`);
 }
 const timed = async (work: Promise<void>): Promise<number> => {

@@ -32,7 +32,7 @@ import { joinSources, nameOfSource } from './chains/sources.ts';
 import type { Config } from './config.ts';
 import type { Context } from './context.ts';
 import type { Clock } from './core/clock.ts';
-import { ASSETS, type Chain as ChainId, COIN, type Coin, chainOf, coinsOf, isToken, leadingCoins } from './core/coin.ts';
+import { ASSETS, type ChainId, COIN, type Coin, chainOf, coinsOf, isToken, leadingCoins } from './core/coin.ts';
 import { type TrustSetting, trustOf } from './core/trust.ts';
 import { startClock } from './db/clock.ts';
 import { type Db, openDb } from './db/db.ts';
@@ -52,8 +52,8 @@ import { BackupError, type BackupResult, type RestoreResult, restoreBackup, writ
 import { acceptKey, openSecrets } from './operate/secret-key.ts';
 import { createOutgoing } from './outgoing/http-client.ts';
 import type { Outgoing } from './outgoing.ts';
+import { startHousekeeping } from './payments/housekeeping.ts';
 import { oursOf } from './payments/look-ups.ts';
-import { startSweep } from './payments/sweep.ts';
 import { startTextIndex } from './payments/texts.ts';
 import { forgetEndedSignIns } from './people/sign-in.ts';
 import { createOutages } from './prices/feed.ts';
@@ -419,8 +419,8 @@ export async function startApp(
       url = await startApi(ctx, config, { closers });
     }
     if (roles.includes('worker')) {
-      const sweep = startSweep(ctx);
-      closers.push(() => sweep.stop());
+      const housekeeping = startHousekeeping(ctx);
+      closers.push(() => housekeeping.stop());
       const texts = startTextIndex(ctx);
       closers.push(() => texts.stop());
       const shops = startShops(ctx);

@@ -2,7 +2,7 @@
 import {
   CHAIN,
   CHAINS,
-  type Chain,
+  type ChainId,
   type ChainKind,
   COIN,
   type Coin,
@@ -270,7 +270,7 @@ export type Config = {
   /** Of each node of a coin. */
   trusts: Readonly<Record<Coin, readonly TrustSetting[]>>;
   quorumAboveUsdCents: bigint;
-  networks: Readonly<Record<Chain, Network>>;
+  networks: Readonly<Record<ChainId, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
   /** To each source of a chain that is read by ranges. */
@@ -345,7 +345,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const certFile = text('TLS_CERT');
   const keyFile = text('TLS_KEY');
   if ((certFile === null) !== (keyFile === null)) throw new ConfigError('TLS_CERT', 'and TLS_KEY must be set together');
-  const networks = {} as Record<Chain, Network>;
+  const networks = {} as Record<ChainId, Network>;
   for (const chain of CHAINS) networks[chain] = 'mainnet';
   const nodeUrls = {} as Record<Coin, readonly string[]>;
   const electrumUrls = {} as Record<Coin, readonly string[] | null>;

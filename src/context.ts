@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { Chain } from './chains/chain.ts';
 import type { Clock } from './core/clock.ts';
-import type { Chain as ChainId, Coin, ConfirmationTier, Network } from './core/coin.ts';
+import type { ChainId, Coin, ConfirmationTier, Network } from './core/coin.ts';
 import type { Plan, PlanLimits } from './core/plan.ts';
 import type { Db } from './db/db.ts';
 import type { Log } from './log.ts';

@@ -136,9 +136,9 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   'money-out': [
     'sweep_destinations',
-    'sweeps',
-    'sweep_transactions',
-    'sweep_inputs',
+    'signing_files',
+    'signed_transactions',
+    'signing_inputs',
     'moved_deposits',
     'refunds',
     'payouts',
@@ -165,8 +165,8 @@ const SHARED: ReadonlySet<string> = new Set([
   'payments due_work',
   'payments refunds', // erasing customers' data covers their refunds
   'payments payouts', // and payouts
-  'payments sweeps', // and the signing files of both
-  'payments sweep_transactions',
+  'payments signing_files', // and the signing files of both
+  'payments signed_transactions',
   'payments shop_refunds',
   'shops due_work', // the worker takes the payments that have news for shops
 ]);

@@ -54,7 +54,7 @@ export async function openPayment(ctx: Context, coin: NativeCoin, merchantId: st
         values (${id}, 1, ${merchantId}, ${coin}, ${key}, ${String(BigInt(Number(PRICE[coin]) * 100) * 1_000_000n)}, ${String(units)}, now(),
           now() + interval '15 minutes')`;
       await tx`
-        insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+        insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
         values (${coin}, ${key}, ${key}, ${id}, ${merchantId}, 'wal_1', ${Number.parseInt(key.slice(-8, -4), 16)}, now())`;
     }),
   );

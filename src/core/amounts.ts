@@ -19,7 +19,7 @@ export const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<
 };
 
 /** Confirmations over all counted transfers of a coin, because the payment waits for all of them. */
-function gravest(counted: readonly Judged[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
+function mostAtStake(counted: readonly Judged[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
   let company = 0n;
   const kinds = new Set<TransferKind>();
   for (const { t } of counted) {
@@ -79,7 +79,7 @@ export function shownAmounts(payment: PaymentFacts, counting: Count, { tips, exp
   // What arrived and does not count has a transaction and confirmations too.
   const shownFirst = counted.length > 0 ? counted : held;
   const main = (shownFirst.find(({ t }) => t.coin === coin) ?? shownFirst[0])?.t;
-  const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents: seenCents, ...gravest(counted, coin) });
+  const wanted = coin === null ? null : requirementOf(payment, coin, { receivedCents: seenCents, ...mostAtStake(counted, coin) });
   const least = shownFirst.reduce<number | null>((low, { t }) => {
     const count = confirmationsOf(t, tips[t.coin]);
     return low === null || count < low ? count : low;

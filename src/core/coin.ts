@@ -515,23 +515,23 @@ export type Asset = (typeof ASSET_ROWS | typeof RECOGNIZED_ASSETS)[number]['asse
 export type Family = (typeof FAMILY_ROWS)[number]['family'];
 /** Families whose chains `src/chains/bitcoin` reads. */
 export type BitcoinFamily = Extract<(typeof FAMILY_ROWS)[number], { kind: 'bitcoin' }>['family'];
-export type Chain = (typeof CHAIN_ROWS)[number]['chain'];
+export type ChainId = (typeof CHAIN_ROWS)[number]['chain'];
 export type Coin = (typeof COIN_ROWS | typeof RECOGNIZED_COINS)[number]['coin'];
 export type NativeCoin = Extract<(typeof COIN_ROWS)[number], { contract: null }>['coin'];
 
 export type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
 export type FamilySpec = Readonly<FamilyRow & { family: Family }>;
-export type ChainSpec = Readonly<ChainRow & { chain: Chain; family: Family; kind: ChainKind }>;
-export type CoinSpec = Readonly<CoinRow & { coin: Coin; asset: Asset; chain: Chain; family: Family; name: string }>;
+export type ChainSpec = Readonly<ChainRow & { chain: ChainId; family: Family; kind: ChainKind }>;
+export type CoinSpec = Readonly<CoinRow & { coin: Coin; asset: Asset; chain: ChainId; family: Family; name: string }>;
 
 export type Rows = { assets: readonly AssetRow[]; families: readonly FamilyRow[]; chains: readonly ChainRow[]; coins: readonly CoinRow[] };
 
 const table = <Key extends string, Spec>(): Record<Key, Spec> => Object.create(null) as Record<Key, Spec>;
 const assets: Record<Asset, AssetSpec> = table();
 const families: Record<Family, FamilySpec> = table();
-const chains: Record<Chain, ChainSpec> = table();
+const chains: Record<ChainId, ChainSpec> = table();
 const coins: Record<Coin, CoinSpec> = table();
-const [assetCodes, familyCodes, chainCodes, coinCodes]: [Asset[], Family[], Chain[], Coin[]] = [[], [], [], []];
+const [assetCodes, familyCodes, chainCodes, coinCodes]: [Asset[], Family[], ChainId[], Coin[]] = [[], [], [], []];
 const [everyAsset, everyCoin]: [Asset[], Coin[]] = [[], []];
 
 /** Adds rows to the tables. Tests add rows of their own, before they load a module that reads the tables while it loads. */
@@ -564,7 +564,7 @@ addKnown({ assets: RECOGNIZED_ASSETS, families: [], chains: [], coins: RECOGNIZE
 /** What can be offered. */
 export const ASSETS: readonly Asset[] = assetCodes;
 export const FAMILIES: readonly Family[] = familyCodes;
-export const CHAINS: readonly Chain[] = chainCodes;
+export const CHAINS: readonly ChainId[] = chainCodes;
 export const COINS: readonly Coin[] = coinCodes;
 /** What can arrive: besides, what is recognized and never offered. */
 export const ALL_ASSETS: readonly Asset[] = everyAsset;
@@ -572,7 +572,7 @@ export const ALL_COINS: readonly Coin[] = everyCoin;
 
 export const ASSET: Readonly<Record<Asset, AssetSpec>> = assets;
 export const FAMILY: Readonly<Record<Family, FamilySpec>> = families;
-export const CHAIN: Readonly<Record<Chain, ChainSpec>> = chains;
+export const CHAIN: Readonly<Record<ChainId, ChainSpec>> = chains;
 export const COIN: Readonly<Record<Coin, CoinSpec>> = coins;
 
 /** The chain that a coin lives on. */
@@ -634,7 +634,7 @@ export const canBePriced = (coin: Coin): boolean => isAsset(pricedAs(coin));
 export const pricedAs = (coin: Coin): Asset => (ASSET[COIN[coin].asset].pricedAs as Asset | undefined) ?? COIN[coin].asset;
 
 /** An asset on each of its chains; on one of them if `chain` is given, or nowhere. */
-export const coinsOf = (asset: Asset, chain: Chain | null = null): readonly Coin[] =>
+export const coinsOf = (asset: Asset, chain: ChainId | null = null): readonly Coin[] =>
   COINS.filter((coin) => COIN[coin].asset === asset && (chain === null || COIN[coin].chain === chain));
 
 /** As people read a coin: "BTC", "USDC on Ethereum", "ETH on Base". */
@@ -644,11 +644,11 @@ export const coinText = (coin: Coin): string =>
 /** As the API names a coin: the code of its asset, and the ID of its chain. */
 export const apiNamesOf = <T extends Coin | null>(
   coin: T,
-): T extends Coin ? { currency: Asset; network: Chain } : { currency: null; network: null } =>
+): T extends Coin ? { currency: Asset; network: ChainId } : { currency: null; network: null } =>
   (coin === null ? { currency: null, network: null } : { currency: COIN[coin].asset, network: COIN[coin].chain }) as never;
 
 /** Whether the text is exactly the code of a coin that can be offered; `isKnownCoin`: or of one that is recognized. */
 export const isCoin = (text: unknown): text is Coin => isKnownCoin(text) && isOfferable(text);
 export const isKnownCoin = (text: unknown): text is Coin => typeof text === 'string' && text in coins;
-export const isChain = (text: unknown): text is Chain => typeof text === 'string' && text in chains;
+export const isChain = (text: unknown): text is ChainId => typeof text === 'string' && text in chains;
 export const isAsset = (text: unknown): text is Asset => typeof text === 'string' && assetCodes.includes(text as Asset);

@@ -36,7 +36,7 @@ export function companyCents(t: Transfer): bigint {
 export type Stakes = { receivedCents: bigint; company: bigint };
 
 /** The largest amount that depends on a transfer. */
-export function gravity({ targetUsdCents }: PaymentFacts, { receivedCents, company }: Stakes): bigint {
+export function largestAtStake({ targetUsdCents }: PaymentFacts, { receivedCents, company }: Stakes): bigint {
   const own = receivedCents > targetUsdCents ? receivedCents : targetUsdCents;
   return company > own ? company : own;
 }
@@ -47,7 +47,7 @@ export function requirementOf(
   coin: Coin,
   { kinds, ...amounts }: Stakes & { kinds: ReadonlySet<TransferKind> | TransferKind },
 ): ConfirmationTier {
-  const tier = confirmationTier(facts, coin, gravity(facts, amounts));
+  const tier = confirmationTier(facts, coin, largestAtStake(facts, amounts));
   const has = (kind: TransferKind): boolean => (typeof kinds === 'string' ? kinds === kind : kinds.has(kind));
   let { confirmations } = tier;
   if (tier.rule === 'confirmations' && has('pegout')) confirmations = Math.max(confirmations, PEGOUT_CONFIRMATIONS);

@@ -1,7 +1,7 @@
 /** Which transfers count toward a payment, what they are worth together, and whether that is enough: seen, and confirmed. */
 import { MINUTE_MS } from './clock.ts';
 import { COIN, type Coin, chainOf } from './coin.ts';
-import { companyCents, gravity, isConfirmed, requirement, whyNotConfirmed, whyNotFinal } from './confirmation.ts';
+import { companyCents, isConfirmed, largestAtStake, requirement, whyNotConfirmed, whyNotFinal } from './confirmation.ts';
 import type { Decided } from './decisions.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit } from './money.ts';
 import type { PaymentFacts, Tips, Transfer } from './payment.ts';
@@ -84,7 +84,7 @@ export function judge(
 }
 
 /** The value of the smallest shown decimal, so that rounding alone never makes a payment short. */
-function crumb(payment: PaymentFacts, coin: Coin | null): bigint {
+function smallestShownE8(payment: PaymentFacts, coin: Coin | null): bigint {
   if (coin === null) return 0n;
   if (payment.fixed?.coin === coin) return divideCeil(centsToE8(payment.targetUsdCents) * shownUnit(coin), payment.fixed.units);
   const rate = payment.quotes.findLast((q) => q.coin === coin)?.rateE8;
@@ -92,11 +92,11 @@ function crumb(payment: PaymentFacts, coin: Coin | null): bigint {
 }
 
 /** How much may be missing: a share of the target, capped, but at least one unit of the last shown decimal. */
-function tolerance({ targetUsdCents, rules }: PaymentFacts, crumbE8: bigint): bigint {
+function tolerance({ targetUsdCents, rules }: PaymentFacts, smallestE8: bigint): bigint {
   const share = (centsToE8(targetUsdCents) * BigInt(rules.toleranceBasisPoints)) / 10_000n;
   const cap = centsToE8(rules.toleranceCapUsdCents);
   const least = share < cap ? share : cap;
-  return least > crumbE8 ? least : crumbE8;
+  return least > smallestE8 ? least : smallestE8;
 }
 
 /**
@@ -109,9 +109,9 @@ const acceptsLate = ({ hasRefund, status }: PaymentFacts): boolean => !hasRefund
 export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, decided: Decided) {
   const open = decided.closedAt === null;
   const early = open ? alive.filter((j) => j.inTime) : [];
-  const crumbE8 = crumb(payment, early[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? null);
+  const smallestE8 = smallestShownE8(payment, early[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? null);
   // Each value was rounded down. The parts of a quoted amount must still add up to it, however many there are.
-  const roundingE8 = crumbE8 + BigInt(alive.length);
+  const roundingE8 = smallestE8 + BigInt(alive.length);
   const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, roundingE8);
   const soon = open && acceptsLate(payment) ? alive.filter((j) => j.soon) : [];
   const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
@@ -138,7 +138,7 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
       withheld ??= whyNotConfirmed(j.t, wanted, tip);
       continue;
     }
-    const reason = whyNotFinal(j.t, wanted, tip, gravity(payment, { receivedCents: seenCents, company: companyCents(j.t) }));
+    const reason = whyNotFinal(j.t, wanted, tip, largestAtStake(payment, { receivedCents: seenCents, company: companyCents(j.t) }));
     if (reason === null) ready.push(j);
     else withheld ??= reason;
   }

@@ -16,11 +16,21 @@ export const migrationNames = (): string[] =>
     .sort();
 export const migrationNumber = (name: string): number => Number(name.slice(0, 4));
 
-/** The tables that migrations create, ordered so that referenced tables come first. `migrations` itself is not included. */
-export const tableNames = (): string[] =>
-  migrationNames().flatMap((name) =>
-    [...readFileSync(join(FOLDER, name), 'utf8').matchAll(/^create table ([a-z_]+) \(/gm)].map(([, table]) => table!),
-  );
+/** Tables in the order of their creation, each with the names that it has had, the newest last. */
+function tableHistory(): string[][] {
+  const tables: string[][] = [];
+  for (const name of migrationNames())
+    for (const [, made, was, is] of readFileSync(join(FOLDER, name), 'utf8').matchAll(
+      /^(?:create table ([a-z_]+) \(|alter table ([a-z_]+) rename to ([a-z_]+);)/gm,
+    ))
+      if (made !== undefined) tables.push([made]);
+      else tables.find((names) => names.at(-1) === was)!.push(is!);
+  return tables;
+}
+/** The tables of this version, ordered so that referenced tables come first. `migrations` itself is not included. */
+export const tableNames = (): string[] => tableHistory().map((names) => names.at(-1)!);
+/** The same with former names, for backups and databases that are not migrated yet. */
+export const tableNamesEver = (): string[] => tableHistory().flat();
 
 /** The table of applied migrations, the first one in a database. */
 export const createMigrations = (session: Sql | Tx) => session`

@@ -66,7 +66,7 @@ CREATE INDEX keys_of_merchant ON keys USING btree (merchant_id, mode);
 create table wallets (
   id text collate "C" not null,
   merchant_id text collate "C" not null,
-  coin text not null,
+  family text not null,
   network text not null,
   chain_key text not null,
   account_key text not null,
@@ -81,11 +81,11 @@ create table wallets (
   paused_at timestamp with time zone,
   issued_on text,
   PRIMARY KEY (id),
-  UNIQUE (coin, chain_key, script),
+  UNIQUE (family, chain_key, script),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((next_index >= 0))
 );
-CREATE UNIQUE INDEX wallets_active ON wallets USING btree (merchant_id, coin) WHERE active;
+CREATE UNIQUE INDEX wallets_active ON wallets USING btree (merchant_id, family) WHERE active;
 CREATE TRIGGER wake AFTER INSERT ON wallets FOR EACH ROW EXECUTE FUNCTION wake('wallets');
 
 create table live_usage (
@@ -239,7 +239,7 @@ create table decisions (
 );
 
 create table deposit_addresses (
-  coin text not null,
+  family text not null,
   key text not null,
   address text not null,
   payment_id text collate "C" not null,
@@ -248,13 +248,13 @@ create table deposit_addresses (
   index bigint not null,
   created_at timestamp with time zone not null,
   xid xid8 not null default pg_current_xact_id(),
-  PRIMARY KEY (coin, key),
-  UNIQUE (payment_id, coin),
+  PRIMARY KEY (family, key),
+  UNIQUE (payment_id, family),
   UNIQUE (wallet_id, index)
 );
 CREATE INDEX deposit_addresses_by_address ON deposit_addresses USING btree (address);
-CREATE INDEX deposit_addresses_new ON deposit_addresses USING btree (coin, xid);
-CREATE INDEX deposit_addresses_recent ON deposit_addresses USING btree (coin, created_at);
+CREATE INDEX deposit_addresses_new ON deposit_addresses USING btree (family, xid);
+CREATE INDEX deposit_addresses_recent ON deposit_addresses USING btree (family, created_at);
 
 create table transfers (
   coin text not null,
@@ -318,24 +318,24 @@ create table simulations (
 );
 
 create table chains (
-  coin text not null,
+  chain text not null,
   genesis text not null,
-  PRIMARY KEY (coin)
+  PRIMARY KEY (chain)
 );
 
 create table blocks (
-  coin text not null,
+  chain text not null,
   height bigint not null,
   hash text not null,
   parent text not null,
   time timestamp with time zone not null,
   scanned_at timestamp with time zone not null default clock_timestamp(),
   usd_cents bigint not null default 0,
-  PRIMARY KEY (coin, height)
+  PRIMARY KEY (chain, height)
 );
 
 create table tips (
-  coin text not null,
+  chain text not null,
   height bigint not null,
   hash text not null,
   safe_height bigint,
@@ -355,7 +355,7 @@ create table tips (
   gas_price numeric,
   data_fee numeric,
   fee_at timestamp with time zone,
-  PRIMARY KEY (coin)
+  PRIMARY KEY (chain)
 );
 
 create table events (
@@ -518,7 +518,7 @@ create table stray_deposits (
 );
 
 create table chain_guard (
-  coin text not null,
+  chain text not null,
   binding boolean not null default false,
   reasons text[] not null default '{}'::text[],
   codes text[] not null default '{}'::text[],
@@ -531,7 +531,7 @@ create table chain_guard (
   held_above_usd_cents bigint,
   held_above_reason text,
   lock_usd_cents bigint,
-  PRIMARY KEY (coin)
+  PRIMARY KEY (chain)
 );
 
 create table recoveries (
@@ -770,14 +770,14 @@ create table erasures (
 
 create table wallet_changes (
   merchant_id text collate "C" not null,
-  coin text not null,
+  family text not null,
   account_key text not null,
   script text not null,
   asked_by text collate "C" not null,
   asked_by_name text not null,
   asked_at timestamp with time zone not null default clock_timestamp(),
   due_at timestamp with time zone not null,
-  PRIMARY KEY (merchant_id, coin),
+  PRIMARY KEY (merchant_id, family),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
 CREATE INDEX wallet_changes_due ON wallet_changes USING btree (due_at);
@@ -1015,7 +1015,7 @@ create table wallet_waits_off (
 );
 
 create table followers (
-  coin text not null,
+  chain text not null,
   tried_at timestamp with time zone not null default clock_timestamp(),
   failures integer not null default 0,
   failing_since timestamp with time zone,
@@ -1032,18 +1032,18 @@ create table followers (
   catch_up_to bigint,
   unexplained text,
   final_doubt text,
-  PRIMARY KEY (coin)
+  PRIMARY KEY (chain)
 );
 
 create table chain_releases (
   id bigint not null generated always as identity,
-  coin text not null,
+  chain text not null,
   reason text not null,
   lifted text[] not null,
   at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (id)
 );
-CREATE INDEX chain_releases_of ON chain_releases USING btree (coin, id DESC);
+CREATE INDEX chain_releases_of ON chain_releases USING btree (chain, id DESC);
 
 create table email_proofs (
   user_id text collate "C" not null,
@@ -1056,14 +1056,14 @@ create table email_proofs (
 );
 
 create table spent_outpoints (
-  coin text not null,
+  chain text not null,
   outpoint text collate "C" not null,
   txid text collate "C" not null,
   xid xid8 not null default pg_current_xact_id(),
-  PRIMARY KEY (coin, outpoint, txid)
+  PRIMARY KEY (chain, outpoint, txid)
 );
-CREATE INDEX spent_outpoints_by_txid ON spent_outpoints USING btree (coin, txid);
-CREATE INDEX spent_outpoints_new ON spent_outpoints USING btree (coin, xid);
+CREATE INDEX spent_outpoints_by_txid ON spent_outpoints USING btree (chain, txid);
+CREATE INDEX spent_outpoints_new ON spent_outpoints USING btree (chain, xid);
 
 create table payment_outages (
   merchant_id text collate "C" not null,
@@ -1114,25 +1114,25 @@ create table password_resets (
 CREATE INDEX password_resets_of ON password_resets USING btree (user_id, known, asked_at DESC);
 
 create table header_pages (
-  coin text not null,
+  chain text not null,
   network text not null,
   page integer not null,
   first_height integer not null,
   headers bytea not null,
-  PRIMARY KEY (coin, network, page)
+  PRIMARY KEY (chain, network, page)
 );
 
 create table known_peers (
-  coin text not null,
+  chain text not null,
   network text not null,
   anchors text[] not null,
   proven text[] not null,
   saved_at timestamp with time zone not null default clock_timestamp(),
-  PRIMARY KEY (coin, network)
+  PRIMARY KEY (chain, network)
 );
 
 create table peer_status (
-  coin text not null,
+  chain text not null,
   network text not null,
   phase text not null,
   connected integer not null,
@@ -1150,7 +1150,7 @@ create table peer_status (
   started_at timestamp with time zone not null,
   reported_at timestamp with time zone not null default clock_timestamp(),
   trouble text,
-  PRIMARY KEY (coin, network),
+  PRIMARY KEY (chain, network),
   CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );
 
@@ -1233,7 +1233,7 @@ create table sweep_destinations (
 );
 CREATE INDEX sweep_destinations_of ON sweep_destinations USING btree (merchant_id, family, id DESC) WHERE (dropped_at IS NULL);
 
-create table sweeps (
+create table signing_files (
   number bigint not null generated always as identity,
   id text collate "C" not null,
   merchant_id text collate "C" not null,
@@ -1266,14 +1266,14 @@ create table sweeps (
   CHECK ((state = ANY (ARRAY['made'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
   CHECK ((total_units > (0)::numeric))
 );
-CREATE INDEX sweeps_of ON sweeps USING btree (merchant_id, number DESC);
-CREATE INDEX sweeps_of_payouts ON sweeps USING btree (merchant_id, ended_at) WHERE ((purpose = 'payout'::text) AND (erased_at IS NULL));
-CREATE INDEX sweeps_of_refunds ON sweeps USING btree (merchant_id) WHERE ((purpose = 'refund'::text) AND (erased_at IS NULL));
-CREATE INDEX sweeps_open ON sweeps USING btree (coin) WHERE (state = ANY (ARRAY['signed'::text, 'sent'::text]));
-CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state ON sweeps FOR EACH ROW EXECUTE FUNCTION wake('money_out');
+CREATE INDEX signing_files_of ON signing_files USING btree (merchant_id, number DESC);
+CREATE INDEX signing_files_of_payouts ON signing_files USING btree (merchant_id, ended_at) WHERE ((purpose = 'payout'::text) AND (erased_at IS NULL));
+CREATE INDEX signing_files_of_refunds ON signing_files USING btree (merchant_id) WHERE ((purpose = 'refund'::text) AND (erased_at IS NULL));
+CREATE INDEX signing_files_open ON signing_files USING btree (coin) WHERE (state = ANY (ARRAY['signed'::text, 'sent'::text]));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state ON signing_files FOR EACH ROW EXECUTE FUNCTION wake('money_out');
 
-create table sweep_transactions (
-  sweep_id text collate "C" not null,
+create table signed_transactions (
+  file_id text collate "C" not null,
   round integer not null,
   number integer not null,
   txid text collate "C" not null,
@@ -1291,13 +1291,13 @@ create table sweep_transactions (
   failed_at timestamp with time zone,
   paid_units numeric(38,0),
   arrived_units numeric(38,0),
-  PRIMARY KEY (sweep_id, round, number),
-  FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
+  PRIMARY KEY (file_id, round, number),
+  FOREIGN KEY (file_id) REFERENCES signing_files(id)
 );
-CREATE INDEX sweep_transactions_by_txid ON sweep_transactions USING btree (txid);
+CREATE INDEX signed_transactions_by_txid ON signed_transactions USING btree (txid);
 
-create table sweep_inputs (
-  sweep_id text collate "C" not null,
+create table signing_inputs (
+  file_id text collate "C" not null,
   number integer not null,
   chain text not null,
   input text collate "C" not null,
@@ -1309,11 +1309,11 @@ create table sweep_inputs (
   spent_height bigint,
   spent_hash text,
   lost_at timestamp with time zone,
-  PRIMARY KEY (sweep_id, number),
-  FOREIGN KEY (sweep_id) REFERENCES sweeps(id)
+  PRIMARY KEY (file_id, number),
+  FOREIGN KEY (file_id) REFERENCES signing_files(id)
 );
-CREATE INDEX sweep_inputs_by_transfer ON sweep_inputs USING btree (payment_id, coin, ref) WHERE (released_at IS NULL);
-CREATE UNIQUE INDEX sweep_inputs_reserved ON sweep_inputs USING btree (chain, input) WHERE (released_at IS NULL);
+CREATE INDEX signing_inputs_by_transfer ON signing_inputs USING btree (payment_id, coin, ref) WHERE (released_at IS NULL);
+CREATE UNIQUE INDEX signing_inputs_reserved ON signing_inputs USING btree (chain, input) WHERE (released_at IS NULL);
 
 create table anchors (
   chain text not null,
@@ -1416,8 +1416,8 @@ create table refunds (
   backed_by text collate "C",
   approved_by_user text collate "C",
   anchor text collate "C",
-  sweep_id text collate "C",
-  sweep_number integer,
+  file_id text collate "C",
+  transaction_number integer,
   looked_at timestamp with time zone,
   claim_number integer not null default 0,
   display_currency text,
@@ -1429,9 +1429,9 @@ create table refunds (
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),
+  FOREIGN KEY (file_id) REFERENCES signing_files(id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (payment_id) REFERENCES payments(id),
-  FOREIGN KEY (sweep_id) REFERENCES sweeps(id),
   CHECK (((address IS NOT NULL) OR (state = ANY (ARRAY['requested'::text, 'canceled'::text])) OR (erased_at IS NOT NULL))),
   CHECK ((display_rate > (0)::numeric)),
   CHECK ((((email IS NULL) = (email_from IS NULL)) AND (email_from = ANY (ARRAY['merchant'::text, 'page'::text])))),
@@ -1443,11 +1443,11 @@ create table refunds (
 );
 CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
 CREATE INDEX refunds_by_txid ON refunds USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
-CREATE INDEX refunds_in_files ON refunds USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
+CREATE INDEX refunds_in_files ON refunds USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
 CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
-CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
-CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, sweep_id ON refunds FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
+CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (file_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, file_id ON refunds FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
 
 create table balance_proofs (
   chain text not null,
@@ -1513,8 +1513,8 @@ create table payouts (
   approved_by_user text collate "C",
   wallet_id text collate "C",
   anchor text collate "C",
-  sweep_id text collate "C",
-  sweep_number integer,
+  file_id text collate "C",
+  transaction_number integer,
   event_count bigint not null default 0,
   created_at timestamp with time zone not null,
   approved_at timestamp with time zone,
@@ -1531,8 +1531,8 @@ create table payouts (
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (batch_id) REFERENCES payout_batches(id),
+  FOREIGN KEY (file_id) REFERENCES signing_files(id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
-  FOREIGN KEY (sweep_id) REFERENCES sweeps(id),
   FOREIGN KEY (wallet_id) REFERENCES wallets(id),
   CHECK (((address IS NOT NULL) OR (erased_at IS NOT NULL))),
   CHECK ((display_rate > (0)::numeric)),
@@ -1545,15 +1545,15 @@ CREATE INDEX payouts_approved ON payouts USING btree (merchant_id, approved_by_u
 CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mode, reference) WHERE ((reference IS NOT NULL) AND (state <> 'canceled'::text));
 CREATE INDEX payouts_by_txid ON payouts USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
 CREATE INDEX payouts_canceled ON payouts USING btree (merchant_id) WHERE ((state = 'canceled'::text) AND (anchor IS NOT NULL));
-CREATE INDEX payouts_in_files ON payouts USING btree (sweep_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (sweep_id IS NOT NULL));
+CREATE INDEX payouts_in_files ON payouts USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));
 CREATE INDEX payouts_of ON payouts USING btree (merchant_id, mode, number DESC);
 CREATE INDEX payouts_of_batch ON payouts USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
-CREATE INDEX payouts_published ON payouts USING btree (published_until) WHERE ((state = ANY (ARRAY['signed'::text, 'sent'::text])) AND (sweep_id IS NULL) AND (published_until IS NOT NULL));
+CREATE INDEX payouts_published ON payouts USING btree (published_until) WHERE ((state = ANY (ARRAY['signed'::text, 'sent'::text])) AND (file_id IS NULL) AND (published_until IS NOT NULL));
 CREATE INDEX payouts_reserving ON payouts USING btree (merchant_id, coin) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (anchor IS NOT NULL));
-CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
+CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (file_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
 CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
-CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (sweep_id IS NULL) AND (mode = 'live'::text));
-CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, sweep_id ON payouts FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
+CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (file_id IS NULL) AND (mode = 'live'::text));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, file_id ON payouts FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
 
 create table old_holdings (
   coin text collate "C" not null,
@@ -1584,9 +1584,9 @@ CREATE INDEX moved_deposits_by_transfer ON moved_deposits USING btree (payment_i
 CREATE INDEX moved_deposits_watched ON moved_deposits USING btree (coin, looked_at NULLS FIRST);
 
 create table kept_transactions (
-  coin text not null,
+  chain text not null,
   network text not null,
   txid text collate "C" not null,
   raw bytea not null,
-  PRIMARY KEY (coin, network, txid)
+  PRIMARY KEY (chain, network, txid)
 );

@@ -13,7 +13,7 @@ const keptSeconds = (coin: Coin): number => chainOf(coin).maxReorg * chainOf(coi
 
 /** The cursor; null before the first poll. */
 export async function readAnchor(ctx: Context, coin: Coin): Promise<Anchor | null> {
-  const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${chainCode(coin)}`;
+  const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where chain = ${chainCode(coin)}`;
   return row ? { height: Number(row.height), hash: row.hash } : null;
 }
 
@@ -25,7 +25,7 @@ export async function beginAt(
 ): Promise<void> {
   await ctx.db.begin(async (tx) => {
     await tx`
-      insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since)
+      insert into tips (chain, height, hash, scanned_through, watched_from, watched_parent, watched_since)
       values (${chainCode(coin)}, ${height}, ${hash}, ${before}, ${height + 1}, ${hash}, ${before}) on conflict do nothing`;
     await insertAnchors(tx, coin, [{ height, hash }]);
     // Also of those that are away now.
@@ -56,7 +56,7 @@ export async function moveUp(
 ): Promise<void> {
   const moved = await tx`
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
-    where coin = ${chainCode(coin)} and hash = ${from.hash}`;
+    where chain = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
   await insertAnchors(tx, coin, [...between, to]);
   await tx`
@@ -69,7 +69,7 @@ export async function moveUp(
 export async function hasShortHistory(ctx: Context, coin: Coin): Promise<boolean> {
   const [row] = await ctx.db.sql<{ isShort: boolean }[]>`
     select coalesce(t.watched_since > clock_timestamp() - ${keptSeconds(coin)} * interval '1 second', false) as "isShort"
-    from tips t where t.coin = ${chainCode(coin)}`;
+    from tips t where t.chain = ${chainCode(coin)}`;
   return row?.isShort ?? true;
 }
 

@@ -42,14 +42,14 @@ export type ChainStatus = {
 /** All configured chains, or one. Queries their sources now. */
 export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin | null }): Promise<ChainStatus[]> {
   const [tips, guards, troubles, unwatched, reports, releases] = await Promise.all([
-    ctx.db.sql<{ coin: string; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
-      select coin, height::int as height, hash, scanned_through as through, watched_from::int as "from", hold_reason as hold from tips`,
+    ctx.db.sql<{ chain: string; height: number; hash: string; through: Date; from: number | null; hold: string | null }[]>`
+      select chain, height::int as height, hash, scanned_through as through, watched_from::int as "from", hold_reason as hold from tips`,
     readGuards(ctx),
     readTroubles(ctx),
     readUnwatched(ctx),
     readReports(ctx.db.sql),
-    ctx.db.sql<{ coin: string; at: Date; reason: string; lifted: string[] }[]>`
-      select distinct on (coin) coin, at, reason, lifted from chain_releases order by coin, id desc`,
+    ctx.db.sql<{ chain: string; at: Date; reason: string; lifted: string[] }[]>`
+      select distinct on (chain) chain, at, reason, lifted from chain_releases order by chain, id desc`,
   ]);
   const chains = leadingCoins()
     .flatMap((coin) => ctx.chains.get(COIN[coin].chain) ?? [])
@@ -58,15 +58,15 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
     chains.map(async (chain): Promise<ChainStatus> => {
       const { coin, network } = chain;
       const code = chainCode(coin);
-      const of = <T extends { coin: string }>(rows: readonly T[], name: string = coin) => rows.find((row) => row.coin === name);
+      const of = <T extends { coin: string }>(rows: readonly T[]) => rows.find((row) => row.coin === coin);
       const survey = await chain.survey();
       const heights = survey.flatMap(({ state, health }) => (state === 'ok' && health ? [health.tip.height] : []));
       const height = heights.length > 0 ? Math.max(...heights) : null;
-      const tip = of(tips, code);
+      const tip = tips.find((row) => row.chain === code);
       const trouble = of(troubles);
       const gap = of(unwatched);
       const guard = of(guards);
-      const released = of(releases, code);
+      const released = releases.find((row) => row.chain === code);
       const report = reports.find((one) => one.coin === COIN[coin].family && one.network === network && !isStale(one));
       const purpose = purposeOfPeers(chain);
       const waits = report ? explainReport(report) : null;
@@ -133,12 +133,12 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
     ];
     if (unwatched && unwatched.from !== null) {
       // Stop waiting for these blocks: the operator has looked for payments to the addresses.
-      await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where coin = ${chainCode(coin)}`;
-      await tx`update followers set read_back_failure = null where coin = ${chainCode(coin)}`;
+      await tx`update tips set read_back_to = null, watched_since = least(watched_since, ${unwatched.earliest}) where chain = ${chainCode(coin)}`;
+      await tx`update followers set read_back_failure = null where chain = ${chainCode(coin)}`;
       found.push(explainUnwatched(unwatched).detail);
     }
     if (found.length === 0) throw new NothingHeld(coin);
-    await tx`insert into chain_releases (coin, reason, lifted) values (${chainCode(coin)}, ${reason}, ${found})`;
+    await tx`insert into chain_releases (chain, reason, lifted) values (${chainCode(coin)}, ${reason}, ${found})`;
     await writeWalletAudit(tx, { coin, action: 'chain.released', after: { reason, lifted: found } });
     await queueProcessing(tx, { coin });
     return found;
@@ -150,29 +150,29 @@ export async function releaseChain(ctx: Context, { coin, reason }: { coin: Coin;
 /** The follower restarts below a reorganization that is deeper than the coin allows, or above blocks that no source has. */
 async function liftHold(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ hold: string }[]>`
-    update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where coin = ${chainCode(coin)} for update) as before
-    where t.coin = ${chainCode(coin)} and before.hold is not null returning before.hold`;
+    update tips t set hold_reason = null, begin_again = true from (select hold_reason as hold from tips where chain = ${chainCode(coin)} for update) as before
+    where t.chain = ${chainCode(coin)} and before.hold is not null returning before.hold`;
   return rows.map(({ hold }) => hold);
 }
 
 /** A reorganization that was followed, but after which the chain has not settled yet. */
 async function liftReorg(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ reasons: string[]; codes: string[] }[]>`
-    select reasons, codes from chain_guard where coin = ${chainCode(coin)} and reorg_depth is not null and 'deep_reorg' = any(codes) for update`;
+    select reasons, codes from chain_guard where chain = ${chainCode(coin)} and reorg_depth is not null and 'deep_reorg' = any(codes) for update`;
   const kept = rows.flatMap(({ reasons, codes }) =>
     codes.flatMap((code, i) => (code === 'deep_reorg' ? [] : [{ code, text: reasons[i]! }])),
   );
   if (rows.length > 0)
     await tx`
       update chain_guard set reorg_depth = null, reorg_height = null, reasons = ${kept.map(({ text }) => text)}, codes = ${kept.map(({ code }) => code)}
-      where coin = ${chainCode(coin)}`;
+      where chain = ${chainCode(coin)}`;
   return rows.flatMap(({ reasons, codes }) => reasons.filter((_, i) => codes[i] === 'deep_reorg'));
 }
 
 /** The operator has looked for what an address holds beyond what was recorded. */
 async function acceptBalances(tx: Tx, coin: Coin): Promise<string[]> {
   const rows = await tx<{ unexplained: string }[]>`
-    update followers f set unexplained = null from (select unexplained from followers where coin = ${chainCode(coin)} for update) as before
-    where f.coin = ${chainCode(coin)} and before.unexplained is not null returning before.unexplained`;
+    update followers f set unexplained = null from (select unexplained from followers where chain = ${chainCode(coin)} for update) as before
+    where f.chain = ${chainCode(coin)} and before.unexplained is not null returning before.unexplained`;
   return rows.map(({ unexplained }) => unexplained);
 }

@@ -81,7 +81,7 @@ async function check(guard: Guard): Promise<GuardRound> {
 async function agree(guard: Guard): Promise<void> {
   const { ctx, chain, survey } = guard;
   if (survey.length < 2) return;
-  const [now] = await ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${chainCode(chain.coin)}`;
+  const [now] = await ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = ${chainCode(chain.coin)}`;
   if (now && now.hash !== guard.judged) await judge(guard);
 }
 
@@ -130,8 +130,8 @@ async function readSeen(ctx: Context, coin: Coin): Promise<Seen> {
   >`
     select t.height, t.hash, g.reorg_depth as depth, g.reorg_height as "reorgHeight", clock_timestamp() as now,
       (select array_agg(b.time order by b.height desc) from (
-        select time, height from blocks where coin = ${chainCode(coin)} order by height desc limit ${BLOCKS_JUDGED}) as b) as times
-    from tips t left join chain_guard g on g.coin = t.coin where t.coin = ${chainCode(coin)}`;
+        select time, height from blocks where chain = ${chainCode(coin)} order by height desc limit ${BLOCKS_JUDGED}) as b) as times
+    from tips t left join chain_guard g on g.chain = t.chain where t.chain = ${chainCode(coin)}`;
   if (!seen) return { cursor: null, height: 0, blockTimes: [], reorg: null, now: ctx.clock.now() };
   const { hash, times, depth, reorgHeight, now } = seen;
   const height = Number(seen.height);

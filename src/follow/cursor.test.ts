@@ -30,8 +30,8 @@ async function follow(t: TestContext, { coin = 'BTC', height = 200 }: { coin?: C
   const { sql } = database.db;
   const read = async () => {
     const [row] = await sql<{ height: number; hold: string | null; depth: number | null }[]>`
-      select t.height::int as height, t.hold_reason as hold, (select reorg_depth from chain_guard where coin = t.coin) as depth
-      from tips t where coin = ${coin}`;
+      select t.height::int as height, t.hold_reason as hold, (select reorg_depth from chain_guard where chain = t.chain) as depth
+      from tips t where chain = ${coin}`;
     return row!;
   };
   await follower.step();

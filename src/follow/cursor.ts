@@ -14,8 +14,8 @@ export class CursorMoved extends Error {}
 export async function checkNetwork(ctx: Context, source: ChainSource): Promise<void> {
   const { coin } = source;
   const genesis = await source.genesis();
-  await ctx.db.sql`insert into chains (coin, genesis) values (${chainCode(coin)}, ${genesis}) on conflict do nothing`;
-  const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where coin = ${chainCode(coin)}`;
+  await ctx.db.sql`insert into chains (chain, genesis) values (${chainCode(coin)}, ${genesis}) on conflict do nothing`;
+  const [pinned] = await ctx.db.sql<{ genesis: string }[]>`select genesis from chains where chain = ${chainCode(coin)}`;
   if (pinned!.genesis !== genesis) {
     throw new ChainError('wrong_network', `the ${coin} source is on another network (genesis ${genesis.slice(0, 16)}…) than this install`);
   }
@@ -27,16 +27,16 @@ export async function checkNetwork(ctx: Context, source: ChainSource): Promise<v
 /** The cursor; on the first call of an install, the tip of the source. */
 export async function readChainCursor(ctx: Context, source: ChainSource): Promise<Cursor> {
   const { coin } = source;
-  const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where coin = ${chainCode(coin)}`;
+  const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where chain = ${chainCode(coin)}`;
   if (row) return { height: Number(row.height), hash: row.hash };
   // Addresses are issued from here on. Older ones wait for the blocks that could have paid them: see read-back.
   const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
   const tip = await source.tip();
   await ctx.db.begin(async (tx) => {
     await tx`
-      insert into tips (coin, height, hash, scanned_through, watched_from, watched_parent, watched_since, read_back_to)
+      insert into tips (chain, height, hash, scanned_through, watched_from, watched_parent, watched_since, read_back_to)
       values (${chainCode(coin)}, ${tip.height}, ${tip.hash}, clock_timestamp(), ${tip.height + 1}, ${tip.hash}, ${before!.now},
-        case when exists (select 1 from deposit_addresses where coin = ${COIN[coin].family}) then 0 end) on conflict do nothing`;
+        case when exists (select 1 from deposit_addresses where family = ${COIN[coin].family}) then 0 end) on conflict do nothing`;
     await insertBlock(tx, coin, tip);
   });
   return { height: tip.height, hash: tip.hash };
@@ -61,19 +61,19 @@ export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor, p
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false,
       proven_heights = case when ${proven !== undefined} then ${(proven ?? null) as number[] | null}::int[] when proven_heights is not null then '{}' end,
       updated_at = clock_timestamp()
-    where coin = ${chainCode(coin)} and hash = ${from.hash}`;
+    where chain = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }
 
 /** Locks the cursor until the transaction ends: what was seen at one block is not written after a later one, which may contain it. */
 export async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<void> {
-  const same = await tx`select 1 from tips where coin = ${chainCode(coin)} and hash = ${cursor.hash} for share`;
+  const same = await tx`select 1 from tips where chain = ${chainCode(coin)} and hash = ${cursor.hash} for share`;
   if (same.length === 0) throw new CursorMoved();
 }
 
 export async function insertBlock(tx: Tx, coin: Coin, block: BlockRef): Promise<void> {
   await tx`
-    insert into blocks (coin, height, hash, parent, time)
+    insert into blocks (chain, height, hash, parent, time)
     values (${chainCode(coin)}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time})
-    on conflict (coin, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time`;
+    on conflict (chain, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time`;
 }

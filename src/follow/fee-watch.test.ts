@@ -47,7 +47,7 @@ test('the fee is asked for every ten minutes, of the next source if one fails, a
 
   await watch();
   assert.deepEqual(asked, [], 'nothing was read yet');
-  await sql`insert into tips (coin, height, hash, scanned_through) values ('base', 1, 'a', clock_timestamp())`;
+  await sql`insert into tips (chain, height, hash, scanned_through) values ('base', 1, 'a', clock_timestamp())`;
   assert.equal(await fee(), 1, 'the usual fee');
   await watch();
   await watch();
@@ -79,7 +79,7 @@ test('what was read is kept for half a minute, however many pages are shown', as
   const ctx = contextAt();
   const fee = async () => (await readLiveFees(ctx)).get('USDC@ethereum');
   await sql`
-    insert into tips (coin, height, hash, scanned_through, gas_price, data_fee, fee_at)
+    insert into tips (chain, height, hash, scanned_through, gas_price, data_fee, fee_at)
     values ('ETH', 1, 'a', clock_timestamp(), ${String(GWEI)}::numeric, 0, clock_timestamp())`;
   assert.equal(await fee(), 13);
   await sql`update tips set gas_price = gas_price * 2`;

@@ -13,7 +13,7 @@ export function createFeeWatch(ctx: Context, { coin, sources }: Pick<Chain, 'coi
     if (nowMs < dueAtMs || able.length === 0) return;
     const code = chainCode(coin);
     const [tip] = await ctx.db.sql<{ isFresh: boolean }[]>`
-      select fee_at is not null and fee_at > clock_timestamp() - ${FEES_SECONDS} * interval '1 second' as "isFresh" from tips where coin = ${code}`;
+      select fee_at is not null and fee_at > clock_timestamp() - ${FEES_SECONDS} * interval '1 second' as "isFresh" from tips where chain = ${code}`;
     // Nothing was read yet.
     if (!tip) return;
     dueAtMs = nowMs + FEES_SECONDS * 1_000;
@@ -23,7 +23,7 @@ export function createFeeWatch(ctx: Context, { coin, sources }: Pick<Chain, 'coi
     if (fee === null) return;
     await ctx.db.sql`
       update tips set gas_price = ${String(fee.gasPrice)}::numeric, data_fee = ${String(fee.dataFee)}::numeric, fee_at = clock_timestamp()
-      where coin = ${code}`;
+      where chain = ${code}`;
   };
 
   async function ask(able: readonly NamedSource[]): Promise<GasFee | null> {

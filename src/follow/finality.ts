@@ -27,7 +27,7 @@ export async function pollFinality(poll: FinalityPoll, cursor: Cursor): Promise<
   await ctx.db.begin(async (tx) => {
     const moved = await tx`
       update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
-      where coin = ${chainCode(coin)} and hash = ${cursor.hash}
+      where chain = ${chainCode(coin)} and hash = ${cursor.hash}
         and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
     if (moved.count > 0) await queueProcessing(tx, { coin });
   });
@@ -77,7 +77,7 @@ export async function readChainlock({ ctx, source }: FinalityPoll, cursor: Curso
   const { coin } = source;
   if (finalityOf(coin) !== 'locks') return null;
   const { tip, chainlock, blind } = await source.finality();
-  if (blind) await ctx.db.sql`update tips set chainlock_height = null where coin = ${chainCode(coin)} and chainlock_height is not null`;
+  if (blind) await ctx.db.sql`update tips set chainlock_height = null where chain = ${chainCode(coin)} and chainlock_height is not null`;
   // Nothing above the tip can be locked: such a height would also count for blocks that come later.
   return !blind && tip === cursor.hash && chainlock !== null && chainlock <= cursor.height ? chainlock : null;
 }

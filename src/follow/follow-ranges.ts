@@ -287,10 +287,10 @@ async function anyHas(voting: readonly Voting[], { height, hash }: Anchor): Prom
 async function beginAgain(follower: Follower, { voting, lowest }: { voting: readonly Voting[]; lowest: Anchor }): Promise<Anchor> {
   const { ctx, chain } = follower;
   const code = chainCode(chain.coin);
-  const [allowed] = await ctx.db.sql`select 1 from tips where coin = ${code} and begin_again`;
+  const [allowed] = await ctx.db.sql`select 1 from tips where chain = ${code} and begin_again`;
   if (!allowed && !(await hasShortHistory(ctx, chain.coin))) {
     await ctx.db.sql`
-      update tips set hold_reason = 'a reorganization deeper than this chain allows; an operator must look' where coin = ${code}`;
+      update tips set hold_reason = 'a reorganization deeper than this chain allows; an operator must look' where chain = ${code}`;
     throw new ChainError(
       'outage',
       `no block that was read of ${chainOf(chain.coin).name} is on the chain of its sources; completion is held`,
@@ -376,7 +376,7 @@ async function endRound(
   await notes.doubts(doubt);
   await ctx.db.sql`
     update tips set looked_at = ${before}, scanned_through = case when ${doubt === null} then ${before} else scanned_through end,
-      updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+      updated_at = clock_timestamp() where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
 }
 
 /** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */
@@ -469,7 +469,7 @@ async function readTags(follower: Follower, voting: readonly Voting[], cursor: A
 /** What was final stays final: a source that does not say it now takes nothing back. A reorganization does. */
 async function keepTags(ctx: Context, coin: Coin, { cursor, safe, finalized }: Parameters<typeof writeTags>[2]): Promise<void> {
   const [known] = await ctx.db.sql<{ safe: bigint | null; finalized: bigint | null }[]>`
-    select safe_height as safe, finalized_height as finalized from tips where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+    select safe_height as safe, finalized_height as finalized from tips where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
   if (!known) return;
   const kept = (now: number | null, before: bigint | null) => now ?? (before === null ? null : Number(before));
   await writeTags(ctx, coin, { cursor, safe: kept(safe, known.safe), finalized: kept(finalized, known.finalized) });
@@ -483,7 +483,7 @@ const writeTags = (
   ctx.db.begin(async (tx) => {
     const moved = await tx`
       update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
-      where coin = ${chainCode(coin)} and hash = ${cursor.hash}
+      where chain = ${chainCode(coin)} and hash = ${cursor.hash}
         and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
     if (moved.count > 0) await queueProcessing(tx, { coin });
   });

@@ -57,7 +57,7 @@ async function install(t: TestContext, { binding = false, peers = () => 8 }: { b
   const { merchantId } = await createMerchant(ctx, { name: 'Shop' });
   await sql`insert into users (id, name, email, operator) values ('usr_1', 'Olga', 'olga@shop.example', true)`;
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values ('wal_1', ${merchantId}, 'BTC', 'testnet', 'k', 'k', 'p2wpkh', 'm')`;
   const follower = createFollower(ctx, source, { binding });
   return {
@@ -180,7 +180,7 @@ test('a node without peers: nothing of its coin expires, readyz says why, and pa
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, from_at, until_at)
     values (${id}, 1, ${merchantId}, 'BTC', ${key}, 9700000000000, 51547, ${created}, ${new Date(ended)})`;
   await sql`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     values ('BTC', ${key}, ${key}, ${id}, ${merchantId}, 'wal_1', 0, ${created})`;
   await sql`update tips set scanned_through = ${created}, watched_since = ${new Date(created.getTime() - MINUTE)}`;
   peers = 0;

@@ -20,9 +20,9 @@ async function writeFailure(ctx: Context, coin: Coin, { error, at }: { error: un
   const text = (error instanceof Error ? error.message : String(error)).slice(0, MOST_TEXT);
   await ctx.db.begin(async (tx) => {
     const [row] = await tx<{ blockFailures: number; told: boolean }[]>`
-      insert into followers as f (coin, failures, failing_since, failure, failing_height, failing_hash, block_failures)
+      insert into followers as f (chain, failures, failing_since, failure, failing_height, failing_hash, block_failures)
       values (${chainCode(coin)}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
-      on conflict (coin) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
+      on conflict (chain) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
         failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
         -- Other failures, such as an unreachable node, say nothing about the block.
         failing_height = coalesce(excluded.failing_height, f.failing_height),
@@ -32,7 +32,7 @@ async function writeFailure(ctx: Context, coin: Coin, { error, at }: { error: un
         told_at = case when excluded.failing_height is null or excluded.failing_height = f.failing_height then f.told_at end
       returning block_failures as "blockFailures", told_at is not null as told`;
     if (!at || row!.told || row!.blockFailures < BLOCK_FAILURES) return;
-    await tx`update followers set told_at = clock_timestamp() where coin = ${chainCode(coin)}`;
+    await tx`update followers set told_at = clock_timestamp() where chain = ${chainCode(coin)}`;
     await notifyOperators(ctx, tx, { kind: 'chain_failing', detail: { coin, height: at.height, reason: text } });
     ctx.log.error({ coin, height: at.height, hash: at.hash, reason: text }, 'The follower keeps failing at this block');
   });
@@ -53,8 +53,8 @@ export function createFollowState(ctx: Context, coin: Coin) {
   let toldAtMs = Number.NEGATIVE_INFINITY;
   const writeCatchUp = async (now: { from: number; to: number } | null): Promise<void> => {
     await ctx.db.sql`
-      insert into followers (coin, catch_up_from, catch_up_to) values (${chainCode(coin)}, ${now?.from ?? null}, ${now?.to ?? null})
-      on conflict (coin) do update set catch_up_from = excluded.catch_up_from, catch_up_to = excluded.catch_up_to`;
+      insert into followers (chain, catch_up_from, catch_up_to) values (${chainCode(coin)}, ${now?.from ?? null}, ${now?.to ?? null})
+      on conflict (chain) do update set catch_up_from = excluded.catch_up_from, catch_up_to = excluded.catch_up_to`;
   };
   const showCatchUp = async (): Promise<void> => {
     if (!reading || catchingUp?.to === reading.to) return;
@@ -65,8 +65,8 @@ export function createFollowState(ctx: Context, coin: Coin) {
   const worked = async (): Promise<void> => {
     if (!failing) return;
     await ctx.db.sql`
-      insert into followers (coin) values (${chainCode(coin)})
-      on conflict (coin) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
+      insert into followers (chain) values (${chainCode(coin)})
+      on conflict (chain) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
         failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
     failing = false;
   };
@@ -81,8 +81,8 @@ export function createFollowState(ctx: Context, coin: Coin) {
     /** An address holds more than was recorded. Stays until an operator releases it. */
     cannotExplain: async (text: string): Promise<void> => {
       await ctx.db.sql`
-        insert into followers (coin, unexplained) values (${chainCode(coin)}, ${text})
-        on conflict (coin) do update set unexplained = excluded.unexplained`;
+        insert into followers (chain, unexplained) values (${chainCode(coin)}, ${text})
+        on conflict (chain) do update set unexplained = excluded.unexplained`;
     },
     /** A round finished. */
     worked,
@@ -115,9 +115,9 @@ export function createFollowState(ctx: Context, coin: Coin) {
       const now = doubt && `${doubt.code} ${doubt.reason}`;
       if (now === noted) return;
       await ctx.db.sql`
-        insert into followers as f (coin, behind_since, behind_code, behind_reason)
+        insert into followers as f (chain, behind_since, behind_code, behind_reason)
         values (${chainCode(coin)}, case when ${doubt !== null} then clock_timestamp() end, ${doubt?.code ?? null}, ${doubt?.reason ?? null})
-        on conflict (coin) do update set tried_at = clock_timestamp(),
+        on conflict (chain) do update set tried_at = clock_timestamp(),
           behind_since = case when excluded.behind_since is not null then coalesce(f.behind_since, excluded.behind_since) end,
           behind_code = excluded.behind_code, behind_reason = excluded.behind_reason`;
       noted = now;
@@ -133,8 +133,8 @@ function createFinalNote(ctx: Context, coin: Coin): (names: readonly string[]) =
     if (text === noted) return;
     await ctx.db.begin(async (tx) => {
       await tx`
-        insert into followers (coin, final_doubt) values (${chainCode(coin)}, ${text})
-        on conflict (coin) do update set final_doubt = excluded.final_doubt`;
+        insert into followers (chain, final_doubt) values (${chainCode(coin)}, ${text})
+        on conflict (chain) do update set final_doubt = excluded.final_doubt`;
       await queueProcessing(tx, { coin });
     });
     noted = text;

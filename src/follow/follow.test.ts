@@ -28,7 +28,7 @@ for (const { coin, word, column } of [
       const follower = createFollower(core.ctx, source);
       const told = async () => {
         await follower.step();
-        const [row] = await database.db.sql`select ${database.db.sql(column)} as height from tips where coin = ${coin}`;
+        const [row] = await database.db.sql`select ${database.db.sql(column)} as height from tips where chain = ${coin}`;
         return row!.height;
       };
       assert.equal(await told(), null);
@@ -56,7 +56,7 @@ test('DASH: a ChainLock stays while the node reports none, and is dropped when a
     const recorded = async (now: Finality): Promise<bigint | null> => {
       finality = now;
       await follower.step();
-      const [row] = await database.db.sql<{ height: bigint | null }[]>`select chainlock_height as height from tips where coin = 'DASH'`;
+      const [row] = await database.db.sql<{ height: bigint | null }[]>`select chainlock_height as height from tips where chain = 'DASH'`;
       return row!.height;
     };
     const own = { safe: null, finalized: null };

@@ -225,6 +225,6 @@ async function applyBlock(
 
 /** The last certain poll. */
 async function readCertainThrough(ctx: Context, coin: Coin): Promise<Date | null> {
-  const [last] = await ctx.db.sql<{ through: Date }[]>`select scanned_through as through from tips where coin = ${chainCode(coin)}`;
+  const [last] = await ctx.db.sql<{ through: Date }[]>`select scanned_through as through from tips where chain = ${chainCode(coin)}`;
   return last?.through ?? null;
 }

@@ -87,15 +87,15 @@ export async function writeJudgement(
   const row = rowOf(judgement, ctx.settings.quorumAboveUsdCents);
   const changed = await ctx.db.begin(async (tx) => {
     const [before] = await tx<Before[]>`
-      select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where coin = ${chainCode(coin)} for update`;
+      select reasons, codes, held_above_reason as above, agreed_hash as "agreedHash" from chain_guard where chain = ${chainCode(coin)} for update`;
     // No answer from several sources is not an agreement: the last agreement stays until they agree on more.
     const keeps = sources.length > 1 && agreed === null ? tx`chain_guard.agreed_hash is not null` : tx`false`;
     await tx`
-      insert into chain_guard (coin, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
+      insert into chain_guard (chain, binding, reasons, codes, agreed_hash, agreed_height, held_above_usd_cents, held_above_reason,
         lock_usd_cents, sources)
       values (${chainCode(coin)}, ${binding}, ${row.reasons}, ${row.codes}, ${row.agreedHash}, ${row.agreedHeight}, ${row.aboveCents},
         ${row.above}, ${row.lockCents}, ${tx.json(sourcesToJson(sources) as never)})
-      on conflict (coin) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
+      on conflict (chain) do update set binding = excluded.binding, reasons = excluded.reasons, codes = excluded.codes,
         agreed_hash = case when ${keeps} then chain_guard.agreed_hash else excluded.agreed_hash end,
         agreed_height = case when ${keeps} then chain_guard.agreed_height else excluded.agreed_height end,
         held_above_usd_cents = excluded.held_above_usd_cents, held_above_reason = excluded.held_above_reason,

@@ -37,7 +37,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
         select w.id, w.merchant_id as "merchantId", w.chain_key as "chainKey", w.script, w.next_index as next, s.skipped
         from wallets w left join lateral (
           select jsonb_agg(jsonb_build_array(first_index::text, end_index::text)) as skipped from skipped_indexes where wallet_id = w.id) s on true
-        where w.coin = ${COIN[coin].family} and w.network = ${network} and w.xid >= ${readFrom}::xid8`;
+        where w.family = ${COIN[coin].family} and w.network = ${network} and w.xid >= ${readFrom}::xid8`;
       for (const { id: walletId, merchantId, chainKey, script, next, skipped } of wallets) {
         const ranges: Range[] = [
           ...(skipped ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) })),
@@ -83,7 +83,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
       // In id order, as everywhere, so that transactions cannot deadlock.
       for (const [walletId, through] of [...furthest].sort(([a], [b]) => (a < b ? -1 : 1))) await burnIndexes(tx, { walletId, through });
       const given =
-        await tx`select 1 from deposit_addresses where coin = ${COIN[coin].family} and key = any(${certain.map((stray) => stray.key)}::text[]) limit 1`;
+        await tx`select 1 from deposit_addresses where family = ${COIN[coin].family} and key = any(${certain.map((stray) => stray.key)}::text[]) limit 1`;
       if (given.length > 0) throw new AddressGiven('an address was given while a deposit to it was read');
       const rows = certain.map(({ spare, coin, ref, txid, units }) => ({
         coin,

@@ -110,11 +110,11 @@ async function writePoll(
       update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
         scanned_through = case when not ${certain} then scanned_through
           when ${provenThrough === null} then ${before} else greatest(scanned_through, ${provenThrough}::timestamptz) end,
-        updated_at = clock_timestamp() where coin = ${chainCode(coin)} and hash = ${cursor.hash}`;
+        updated_at = clock_timestamp() where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
     const moved = isNews
       ? await tx`
           update tips set proven_heights = ${proven as number[] | null}::int[]
-          where coin = ${chainCode(coin)} and hash = ${cursor.hash} and proven_heights is distinct from ${proven as number[] | null}::int[]`
+          where chain = ${chainCode(coin)} and hash = ${cursor.hash} and proven_heights is distinct from ${proven as number[] | null}::int[]`
       : { count: 0 };
     if (moved.count > 0 || (chainlock !== null && chainlock !== lockedThrough)) await queueProcessing(tx, { coin });
   });

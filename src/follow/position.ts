@@ -63,7 +63,7 @@ export async function liftHold(position: Position, cursor: Cursor): Promise<void
   const { coin } = source;
   await ctx.db.begin(async (tx) => {
     const lifted = await tx`
-      update tips set hold_reason = null where coin = ${chainCode(coin)} and hash = ${cursor.hash} and hold_reason is not null`;
+      update tips set hold_reason = null where chain = ${chainCode(coin)} and hash = ${cursor.hash} and hold_reason is not null`;
     if (lifted.count === 0) return;
     ctx.log.info({ coin, height: cursor.height }, 'The last block read is on the chain again; payments can complete');
     await queueProcessing(tx, { coin });
@@ -83,7 +83,7 @@ async function skipMissing(position: Position, cursor: Cursor, tip: BlockRef): P
   if (!(await mayBeginAgain(ctx, coin))) {
     position.mayBeHeld = true;
     const reason = `no source has block ${cursor.height + 1}, the next one to read; an operator must connect one that does, or skip the missing blocks`;
-    await ctx.db.sql`update tips set hold_reason = ${reason} where coin = ${chainCode(coin)}`;
+    await ctx.db.sql`update tips set hold_reason = ${reason} where chain = ${chainCode(coin)}`;
     throw new ChainError('pruned', `${coin}: ${reason}`);
   }
   const oldest = await heightOf(source, new Date(1), tip.height);
@@ -103,7 +103,7 @@ async function unwind(position: Position, cursor: Cursor, tip: BlockRef): Promis
   if (!fork) {
     position.mayBeHeld = true;
     await ctx.db
-      .sql`update tips set hold_reason = 'a reorganization deeper than this coin allows; an operator must look' where coin = ${chainCode(coin)}`;
+      .sql`update tips set hold_reason = 'a reorganization deeper than this coin allows; an operator must look' where chain = ${chainCode(coin)}`;
     throw new ChainError('outage', `no common block of ${coin} within ${chainOf(coin).maxReorg} blocks; completion is held`);
   }
   // Another machine behind the same address may have the last block after all.
@@ -114,7 +114,7 @@ async function unwind(position: Position, cursor: Cursor, tip: BlockRef): Promis
 /** Our newest blocks, newest first, as many as a reorganization may take back. */
 async function readStored(ctx: Context, coin: Coin, cursor: Cursor): Promise<Stored[]> {
   const rows = await ctx.db.sql<{ height: bigint; hash: string; parent: string }[]>`
-    select height, hash, parent from blocks where coin = ${chainCode(coin)} and height <= ${cursor.height}
+    select height, hash, parent from blocks where chain = ${chainCode(coin)} and height <= ${cursor.height}
     order by height desc limit ${chainOf(coin).maxReorg + 1}`;
   return rows.map((row) => ({ ...row, height: Number(row.height) }));
 }
@@ -122,13 +122,13 @@ async function readStored(ctx: Context, coin: Coin, cursor: Cursor): Promise<Sto
 /** Our block at a height, also the parent of the lowest one; null for heights that were never read. */
 async function readHash(ctx: Context, coin: Coin, height: number): Promise<string | null> {
   const [ours] = await ctx.db.sql<{ hash: string }[]>`
-    select hash from blocks where coin = ${chainCode(coin)} and height = ${height}
+    select hash from blocks where chain = ${chainCode(coin)} and height = ${height}
     union all
-    select parent from (select height, parent from blocks where coin = ${chainCode(coin)} order by height limit 1) as lowest where lowest.height = ${height + 1}
+    select parent from (select height, parent from blocks where chain = ${chainCode(coin)} order by height limit 1) as lowest where lowest.height = ${height + 1}
     limit 1`;
   return ours?.hash ?? null;
 }
 
 /** An operator investigated, and let the follower continue with the chain that its source shows. */
 const mayBeginAgain = async (ctx: Context, coin: Coin): Promise<boolean> =>
-  (await ctx.db.sql`select 1 from tips where coin = ${chainCode(coin)} and begin_again`).length > 0;
+  (await ctx.db.sql`select 1 from tips where chain = ${chainCode(coin)} and begin_again`).length > 0;

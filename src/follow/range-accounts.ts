@@ -24,7 +24,7 @@ export function createAccounts(ctx: Context, coin: Coin) {
       const since = new Date(ctx.clock.now().getTime() - RECENT_PAYMENTS_MS);
       const endedBelow = await readEndedBelow(ctx.db.sql);
       const rows = await ctx.db.sql<{ key: string; at: Date }[]>`
-        select key, created_at as at from deposit_addresses where coin = ${family} and xid >= ${readFrom}::xid8 and created_at > ${since}`;
+        select key, created_at as at from deposit_addresses where family = ${family} and xid >= ${readFrom}::xid8 and created_at > ${since}`;
       for (const { key, at } of rows) recent.set(key, at.getTime());
       readFrom = endedBelow;
       const nowMs = ctx.clock.monotonicMs();
@@ -33,7 +33,7 @@ export function createAccounts(ctx: Context, coin: Coin) {
         const open = await ctx.db.sql<{ key: string }[]>`
           select d.key from payments p join deposit_addresses d on d.payment_id = p.id
           where p.coin = any(${coinsBeside(coin)}::text[]) and p.status in ('pending', 'processing') and p.mode = 'live'
-            and d.coin = ${family} and d.created_at <= ${new Date(since.getTime() + OLDER_EVERY_MS)}`;
+            and d.family = ${family} and d.created_at <= ${new Date(since.getTime() + OLDER_EVERY_MS)}`;
         older = open.map(({ key }) => key);
         olderAtMs = nowMs;
       }
@@ -48,7 +48,7 @@ export function createAccounts(ctx: Context, coin: Coin) {
     /** Whether a transaction that sends money from this chain is followed. */
     anySent: async (): Promise<boolean> => {
       const rows = await ctx.db.sql`
-        select 1 from sweeps where coin = any(${coinsBeside(coin)}::text[]) and state in ('signed', 'sent') limit 1`;
+        select 1 from signing_files where coin = any(${coinsBeside(coin)}::text[]) and state in ('signed', 'sent') limit 1`;
       return rows.length > 0;
     },
   };

@@ -26,7 +26,7 @@ export function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; 
 
   const readReorg = async (): Promise<{ depth: number; height: number } | null> => {
     const [row] = await ctx.db.sql<{ depth: number | null; height: bigint | null }[]>`
-      select reorg_depth as depth, reorg_height as height from chain_guard where coin = ${chainCode(coin)}`;
+      select reorg_depth as depth, reorg_height as height from chain_guard where chain = ${chainCode(coin)}`;
     return row?.depth == null ? null : { depth: row.depth, height: Number(row.height) };
   };
 

@@ -39,7 +39,7 @@ export function createOlderLook(ctx: Context, coin: Coin, { isRegtest }: { isReg
     if (place === null) return [];
     const rows = await ctx.db.sql<{ key: string; at: Date }[]>`
       select key, created_at as at from deposit_addresses
-      where coin = ${family} and created_at <= ${new Date(ctx.clock.now().getTime() - RECENT_PAYMENTS_MS)}
+      where family = ${family} and created_at <= ${new Date(ctx.clock.now().getTime() - RECENT_PAYMENTS_MS)}
         and (created_at, key) > (${place.at}, ${place.key}) order by created_at, key limit ${most}`;
     place = rows.length < most ? null : rows.at(-1)!;
     return rows.map(({ key }) => key);

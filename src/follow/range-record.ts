@@ -110,7 +110,7 @@ async function readReplaced({ ctx }: Watching, replaces: RangeStep['replaces'], 
   const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
   const rows = await ctx.db.sql<Refuted[]>`
     select t.payment_id as "paymentId", t.coin, t.ref from deposit_addresses d join transfers t on t.payment_id = d.payment_id
-    where d.coin = ${COIN[replaces.coin].family} and d.key = ${replaces.key} and t.coin = ${replaces.coin}
+    where d.family = ${COIN[replaces.coin].family} and d.key = ${replaces.key} and t.coin = ${replaces.coin}
       and t.block_height is not null and t.verified_by is null`;
   return rows.filter((row) => !refs.has(`${row.paymentId} ${row.coin} ${row.ref}`));
 }

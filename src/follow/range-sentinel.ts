@@ -69,7 +69,7 @@ export async function readRecorded(ctx: Context, coin: Coin, accounts: readonly 
   const rows = await ctx.db.sql<{ key: string; coin: Coin; units: bigint }[]>`
     select d.key, t.coin, sum(t.units)::numeric(38, 0) as units
     from deposit_addresses d join transfers t on t.payment_id = d.payment_id
-    where d.coin = ${COIN[coin].family} and d.key = any(${accounts as string[]}::text[]) and t.coin = any(${coinsBeside(coin)}::text[])
+    where d.family = ${COIN[coin].family} and d.key = any(${accounts as string[]}::text[]) and t.coin = any(${coinsBeside(coin)}::text[])
       and t.block_height is not null
     group by 1, 2`;
   return new Map(rows.map((row) => [`${row.coin} ${row.key}`, BigInt(row.units)]));

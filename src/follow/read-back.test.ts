@@ -36,7 +36,7 @@ async function install(t: TestContext, { height, given }: { height: number; give
   const at = new Date(chain.blocks[given]!.time.getTime() + MINUTE);
   await sql`update payments set created_at = ${at} where id = ${id}`;
   await sql`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     values ('BTC', ${key}, ${key}, ${id}, ${merchantId}, 'wal_1', 0, ${at})`;
   const pays = (): OnChain => {
     const txid = chain.nameOf('t');

@@ -43,8 +43,8 @@ export function createReadBack(
   const read = async (): Promise<Standing> => {
     const [row] = await ctx.db.sql<Standing[]>`
       select height, watched_from as "from", watched_parent as parent, watched_since as since, read_back_to as "to",
-        (select min(created_at) from deposit_addresses where coin = ${COIN[coin].family}) as earliest
-      from tips where coin = ${chainCode(coin)}`;
+        (select min(created_at) from deposit_addresses where family = ${COIN[coin].family}) as earliest
+      from tips where chain = ${chainCode(coin)}`;
     return row!;
   };
 
@@ -58,7 +58,7 @@ export function createReadBack(
     if (there?.hash !== lowest.hash) return;
     await ctx.db.sql`
       update tips set watched_from = ${there.height}, watched_parent = ${there.parent}, watched_since = ${addMs(there.time, EARLY_MS)}
-      where coin = ${chainCode(coin)} and watched_from = ${from}`;
+      where chain = ${chainCode(coin)} and watched_from = ${from}`;
   };
 
   /** Determines how far back blocks must be read for the earliest address, if at all. */
@@ -74,7 +74,7 @@ export function createReadBack(
     const target = Math.min(Number(from), Math.max(1, needed, Number(height) - MOST_BLOCKS_BACK));
     if (target < from)
       ctx.log.warn({ coin, from: target, to: Number(from) - 1 }, 'Reading earlier blocks for addresses that were issued before');
-    await ctx.db.sql`update tips set read_back_to = ${target} where coin = ${chainCode(coin)}`;
+    await ctx.db.sql`update tips set read_back_to = ${target} where chain = ${chainCode(coin)}`;
   };
 
   /** All planned blocks are read: addresses of that time are watched, as far back as the bound allows. */
@@ -82,7 +82,7 @@ export function createReadBack(
     const bounded = height - from! >= MOST_BLOCKS_BACK ? await source.blockAt(Number(from)) : null;
     const watched = bounded ? addMs(bounded.time, EARLY_MS) : earliest !== null && earliest < since! ? earliest : since!;
     await ctx.db.sql`
-      update tips set read_back_to = null, watched_since = ${watched} where coin = ${chainCode(coin)} and watched_from = ${from!.toString()}::bigint`;
+      update tips set read_back_to = null, watched_since = ${watched} where chain = ${chainCode(coin)} and watched_from = ${from!.toString()}::bigint`;
     ctx.log.info({ coin, from: Number(from) }, 'Finished reading all blocks since the first address was issued');
   };
 
@@ -150,7 +150,7 @@ export async function heightOf(source: Pick<ChainSource, 'blockAt' | 'coin'>, at
 async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: BlockRef }): Promise<void> {
   const moved = await tx`
     update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}, updated_at = clock_timestamp()
-    where coin = ${chainCode(coin)} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
+    where chain = ${chainCode(coin)} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }
 
@@ -165,17 +165,17 @@ export async function skipTo(tx: Tx, coin: Coin, { from, to }: { from: Cursor; t
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false,
       proven_heights = case when proven_heights is not null then '{}'::int[] end,
       watched_from = ${to.height + 1}, watched_parent = ${to.hash}, watched_since = ${since},
-      read_back_to = case when exists (select 1 from deposit_addresses where coin = ${COIN[coin].family} and created_at < ${since})
+      read_back_to = case when exists (select 1 from deposit_addresses where family = ${COIN[coin].family} and created_at < ${since})
         then ${from.height + 1}::bigint end,
       updated_at = clock_timestamp()
-    where coin = ${chainCode(coin)} and hash = ${from.hash}`;
+    where chain = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
-  await tx`delete from blocks where coin = ${chainCode(coin)}`;
+  await tx`delete from blocks where chain = ${chainCode(coin)}`;
   await insertBlock(tx, coin, to);
 }
 
 /** Written only when it changes. */
 const noteFailure = (ctx: Context, coin: Coin, failure: string | null) => ctx.db.sql`
-  insert into followers (coin, read_back_failure) values (${chainCode(coin)}, ${failure})
-  on conflict (coin) do update set read_back_failure = excluded.read_back_failure
+  insert into followers (chain, read_back_failure) values (${chainCode(coin)}, ${failure})
+  on conflict (chain) do update set read_back_failure = excluded.read_back_failure
   where followers.read_back_failure is distinct from excluded.read_back_failure`;

@@ -46,7 +46,7 @@ export async function recordBlock(watching: Watching, fetched: Fetched, { advanc
       await Promise.all([
         advance(tx),
         insertBlock(tx, coin, fetched.ref),
-        tx`delete from blocks where coin = ${chainCode(coin)} and height < (select height from tips where coin = ${chainCode(coin)}) - ${BLOCKS_KEPT}`,
+        tx`delete from blocks where chain = ${chainCode(coin)} and height < (select height from tips where chain = ${chainCode(coin)}) - ${BLOCKS_KEPT}`,
       ]);
       await writeSightings(tx, sightings, {
         coin,

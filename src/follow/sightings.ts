@@ -45,7 +45,7 @@ export async function readWaiting(sql: Sql, coin: Coin): Promise<WaitingTransact
     select t.txid, min(t.first_seen_at) as "firstSeenAt", bool_and(t.absent_since is not null) as absent, max(t.unmined_since) as "unminedSince",
       case when bool_and(t.absent_since is not null) then max(t.absent_since) end as "absentSince", bool_and(t.conflict_txid is not null) as contested,
       bool_or(t.absent_since is not null or t.conflict_txid is not null) as doubted
-    from transfers t left join tips on tips.coin = ${chainCode(coin)}
+    from transfers t left join tips on tips.chain = ${chainCode(coin)}
     where t.coin = any(${coinsBeside(coin)}::text[]) and t.block_height is null and t.txid is not null
       and (t.absent_since is null or t.absent_since > clock_timestamp() - make_interval(days => ${FORGOTTEN_DAYS}::int))
       and (t.conflict_height is null or t.conflict_height >= coalesce(tips.height, 0) - ${chainOf(coin).maxReorg}::bigint)

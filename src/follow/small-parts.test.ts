@@ -64,7 +64,7 @@ async function openPayment(merchantId: string, key: string): Promise<string> {
         insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, from_at, until_at)
         values (${id}, 1, ${merchantId}, 'BTC', ${key}, 9700000000000, ${String(DUE)}, now(), now() + interval '15 minutes')`;
       await tx`
-        insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+        insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
         values ('BTC', ${key}, ${key}, ${id}, ${merchantId}, 'wal_1', ${Number.parseInt(key.slice(-8), 16)}, now())`;
     }),
   );
@@ -94,7 +94,7 @@ const read = async (id: string) => {
     from payments p left join transfers t on t.payment_id = p.id where p.id = ${id} group by p.id`;
   return row!;
 };
-const tip = async () => Number((await database.db.sql<{ height: bigint }[]>`select height from tips where coin = 'BTC'`)[0]!.height);
+const tip = async () => Number((await database.db.sql<{ height: bigint }[]>`select height from tips where chain = 'BTC'`)[0]!.height);
 const work = async () => {
   while ((await settleDuePayments(core.ctx, { limit: 200 })) > 0);
 };

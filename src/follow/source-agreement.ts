@@ -16,7 +16,7 @@ export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState
   /** The recorded hashes of these heights. */
   const readHashes = async (from: number, to: number): Promise<Map<number, string>> => {
     const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
-      select height, hash from blocks where coin = ${chainCode(coin)} and height between ${from} and ${to}`;
+      select height, hash from blocks where chain = ${chainCode(coin)} and height between ${from} and ${to}`;
     return new Map(rows.map((row) => [Number(row.height), row.hash]));
   };
 

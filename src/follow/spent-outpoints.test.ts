@@ -78,7 +78,7 @@ test('an account’s nonce is an outpoint like others, and a mined transaction r
 test('rows that an earlier version kept with its transfers are moved, and deleted once nothing can spend them', async () => {
   const { sql } = database.db;
   await sql`delete from spent_outpoints`;
-  await sql`insert into tips (coin, height, hash, scanned_through) values ('LTC', 10000, 'h', now())`;
+  await sql`insert into tips (chain, height, hash, scanned_through) values ('LTC', 10000, 'h', now())`;
   const rows = { waits: null, mined: 9_990, deep: 9_000 } as const;
   for (const [txid, height] of Object.entries(rows))
     await record(txid, { spends: [outpoint(1), `${TXID}:${txid.length}`], height, coin: 'LTC' });
@@ -87,7 +87,7 @@ test('rows that an earlier version kept with its transfers are moved, and delete
   const kept = async () => (await sql<{ txid: string }[]>`select distinct txid from spent_outpoints order by 1`).map((row) => row.txid);
   assert.deepEqual(await kept(), ['mined', 'waits']);
   assert.deepEqual(await spent.findLosers([{ outpoint: outpoint(1), txid: 'mined' }]), [{ txid: 'waits', by: 'mined' }]);
-  await sql`update tips set height = height + 1000 where coin = 'LTC'`;
+  await sql`update tips set height = height + 1000 where chain = 'LTC'`;
   await spent.prune();
   assert.deepEqual(await kept(), ['waits']);
   await sql`update transfers set absent_since = now() - interval '15 days' where txid = 'waits'`;

@@ -33,18 +33,18 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
     else t.block_height >= deep.height end`;
   /** The lowest height that may still be taken back; every height while nothing has been read. */
   const deep = (): Fragment =>
-    sql`(select coalesce(min(height), 0) - ${chainOf(coin).maxReorg}::bigint as height from tips where coin = ${chainCode(coin)}) as deep`;
+    sql`(select coalesce(min(height), 0) - ${chainOf(coin).maxReorg}::bigint as height from tips where chain = ${chainCode(coin)}) as deep`;
 
   /** Rows from before this table existed, and of an older version that ran until now. */
   const adopt = () => sql`
-    insert into spent_outpoints (coin, outpoint, txid)
+    insert into spent_outpoints (chain, outpoint, txid)
     select ${chainCode(coin)}, outpoint, txid from (
       select distinct on (t.txid) t.txid, t.spends from transfers t, ${deep()}
       where t.coin = any(${coinsBeside(coin)}::text[]) and t.txid is not null and t.spends <> '{}' and ${isNeeded()}
       order by t.txid) as before, unnest(spends) as outpoint
     on conflict do nothing`;
   const readFrom = async (xid: string): Promise<void> => {
-    const rows = sql<{ outpoint: string }[]>`select outpoint from spent_outpoints where coin = ${chainCode(coin)} and xid >= ${xid}::xid8`;
+    const rows = sql<{ outpoint: string }[]>`select outpoint from spent_outpoints where chain = ${chainCode(coin)} and xid >= ${xid}::xid8`;
     for await (const part of rows.cursor(AT_ONCE)) {
       for (const { outpoint } of part) {
         const bytes = bytesOf(outpoint);
@@ -79,7 +79,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
       for (let i = 0; i < conflicts.length; i += AT_ONCE) {
         const part = conflicts.slice(i, i + AT_ONCE);
         const rows = await sql<{ outpoint: string; txid: string }[]>`
-          select outpoint, txid from spent_outpoints where coin = ${chainCode(coin)} and outpoint = any(${part.map((c) => c.outpoint)}::text[])`;
+          select outpoint, txid from spent_outpoints where chain = ${chainCode(coin)} and outpoint = any(${part.map((c) => c.outpoint)}::text[])`;
         const spenders = Map.groupBy(rows, (row) => row.outpoint);
         for (const { outpoint, txid: by, mined = false } of part) {
           for (const { txid } of spenders.get(outpoint) ?? []) if (mined || txid !== by) losers.set(`${txid} ${by}`, { txid, by });
@@ -93,7 +93,7 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
       const spends = new Map(sightings.flatMap((s) => (s.txid !== null && s.spends.length > 0 ? [[s.txid, s.spends] as const] : [])));
       for (const [txid, outpoints] of chunked(spends)) {
         await tx`
-          insert into spent_outpoints (coin, outpoint, txid)
+          insert into spent_outpoints (chain, outpoint, txid)
           select ${chainCode(coin)}, outpoint, txid from unnest(${outpoints}::text[], ${txid}::text[]) as spent (outpoint, txid)
           on conflict do nothing`;
       }
@@ -101,8 +101,8 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
 
     /** Deletes what can no longer be replaced. */
     prune: () => sql`
-      delete from spent_outpoints where coin = ${chainCode(coin)} and txid in (
-        select txid from (select distinct txid from spent_outpoints where coin = ${chainCode(coin)}) as one
+      delete from spent_outpoints where chain = ${chainCode(coin)} and txid in (
+        select txid from (select distinct txid from spent_outpoints where chain = ${chainCode(coin)}) as one
         where not exists (select 1 from transfers t, ${deep()} where t.coin = any(${coinsBeside(coin)}::text[]) and t.txid = one.txid and ${isNeeded()}))`,
   };
 }

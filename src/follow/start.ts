@@ -13,7 +13,7 @@ const LOOK_MS = 1_000;
 type Stoppable = { stop(): Promise<void> };
 
 async function hasWallet(ctx: Context, { coin }: Chain): Promise<boolean> {
-  const rows = await ctx.db.sql`select 1 from wallets where coin = ${COIN[coin].family} limit 1`;
+  const rows = await ctx.db.sql`select 1 from wallets where family = ${COIN[coin].family} limit 1`;
   return rows.length > 0;
 }
 
@@ -29,7 +29,7 @@ export function startFollowing(ctx: Context, chain: Chain): Stoppable {
     due: (sql) =>
       connected && watched
         ? sql`null::timestamptz`
-        : dueIf(sql, sql`exists (select 1 from wallets where coin = ${COIN[chain.coin].family})`),
+        : dueIf(sql, sql`exists (select 1 from wallets where family = ${COIN[chain.coin].family})`),
     againMs: LOOK_MS,
     round: async () => {
       if (!connected && (!chain.onDemand || (await hasWallet(ctx, chain)))) {

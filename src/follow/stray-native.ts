@@ -150,7 +150,7 @@ async function readRecorded(
   const rows = await ctx.db.sql<{ key: string; height: bigint; units: bigint }[]>`
     select d.key, t.block_height as height, sum(t.units)::numeric(38, 0) as units
     from deposit_addresses d join transfers t on t.payment_id = d.payment_id
-    where d.coin = ${COIN[coin].family} and d.key = any(${part as string[]}::text[]) and t.coin = ${coin} and t.block_height is not null
+    where d.family = ${COIN[coin].family} and d.key = any(${part as string[]}::text[]) and t.coin = ${coin} and t.block_height is not null
       and (t.verified_by is not null or not ${isVerified})
     group by 1, 2`;
   const found = new Map<string, Recorded[]>();

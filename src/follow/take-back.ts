@@ -44,13 +44,13 @@ async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
       -- Everything above the fork is read again.
       watched_parent = case when watched_from > ${fork.height + 1} then ${fork.hash} else watched_parent end,
       watched_from = least(watched_from, ${fork.height + 1})
-    where coin = ${chainCode(coin)}`;
+    where chain = ${chainCode(coin)}`;
   await tx`
     update transfers set block_height = null, block_hash = null, block_time = null, verified_by = null, unmined_since = clock_timestamp(),
       disputed_since = null, lock = case when lock = 'instantsend' then lock end
     where coin = any(${coins}::text[]) and block_height > ${fork.height}`;
   await tx`update transfers set conflict_height = null where coin = any(${coins}::text[]) and conflict_height > ${fork.height}`;
-  await tx`delete from blocks where coin = ${chainCode(coin)} and height > ${fork.height}`;
+  await tx`delete from blocks where chain = ${chainCode(coin)} and height > ${fork.height}`;
   await tx`delete from anchors where chain = ${COIN[coin].chain} and height > ${fork.height}`;
   // Also at sources that are away now.
   await tx`update range_reads set height = ${fork.height} where chain = ${COIN[coin].chain} and height > ${fork.height}`;
@@ -61,21 +61,21 @@ async function unconfirm(tx: Tx, coin: Coin, fork: Cursor): Promise<void> {
  * has been read. A deep reorganization is remembered, and holds completion from this moment on.
  */
 async function noteReorg(tx: Tx, { coin, network }: Of, { depth, height }: { depth: number; height: number }): Promise<void> {
-  await tx`update tips set unwound = true where coin = ${chainCode(coin)}`;
+  await tx`update tips set unwound = true where chain = ${chainCode(coin)}`;
   if (depth < chainOf(coin).deepReorg) return;
   await tx`
-    insert into chain_guard (coin, binding, reasons, codes, reorg_depth, reorg_height)
+    insert into chain_guard (chain, binding, reasons, codes, reorg_depth, reorg_height)
     values (${chainCode(coin)}, ${isBinding(network)}, array[${reorgText(coin, { depth, height })}], array['deep_reorg'], ${depth}, ${height})
-    on conflict (coin) do update set binding = excluded.binding, reorg_depth = excluded.reorg_depth, reorg_height = excluded.reorg_height,
+    on conflict (chain) do update set binding = excluded.binding, reorg_depth = excluded.reorg_depth, reorg_height = excluded.reorg_height,
       reasons = excluded.reasons || chain_guard.reasons, codes = excluded.codes || chain_guard.codes`;
 }
 
 /** The new branch has been read up to its tip: the effect on completed payments is judged now. */
 export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash: string }): Promise<void> {
-  const unwound = await ctx.db.sql`select 1 from tips where coin = ${chainCode(coin)} and hash = ${hash} and unwound`;
+  const unwound = await ctx.db.sql`select 1 from tips where chain = ${chainCode(coin)} and hash = ${hash} and unwound`;
   if (unwound.length === 0) return;
   await ctx.db.begin(async (tx) => {
-    const ended = await tx`update tips set unwound = false where coin = ${chainCode(coin)} and hash = ${hash} and unwound`;
+    const ended = await tx`update tips set unwound = false where chain = ${chainCode(coin)} and hash = ${hash} and unwound`;
     if (ended.count > 0) await queueReversible(tx, { coin });
   });
 }

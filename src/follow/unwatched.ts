@@ -23,10 +23,10 @@ export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
   return ctx.db.sql<Unwatched[]>`
     select c.coin, d.addresses, d.earliest, t.watched_from::int as "from", t.read_back_to::int as "to", f.read_back_failure as failure
     from unnest(${[...NATIVE_COINS]}::text[]) with ordinality as c (coin, n)
-    left join tips t on t.coin = c.coin left join followers f on f.coin = c.coin
+    left join tips t on t.chain = c.coin left join followers f on f.chain = c.coin
     cross join lateral (
       select count(*)::int as addresses, min(created_at) as earliest from deposit_addresses
-      where coin = c.coin and created_at < coalesce(t.watched_since - ${SLACK}::interval, 'infinity')) as d
+      where family = c.coin and created_at < coalesce(t.watched_since - ${SLACK}::interval, 'infinity')) as d
     where d.addresses > 0 order by c.n`;
 }
 

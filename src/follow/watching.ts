@@ -47,7 +47,7 @@ export async function refreshWatching(watching: Watching): Promise<void> {
   await spares.refresh(readFrom);
   const given = ctx.db.sql<
     { key: string }[]
-  >`select key from deposit_addresses where coin = ${COIN[coin].family} and xid >= ${readFrom}::xid8`;
+  >`select key from deposit_addresses where family = ${COIN[coin].family} and xid >= ${readFrom}::xid8`;
   const add = (rows: readonly { key: string }[]) => {
     for (const { key } of rows) keys.add(key);
   };
@@ -67,13 +67,13 @@ export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonl
   recent: async (at) => {
     const since = new Date(earliest(at, ctx.clock.now()).getTime() - RECENT_MS);
     const rows = await ctx.db.sql<{ key: string }[]>`
-      select key from deposit_addresses where coin = ${COIN[coin].family} and created_at > ${since} order by created_at, key`;
+      select key from deposit_addresses where family = ${COIN[coin].family} and created_at > ${since} order by created_at, key`;
     return rows.map((row) => row.key);
   },
   open: async () => {
     const rows = await ctx.db.sql<{ key: string; endsAt: Date }[]>`
       select d.key, greatest(p.expires_at, p.extended_until) as "endsAt" from deposit_addresses d join payments p on p.id = d.payment_id
-      where d.coin = ${COIN[coin].family} and d.created_at > ${new Date(ctx.clock.now().getTime() - RECENT_MS)}
+      where d.family = ${COIN[coin].family} and d.created_at > ${new Date(ctx.clock.now().getTime() - RECENT_MS)}
         and p.mode = 'live' and p.status in ('pending', 'processing')
       order by "endsAt", d.key limit ${MOST_OPEN + 1}`;
     const slackMs = chainOf(coin).slackSeconds * 1000;
@@ -96,7 +96,7 @@ export async function sortSightings({ ctx, coin, spares }: Watching, all: readon
   if (all.length === 0) return { sightings: [], strays: [] };
   const rows = await ctx.db.sql<(AddressOwner & { key: string })[]>`
     select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
-    from deposit_addresses where coin = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
+    from deposit_addresses where family = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
   const owners = new Map(rows.map(({ key, ...owner }) => [key, owner]));
   const txids = [...new Set(all.flatMap(({ key, txid }) => (txid !== null && owners.has(key) ? [txid] : [])))];
   const gas = txids.length === 0 ? [] : await readGasPayments(ctx.db.sql, txids);

@@ -40,14 +40,16 @@ export async function readServiceReadiness(ctx: Context): Promise<{
     // Hosts make a database read-only when its disk is almost full.
     const [mode] = await ctx.db.sql<{ isReadOnly: boolean }[]>`select current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
     if (mode!.isReadOnly) reasons.push('the database is read-only, so nothing can be recorded');
-    const tips = await ctx.db.sql<{ coin: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]>`
-      select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
+    const tips = await ctx.db.sql<
+      { chain: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]
+    >`
+      select chain, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as "lagSeconds",
         extract(epoch from clock_timestamp() - looked_at)::float8 as "unreadSeconds", hold_reason as "holdReason" from tips`;
     const [troubles, reports, families] = await Promise.all([readTroubles(ctx), readReports(ctx.db.sql), readWalletFamilies(ctx)]);
     const isNeeded = (coin: Coin): boolean => !ctx.chains.get(COIN[coin].chain)?.onDemand || families.has(COIN[coin].family);
     for (const coin of leadingCoins().filter((c) => ctx.chains.get(COIN[c].chain)?.follows && isNeeded(c))) {
       const name = chainCode(coin);
-      const tip = tips.find((row) => row.coin === name);
+      const tip = tips.find((row) => row.chain === name);
       const trouble = troubles.find((one) => one.coin === coin);
       const found = trouble ? explainTrouble(trouble) : [];
       const report = reports.find((one) => one.coin === COIN[coin].family && !isStale(one));
@@ -117,8 +119,8 @@ function readServers(ctx: Context, warnings: string[]): Record<string, Server[]>
 
 /** The families that a wallet is set up for. */
 async function readWalletFamilies(ctx: Context): Promise<ReadonlySet<Family>> {
-  const rows = await ctx.db.sql<{ coin: Family }[]>`select distinct coin from wallets where active`;
-  return new Set(rows.map(({ coin }) => coin));
+  const rows = await ctx.db.sql<{ family: Family }[]>`select distinct family from wallets where active`;
+  return new Set(rows.map(({ family }) => family));
 }
 
 const describePeers = ({ phase, connected, height, percent, bytesIn, bytesOut, startedAt }: StoredReport): object => ({

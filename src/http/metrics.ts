@@ -65,9 +65,9 @@ async function readDue(ctx: Context): Promise<Due> {
   return due!;
 }
 
-type TipRow = { coin: string; height: bigint; lag: number };
+type TipRow = { chain: string; height: bigint; lag: number };
 const readTips = (ctx: Context) => ctx.db.sql<TipRow[]>`
-  select coin, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
+  select chain, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag from tips`;
 
 const deliveryMetrics = (queue: Awaited<ReturnType<typeof readDeliveryQueue>>): Metric[] => [
   ['florin_deliveries_due', 'gauge', 'Webhook deliveries due now', [['', queue.due]]],
@@ -99,8 +99,8 @@ type Chains = {
   troubles: Awaited<ReturnType<typeof readTroubles>>;
 };
 const chainMetrics = ({ tips, guards, troubles }: Chains): Metric[] => [
-  ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.coin}"}`, Number(t.height)])],
-  ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.coin}"}`, t.lag])],
+  ['florin_chain_height', 'gauge', 'Height scanned', tips.map((t) => [`{coin="${t.chain}"}`, Number(t.height)])],
+  ['florin_chain_lag_seconds', 'gauge', 'Time since the last complete scan', tips.map((t) => [`{coin="${t.chain}"}`, t.lag])],
   [
     'florin_chain_failures',
     'gauge',

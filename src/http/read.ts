@@ -2,7 +2,7 @@
 import {
   type Asset,
   CHAINS,
-  type Chain,
+  type ChainId,
   COIN,
   COINS,
   type Coin,
@@ -187,20 +187,20 @@ const MOST_PAIRS = 10;
  * The coins that a request names by `currency` and `network`: those of the asset, or the one on that network.
  * Errors: parameter_invalid (param `network`) if the asset is not on it.
  */
-export function readCoinNames(asset: Asset, network: Chain | undefined): readonly Coin[] {
+export function readCoinNames(asset: Asset, network: ChainId | undefined): readonly Coin[] {
   const coins = coinsOf(asset, network);
   if (coins.length > 0) return coins;
   const known = coinsOf(asset).map((coin) => COIN[coin].chain);
   throw new Problem('parameter_invalid', { reason: `${asset} is on ${known.join(', ')}, not on ${network}` }, { param: 'network' });
 }
 /** The one coin that is meant. Errors: parameter_missing (param `network`) if the asset is on several networks. */
-export function readOneCoin(asset: Asset, network: Chain | undefined): Coin {
+export function readOneCoin(asset: Asset, network: ChainId | undefined): Coin {
   const [coin, another] = readCoinNames(asset, network);
   if (another !== undefined) throw new Problem('parameter_missing', {}, { param: 'network' });
   return coin!;
 }
 /** A network's ID in a query. */
-function readNetwork(query: Query): Chain | undefined {
+function readNetwork(query: Query): ChainId | undefined {
   const text = readQuery(query, 'network');
   if (text === null) return undefined;
   if (!isChain(text)) throw new Problem('parameter_invalid', { reason: `it must be one of ${CHAINS.join(', ')}` }, { param: 'network' });

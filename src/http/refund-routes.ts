@@ -27,8 +27,8 @@ function refundBody({ ctx, owner }: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refu
 }
 const refundReply = (call: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refund) => ({ success: true, ...refundBody(call, refund) });
 
-type Given = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
-function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: Given): AskedRefund {
+type AmountFields = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
+function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: AmountFields): AskedRefund {
   if (amount_usd !== undefined) {
     if (amount !== undefined || currency_fiat !== undefined)
       throw new Problem('parameter_invalid', { reason: 'it cannot be combined with amount and currency_fiat' }, { param: 'amount_usd' });

@@ -75,8 +75,8 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
     select m.id, m.name, m.plan, m.settings, w.networks, w.paused,
       (select l.hash from merchant_logos l where l.merchant_id = m.id) as logo
     from merchants m cross join lateral (
-      select jsonb_object_agg(coin, network) filter (where active) as networks,
-        array_agg(coin) filter (where not active and paused_at is not null) as paused
+      select jsonb_object_agg(family, network) filter (where active) as networks,
+        array_agg(family) filter (where not active and paused_at is not null) as paused
       from wallets where merchant_id = m.id
     ) w where m.id = any(${merchantIds as string[]}::text[])`;
   return rows.map(({ id, name, plan, settings, networks, paused, logo }) => ({

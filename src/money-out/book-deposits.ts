@@ -10,43 +10,43 @@ export const depositEntries = (sql: Sql): Fragment => sql`
   , worth_of as (
     select payment_id, coin, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from settled where mined group by 1, 2
   ), sent_off as (
-    select e.id as sweep_id, e.number, e.ended_at, e.coin, e.purpose, e.has_accounts, p.kind, p.id, p.payment_id, p.units, p.txid,
+    select e.id as file_id, e.number, e.ended_at, e.coin, e.purpose, e.has_accounts, p.kind, p.id, p.payment_id, p.units, p.txid,
       -- Money of other payments may have paid for it.
       round(case when e.has_accounts and w.units is not null then w.cents * p.units / w.units else m.cents * p.units / m.units end) as cents,
       round(case when e.has_accounts and w.units is not null then w.displayed * p.units / w.units else m.displayed * p.units / m.units end)
         as displayed
-    from paid p join ended e on e.id = p.sweep_id left join moved m on m.id = e.id
+    from paid p join ended e on e.id = p.file_id left join moved m on m.id = e.id
     left join worth_of w on w.payment_id = p.payment_id and w.coin = e.coin
   ), own_costs as (
-    select o.id as sweep_id, o.refund_id, o.payment_id, o.own as units, round(w.cents * o.own / w.units) as cents,
+    select o.id as file_id, o.refund_id, o.payment_id, o.own as units, round(w.cents * o.own / w.units) as cents,
       round(w.displayed * o.own / w.units) as displayed
     from own_fees o join ended e on e.id = o.id join worth_of w on w.payment_id = o.payment_id and w.coin = e.coin where o.own > 0
   ), changes as (
-    select id as sweep_id, case when e.has_accounts then payment_id end as payment_id, m.units, m.cents, m.displayed
+    select id as file_id, case when e.has_accounts then payment_id end as payment_id, m.units, m.cents, m.displayed
     from moved_of m join ended e using (id)
     union all
-    select sweep_id, case when has_accounts then payment_id end, -units, -cents, -displayed from sent_off
+    select file_id, case when has_accounts then payment_id end, -units, -cents, -displayed from sent_off
     union all
-    select sweep_id, payment_id, -units, -cents, -displayed from own_costs
+    select file_id, payment_id, -units, -cents, -displayed from own_costs
   ), sums as (
-    select e.id as sweep_id, e.number, e.ended_at, e.coin, c.payment_id, sum(c.units) as units, sum(c.cents) as cents, sum(c.displayed) as displayed
-    from changes c join ended e on e.id = c.sweep_id group by 1, 2, 3, 4, 5
+    select e.id as file_id, e.number, e.ended_at, e.coin, c.payment_id, sum(c.units) as units, sum(c.cents) as cents, sum(c.displayed) as displayed
+    from changes c join ended e on e.id = c.file_id group by 1, 2, 3, 4, 5
   ), running as (
     select *, sum(units) over so_far as total, sum(cents) over so_far as total_cents, sum(displayed) over so_far as total_displayed
     from sums where payment_id is not null
     window so_far as (partition by payment_id, coin order by ended_at, number)
   ), rests as (
-    select sweep_id, greatest(0, total) - greatest(0, total - units) as units,
+    select file_id, greatest(0, total) - greatest(0, total - units) as units,
       greatest(0, total_cents) - greatest(0, total_cents - cents) as cents,
       greatest(0, total_displayed) - greatest(0, total_displayed - displayed) as displayed
     from running
     union all
-    select sweep_id, units, cents, displayed from sums where payment_id is null
+    select file_id, units, cents, displayed from sums where payment_id is null
   ), left_over as (
     select s.id, s.coin, s.ended_at, s.purpose, s.txid, sum(r.units) - s.units + s.net as units,
       sum(r.cents) - coalesce(round(s.cents * (s.units - s.net) / nullif(s.units, 0)), 0) as cents,
       sum(r.displayed) - coalesce(round(s.displayed * (s.units - s.net) / nullif(s.units, 0)), 0) as displayed
-    from swept s join rests r on r.sweep_id = s.id group by s.id, s.coin, s.ended_at, s.purpose, s.txid, s.net, s.units, s.cents, s.displayed
+    from swept s join rests r on r.file_id = s.id group by s.id, s.coin, s.ended_at, s.purpose, s.txid, s.net, s.units, s.cents, s.displayed
   ), deposit_entries as (
     select * from entries where kind <> 'swept' and (debit = 'deposit_addresses' or credit = 'deposit_addresses')
     union all
@@ -62,7 +62,7 @@ export const depositEntries = (sql: Sql): Fragment => sql`
     union all
     select e.ended_at, 'network_fee', e.coin, 'network_fees', 'deposit_addresses', c.units, c.cents, c.payment_id, c.refund_id, p.txid, false,
       e.purpose, c.displayed
-    from own_costs c join ended e on e.id = c.sweep_id join paid p on p.sweep_id = c.sweep_id and p.id = c.refund_id
+    from own_costs c join ended e on e.id = c.file_id join paid p on p.file_id = c.file_id and p.id = c.refund_id
     union all
     select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units, greatest(0, cents), null, id, txid, false, purpose,
       greatest(0, displayed)

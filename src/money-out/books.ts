@@ -111,7 +111,7 @@ const displayed = (sql: Sql | Tx, display: Display): Fragment =>
 
 /** Refunds and payouts whose money left. What a member entered does not count once it is known not to pay. */
 const isPaidOf = (sql: Sql | Tx, one: Fragment): Fragment => sql`
-  (${one}.state = 'confirmed' or (${one}.state = 'sent' and (${one}.sweep_id is not null or ${one}.failure is null)))`;
+  (${one}.state = 'confirmed' or (${one}.state = 'sent' and (${one}.file_id is not null or ${one}.failure is null)))`;
 
 /**
  * What arrived, and how much of each transfer is part of a sale. A completed payment says how much of its coin it counts; that is taken
@@ -139,7 +139,7 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     from transfers t
     join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = ${mode}
     join coins c on c.coin = t.coin
-    left join tips on tips.coin = c.chain
+    left join tips on tips.chain = c.chain
     left join decided d on d.payment_id = t.payment_id and d.ref = t.ref
     where t.merchant_id = ${merchantId} and t.conflict_height is null
   ), ordered as (
@@ -245,11 +245,11 @@ const refundingShops = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display
  */
 const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
   ended as (
-    select s.id, s.number, s.coin, s.purpose, s.ended_at, c.fee_coin, c.has_accounts from sweeps s join coins c on c.coin = s.coin
+    select s.id, s.number, s.coin, s.purpose, s.ended_at, c.fee_coin, c.has_accounts from signing_files s join coins c on c.coin = s.coin
     where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
   ), moves as (
     select e.id, i.payment_id, i.coin, i.ref, i.lost_at is not null as lost, sum(i.units) as units
-    from ended e join sweep_inputs i on i.sweep_id = e.id
+    from ended e join signing_inputs i on i.file_id = e.id
     where i.released_at is null and i.payment_id is not null group by 1, 2, 3, 4, 5
   ), moved_of as (
     select m.id, m.payment_id, sum(m.units) as units, sum(round(s.cents * m.units / s.units)) as cents,
@@ -270,17 +270,17 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
   ), paid as (
     -- What mined transactions of files paid to others.
-    select e.id as sweep_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, coalesce(t.paid_units, t.fee_units) as fee_units, t.after_number is not null as is_funded
-    from ended e join refunds r on r.sweep_id = e.id
-    join sweep_transactions t on t.sweep_id = e.id and t.number = r.sweep_number and t.block_height is not null
+    select e.id as file_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, coalesce(t.paid_units, t.fee_units) as fee_units, t.after_number is not null as is_funded
+    from ended e join refunds r on r.file_id = e.id
+    join signed_transactions t on t.file_id = e.id and t.number = r.transaction_number and t.block_height is not null
     where cardinality(t.unmoved) = 0 or not exists (select 1 from deposit_addresses a
       where a.payment_id = r.payment_id and lower(a.address) = any(t.unmoved))
     union all
     -- What several deposits pay together left each of them.
     select e.id, 'payout', p.id, coalesce(part.payment_id, a.payment_id), coalesce(part.units, p.units), t.txid,
       coalesce(t.paid_units, t.fee_units), t.after_number is not null
-    from ended e join payouts p on p.sweep_id = e.id
-    join sweep_transactions t on t.sweep_id = e.id and t.number = p.sweep_number and t.block_height is not null
+    from ended e join payouts p on p.file_id = e.id
+    join signed_transactions t on t.file_id = e.id and t.number = p.transaction_number and t.block_height is not null
     left join deposit_addresses a on p.anchor like 'nonce:%' and a.address = split_part(p.anchor, ':', 2) and a.wallet_id = p.wallet_id
     left join lateral (select one -> 'transfers' -> 0 ->> 'paymentId' as payment_id, (one ->> 'units')::numeric as units
       from jsonb_array_elements(p.parts -> 'parts') as one) part on true
@@ -289,13 +289,13 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     -- What arrived is known for native coin of accounts.
     select e.id, sum(coalesce(t.paid_units, t.fee_units)) as units,
       case when bool_and(t.arrived_units is not null) then sum(t.arrived_units) end as arrived
-    from ended e join sweep_transactions t on t.sweep_id = e.id
+    from ended e join signed_transactions t on t.file_id = e.id
     where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
   ), own_fees as (
     -- What an account refunds or pays out is paid in full, so its fee comes from the rest of the money, or from the gas address.
     select e.id, p.id as refund_id, p.payment_id, p.units, coalesce(r.usd_cents, o.usd_cents) as cents, coalesce(b.displayed, o.displayed) as displayed,
       case when is_funded then least(p.fee_units, greatest(0, coalesce(m.units, 0) - p.units)) else p.fee_units end as own
-    from ended e join paid p on p.sweep_id = e.id left join refunds r on r.id = p.id left join paid_out o on o.id = p.id
+    from ended e join paid p on p.file_id = e.id left join refunds r on r.id = p.id left join paid_out o on o.id = p.id
     left join refunded b on b.id = p.id left join moved_of m on m.id = e.id and m.payment_id = p.payment_id
     where e.coin = e.fee_coin and e.has_accounts
   ), given_back as (
@@ -311,7 +311,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       case when coin <> fee_coin then fees when is_refund then fees - own else 0 end as gas,
       -- What a refund takes is booked from the destination wallet, and so is its fee: a sweep adds what arrived.
       case when is_refund then own else 0 end as refund_fee,
-      (select t.txid from sweep_transactions t where t.sweep_id = c.id and t.block_height is not null order by t.number, t.round limit 1) as txid
+      (select t.txid from signed_transactions t where t.file_id = c.id and t.block_height is not null order by t.number, t.round limit 1) as txid
     from costs c
   ), charged as (
     -- What refunds and payouts took from an account before a sweep moved the rest: the books move the whole transfer with that sweep.

@@ -79,7 +79,7 @@ const inCoin = (coin: Coin): string =>
 const canceledRefunds = (sql: Sql, { merchantId, coin, which }: { merchantId: string; coin: Coin; which: Fragment }) => sql<Canceled[]>`
   select 'refund' as kind, r.id, r.coin, r.anchor, a.wallet_id as "walletId", a.address as "from", r.payment_id as "paymentId",
     null as reference, r.address
-  from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
+  from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
   where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null and ${which}
   order by r.number`;
 /** Canceled payouts that had a file. */
@@ -167,7 +167,7 @@ async function legacyOf<A extends { id: string }>(
   return { ties, left };
 }
 
-type Known = { id: string; isDead: boolean; isBusy: boolean; until: Date; expired: boolean };
+type AnchorState = { id: string; isDead: boolean; isBusy: boolean; until: Date; expired: boolean };
 /**
  * What the files of the merchant say about anchors. A file that is final and used one ends all others with the same. So does any other final
  * transaction that used an account nonce: that failed the refund or payout, and a member had to look who was paid before canceling it.
@@ -176,28 +176,28 @@ const readKnown = (
   ctx: Context,
   kind: Kind,
   { merchantId, coin, canceled }: { merchantId: string; coin: Coin; canceled: readonly Canceled[] },
-): Promise<readonly Known[]> => {
+): Promise<readonly AnchorState[]> => {
   const { sql } = ctx.db;
-  return sql<Known[]>`
+  return sql<AnchorState[]>`
     select r.id, to_timestamp(u.until) as until, u.until < extract(epoch from clock_timestamp()) - ${EXPIRED_SECONDS} as expired,
       coalesce(s.state in ('made', 'signed', 'sent'), false) as "isBusy",
       coalesce(case when r.anchor like 'nonce:%' then
           -- What is in a file that was not canceled can be canceled only after it failed. Where nothing used its nonce, its deposit had left
           -- the chain, or nothing paid for its gas: it can still be sent.
-          exists (select 1 from sweeps f join sweep_inputs n on n.sweep_id = f.id and lower(n.input) = lower(r.anchor) and n.released_at is null
-            where f.id = r.sweep_id and f.state in ('confirmed', 'failed'))
+          exists (select 1 from signing_files f join signing_inputs n on n.file_id = f.id and lower(n.input) = lower(r.anchor) and n.released_at is null
+            where f.id = r.file_id and f.state in ('confirmed', 'failed'))
           or (s.state in ('confirmed', 'failed') and exists (
-            select 1 from sweep_transactions t cross join lateral (select s.file -> 'requests' -> t.number as request) q
-            where t.sweep_id = s.id and t.block_height is not null
+            select 1 from signed_transactions t cross join lateral (select s.file -> 'requests' -> t.number as request) q
+            where t.file_id = s.id and t.block_height is not null
               and lower(r.anchor) = lower(concat_ws(':', 'nonce', q.request ->> 'from', q.request ->> 'nonce'))))
         else s.state = 'confirmed' and i.lost_at is null end, false) as "isDead"
     from ${sql(TABLES[kind])} r
-    left join sweep_inputs i on i.chain = ${chainCode(coin)} and i.input = r.anchor and i.released_at is null
-    left join sweeps s on s.id = i.sweep_id
+    left join signing_inputs i on i.chain = ${chainCode(coin)} and i.input = r.anchor and i.released_at is null
+    left join signing_files s on s.id = i.file_id
     cross join lateral (
       -- A file that was canceled was made before what it paid was.
       select coalesce(max((q ->> 'validBefore')::bigint), floor(extract(epoch from r.ended_at))::bigint + ${VALID_SECONDS}) as until
-      from sweeps f cross join lateral jsonb_array_elements(f.file -> 'requests') q
+      from signing_files f cross join lateral jsonb_array_elements(f.file -> 'requests') q
       where r.anchor like '0x%' and f.merchant_id = r.merchant_id and f.coin = r.coin and f.purpose = ${kind} and f.made_at >= r.created_at
         and q -> 'authorizations' @> jsonb_build_array(jsonb_build_object('nonce', r.anchor))
     ) u
@@ -211,7 +211,7 @@ async function fatesOf(
 ): Promise<Map<Canceled, Fate>> {
   const pair = pairOf(asked, kind);
   const known = new Map((await readKnown(ctx, kind, { merchantId, coin, canceled })).map((one) => [one.id, one]));
-  const of = ({ id }: Canceled): Known => known.get(id)!;
+  const of = ({ id }: Canceled): AnchorState => known.get(id)!;
   const fates = new Map<Canceled, Fate>();
   const rest: Canceled[] = [];
   for (const one of canceled) {

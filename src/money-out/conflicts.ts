@@ -51,8 +51,8 @@ export function heldBack(ctx: Context, { merchantId, sweepId, coin, number }: Re
     const asked = await lockRefundsIn(tx, { merchantId, sweepId, number });
     if (asked.length === 0) return null;
     const [out] = await tx`
-      select 1 from sweep_transactions
-      where sweep_id = ${sweepId} and number = ${number} and (block_height is not null or (sent_at is not null and refusal is null)) limit 1`;
+      select 1 from signed_transactions
+      where file_id = ${sweepId} and number = ${number} and (block_height is not null or (sent_at is not null and refusal is null)) limit 1`;
     if (out) return null;
     const [why] = (await readUnpayable(ctx, tx, { merchantId, coin, asked })).values();
     return why === undefined ? null : HELD[why];
@@ -84,7 +84,7 @@ export async function followConflict(ctx: Context, chain: Chain, one: Refused): 
 
 const writeConflict = (ctx: Context, { sweepId, number }: Refused, { height, hash }: { height: number | null; hash: string | null }) =>
   ctx.db.sql`
-    update sweep_transactions set conflict_height = ${height}, conflict_hash = ${hash} where sweep_id = ${sweepId} and number = ${number}`;
+    update signed_transactions set conflict_height = ${height}, conflict_hash = ${hash} where file_id = ${sweepId} and number = ${number}`;
 
 /** Whether a deposit, the transfer `t`, left the chain for good: replaced in a block, or not seen for as long as a payment waits for one. */
 const isGoneFor = (sql: Sql, coin: Coin): Fragment => sql`
@@ -97,8 +97,8 @@ async function refundLoss({ db: { sql } }: Context, { merchantId, sweepId, coin,
   const [gone] = await sql<{ isReplaced: boolean }[]>`
     select bool_or(t.conflict_height is not null) as "isReplaced"
     from refunds r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
-    left join tips on tips.coin = ${chainCode(coin)}
-    where r.sweep_id = ${sweepId} and r.sweep_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
+    left join tips on tips.chain = ${chainCode(coin)}
+    where r.file_id = ${sweepId} and r.transaction_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
     having bool_and(${isGoneFor(sql, coin)})`;
   if (!gone) return null;
   const unspent = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex'));
@@ -108,7 +108,7 @@ async function refundLoss({ db: { sql } }: Context, { merchantId, sweepId, coin,
 /** Whether no version of the transaction is mined or waits to be mined. */
 async function areUnknown(ctx: Context, chain: Chain, { sweepId, number }: Refused): Promise<boolean> {
   const rounds = await ctx.db.sql<{ txid: string }[]>`
-    select txid from sweep_transactions where sweep_id = ${sweepId} and number = ${number} order by round desc limit 100`;
+    select txid from signed_transactions where file_id = ${sweepId} and number = ${number} order by round desc limit 100`;
   const states = await Promise.all(rounds.map(({ txid }) => chain.txState(txid)));
   return states.every(({ state }) => state === 'unknown');
 }
@@ -124,10 +124,10 @@ async function readUnmined(
   return sql<{ input: string; address: string; isGone: boolean; isReplaced: boolean }[]>`
     select i.input, a.address, t.conflict_height is not null as "isReplaced",
       ${isGoneFor(sql, coin)} as "isGone"
-    from sweep_inputs i join deposit_addresses a on a.payment_id = i.payment_id and a.coin = ${COIN[coin].family}
+    from signing_inputs i join deposit_addresses a on a.payment_id = i.payment_id and a.family = ${COIN[coin].family}
     left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-    left join tips on tips.coin = ${chainCode(coin)}
-    where i.sweep_id = ${sweepId} and i.released_at is null and t.block_height is null`;
+    left join tips on tips.chain = ${chainCode(coin)}
+    where i.file_id = ${sweepId} and i.released_at is null and t.block_height is null`;
 }
 
 async function outputLoss(ctx: Context, chain: Chain, { sweepId, coin, raw }: Refused): Promise<Loss | null> {
@@ -158,7 +158,7 @@ async function askUnspent(chain: Chain, outpoints: readonly string[]): Promise<b
 }
 
 async function requestsOf(sql: Context['db']['sql'] | Tx, sweepId: string): Promise<AccountRequest[]> {
-  const [row] = await sql<{ file: unknown }[]>`select file from sweeps where id = ${sweepId}`;
+  const [row] = await sql<{ file: unknown }[]>`select file from signing_files where id = ${sweepId}`;
   return signingFileOf(row!.file).requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
 }
 
@@ -178,13 +178,13 @@ async function accountLoss(ctx: Context, chain: Chain, { sweepId, coin, number }
 /** Ends a transaction, with those whose gas it would have paid, and releases what they did not lose. Spent outputs and used nonces stay. */
 async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent, isGone }: Loss): Promise<void> {
   const [sweep] = await tx<{ purpose: string }[]>`
-    select purpose from sweeps where id = ${sweepId} and state in ('signed', 'sent') for update`;
+    select purpose from signing_files where id = ${sweepId} and state in ('signed', 'sent') for update`;
   const [mined] = await tx`
-    select 1 from sweep_transactions where sweep_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
+    select 1 from signed_transactions where file_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
   if (!sweep || mined) return;
   const failed = await tx<{ number: number }[]>`
-    update sweep_transactions set failed_at = clock_timestamp(), refusal = ${isGone ? DEPOSIT_GONE : CONFLICT}
-    where sweep_id = ${sweepId} and (number = ${number} or after_number = ${number}) and block_height is null and failed_at is null
+    update signed_transactions set failed_at = clock_timestamp(), refusal = ${isGone ? DEPOSIT_GONE : CONFLICT}
+    where file_id = ${sweepId} and (number = ${number} or after_number = ${number}) and block_height is null and failed_at is null
     returning number`;
   const { inputs, addresses } =
     kindOf(coin) === 'ethereum'
@@ -195,15 +195,15 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent, 
         })
       : { inputs: unspent, addresses: [] };
   await tx`
-    update sweep_inputs i set released_at = clock_timestamp()
-    where i.sweep_id = ${sweepId} and i.released_at is null and (i.input = any(${inputs as string[]}::text[])
+    update signing_inputs i set released_at = clock_timestamp()
+    where i.file_id = ${sweepId} and i.released_at is null and (i.input = any(${inputs as string[]}::text[])
       or exists (select 1 from transfers t where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
         and lower(t.address) = any(${addresses as string[]}::text[])))`;
   // The books say where this money is not.
   const lost = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex')).filter((one) => !unspent.includes(one));
   await tx`
-    update sweep_inputs set lost_at = clock_timestamp()
-    where sweep_id = ${sweepId} and input = any(${lost}::text[]) and released_at is null`;
+    update signing_inputs set lost_at = clock_timestamp()
+    where file_id = ${sweepId} and input = any(${lost}::text[]) and released_at is null`;
 }
 
 /**

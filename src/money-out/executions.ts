@@ -38,7 +38,7 @@ export const following = (table: 'refunds' | 'payouts') => ({
     dueIf(
       sql,
       sql`exists (select 1 from ${sql(table)} where mode = 'live' and state in ('approved', 'signed', 'sent')
-        and (sweep_id is not null or state <> 'approved'))`,
+        and (file_id is not null or state <> 'approved'))`,
     ),
 });
 
@@ -54,7 +54,7 @@ export const transactionsOf = (sql: Sql, { number, from }: { number: Fragment; f
   select count(*) > 0 as signed, coalesce(bool_or(block_height is not null or (sent_at is not null and refusal is null)), false) as sent,
     coalesce(bool_or(block_height is not null and not lower(coalesce(${from}, '')) = any(unmoved)), false) as mined,
     (array_agg(txid order by (block_height is not null) desc, (sent_at is not null) desc, round desc))[1] as txid
-  from sweep_transactions where sweep_id = s.id and number = ${number}
+  from signed_transactions where file_id = s.id and number = ${number}
 )`;
 
 /**

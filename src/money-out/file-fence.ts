@@ -10,7 +10,7 @@ export const FILE_FENCE = 'signing files';
 /** The number of the newest signing file, besides one. */
 export async function newestFile(sql: Sql | Tx, besides: string | null = null): Promise<bigint> {
   const [row] = await sql<{ number: bigint }[]>`
-    select coalesce(max(number), 0)::bigint as number from sweeps where id is distinct from ${besides}`;
+    select coalesce(max(number), 0)::bigint as number from signing_files where id is distinct from ${besides}`;
   return row!.number;
 }
 

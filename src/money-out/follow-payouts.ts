@@ -51,15 +51,15 @@ function readInFiles({ db: { sql } }: Context): Promise<readonly Row[]> {
     select p.id, p.merchant_id as "merchantId", p.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
       p.coin, p.anchor, a.payer as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired,
       jsonb_array_length(coalesce(p.parts -> 'parts', '[]')) > 1 as gathers
-    from payouts p join sweeps s on s.id = p.sweep_id
+    from payouts p join signing_files s on s.id = p.file_id
     cross join lateral (
       select coalesce(p.parts -> 'parts' -> 0 ->> 'address', case when p.anchor like 'nonce:%' then split_part(p.anchor, ':', 2) end) as payer
     ) a
     cross join lateral (
-      select greatest(p.published_until, (s.file -> 'requests' -> p.sweep_number ->> 'validBefore')::bigint) as until
+      select greatest(p.published_until, (s.file -> 'requests' -> p.transaction_number ->> 'validBefore')::bigint) as until
     ) u
-    cross join lateral ${transactionsOf(sql, { number: sql`p.sweep_number`, from: sql`a.payer` })} t
-    where p.sweep_id is not null and p.state in ('approved', 'signed', 'sent')
+    cross join lateral ${transactionsOf(sql, { number: sql`p.transaction_number`, from: sql`a.payer` })} t
+    where p.file_id is not null and p.state in ('approved', 'signed', 'sent')
       and (s.state in ('canceled', 'confirmed', 'failed')
         or (p.state = 'approved' and t.signed) or (p.state = 'signed' and t.sent)
         or (p.state = 'sent' and p.txid is distinct from t.txid and t.mined))
@@ -73,7 +73,7 @@ function readExpired({ db: { sql } }: Context): Promise<readonly Row[]> {
       false as mined, txid, coin, anchor, parts -> 'parts' -> 0 ->> 'address' as "from", published_until as "validBefore", true as expired,
       jsonb_array_length(coalesce(parts -> 'parts', '[]')) > 1 as gathers
     from payouts
-    where state in ('signed', 'sent') and sweep_id is null and published_until is not null and ${isExpired(sql, sql`published_until`)}
+    where state in ('signed', 'sent') and file_id is null and published_until is not null and ${isExpired(sql, sql`published_until`)}
     order by published_until limit ${BATCH}`;
 }
 
@@ -94,7 +94,7 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
       if (before.sweepId !== row.sweepId) return before;
       if (row.file === 'canceled') {
         await tx`
-          update payouts set sweep_id = null, sweep_number = null, failure = case when published_until is not null then ${WAITS} end
+          update payouts set file_id = null, transaction_number = null, failure = case when published_until is not null then ${WAITS} end
           where id = ${id}`;
         return before;
       }
@@ -109,7 +109,7 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
       // The transaction failed, and anybody can still send the authorizations: so the next file, which has the same ones, may do that.
       else if (row.file === 'confirmed' || row.file === 'failed')
         await tx`
-          update payouts set sweep_id = null, sweep_number = null, published_until = ${row.validBefore}, failure = ${WAITS} where id = ${id}`;
+          update payouts set file_id = null, transaction_number = null, published_until = ${row.validBefore}, failure = ${WAITS} where id = ${id}`;
       return payout;
     }),
   );

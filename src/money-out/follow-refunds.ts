@@ -39,11 +39,11 @@ export async function followRefunds(ctx: Context): Promise<number> {
   const rows = await sql<Row[]>`
     select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
       r.coin, r.anchor, a.address as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired
-    from refunds r join sweeps s on s.id = r.sweep_id
+    from refunds r join signing_files s on s.id = r.file_id
     left join deposit_addresses a on a.payment_id = r.payment_id and a.wallet_id = s.wallet_id
-    cross join lateral (select (s.file->'requests'->r.sweep_number->>'validBefore')::bigint as until) u
-    cross join lateral ${transactionsOf(sql, { number: sql`r.sweep_number`, from: sql`a.address` })} t
-    where r.sweep_id is not null and r.state in ('approved', 'signed', 'sent')
+    cross join lateral (select (s.file->'requests'->r.transaction_number->>'validBefore')::bigint as until) u
+    cross join lateral ${transactionsOf(sql, { number: sql`r.transaction_number`, from: sql`a.address` })} t
+    where r.file_id is not null and r.state in ('approved', 'signed', 'sent')
       and (s.state = 'canceled'
         or (s.state in ('confirmed', 'failed')
           and (t.mined or coalesce(${isExpired(sql, sql`u.until`)}, true)))
@@ -82,8 +82,8 @@ const failureOf = ({ failure, anchor, validBefore }: Row): string =>
 async function release(tx: Tx, { sweepId }: Row, { coin, paymentId, state }: Refund): Promise<void> {
   if (kindOf(coin) !== 'ethereum') return;
   await tx`
-    update sweep_inputs i set released_at = clock_timestamp() from transfers t
-    where i.sweep_id = ${sweepId} and i.payment_id = ${paymentId} and i.released_at is null
+    update signing_inputs i set released_at = clock_timestamp() from transfers t
+    where i.file_id = ${sweepId} and i.payment_id = ${paymentId} and i.released_at is null
       and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and (${state === 'failed'} or i.units < t.units)`;
 }
 
@@ -94,8 +94,8 @@ async function moveOn(ctx: Context, row: Row): Promise<void> {
       if (row.file === 'canceled') {
         // It can be in another file, which spends the same output. Another watcher may already have put it there.
         const [free] = await tx<Refund[]>`
-          update refunds set sweep_id = null, sweep_number = null
-          where id = ${id} and sweep_id = ${row.sweepId} and state = 'approved' returning ${REFUND_COLUMNS(tx)}`;
+          update refunds set file_id = null, transaction_number = null
+          where id = ${id} and file_id = ${row.sweepId} and state = 'approved' returning ${REFUND_COLUMNS(tx)}`;
         return { refund: free ?? before, events: [] };
       }
       const path = statesBetween(before.state, targetState(row));

@@ -22,7 +22,7 @@ const BATCH = 200;
 /** A transaction that waits is sent again after this long, because nodes forget them. */
 const RESEND_SECONDS = 60;
 
-type Waiting = Refused & {
+type PendingTransaction = Refused & {
   round: number;
   txid: string;
   newest: boolean;
@@ -61,7 +61,7 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
   });
   const sweeps = startQueue(ctx, {
     name: MONEY_OUT,
-    due: (sql) => dueIf(sql, sql`exists (select 1 from sweeps where state in ('signed', 'sent') and coin = any(${coins}::text[]))`),
+    due: (sql) => dueIf(sql, sql`exists (select 1 from signing_files where state in ('signed', 'sent') and coin = any(${coins}::text[]))`),
     againMs: FOLLOW_MS,
     round: async () => {
       seen = await followSweeps(ctx, chain, seen);
@@ -79,41 +79,41 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
 export async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
   const coins = coinsBeside(chain.coin);
   const [open] = await ctx.db.sql<{ canBeRenamed: boolean | null }[]>`
-    select bool_or(w.script = ${OLD_FORM}) as "canBeRenamed" from sweeps s left join wallets w on w.id = s.wallet_id
+    select bool_or(w.script = ${OLD_FORM}) as "canBeRenamed" from signing_files s left join wallets w on w.id = s.wallet_id
     where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])`;
   if (open!.canBeRenamed === null) return seen;
   const tip = await chain.tip();
   const isIndexed = kindOf(chain.coin) === 'ethereum' || (await chain.health()).txindex === true;
   if (!isIndexed || open!.canBeRenamed) await readSweepBlocks(ctx, chain, tip);
-  const waiting = await ctx.db.sql<Waiting[]>`
+  const waiting = await ctx.db.sql<PendingTransaction[]>`
     with unmined as materialized (
-      select i.sweep_id from transfers d
-      join sweep_inputs i on i.payment_id = d.payment_id and i.coin = d.coin and i.ref = d.ref and i.released_at is null
+      select i.file_id from transfers d
+      join signing_inputs i on i.payment_id = d.payment_id and i.coin = d.coin and i.ref = d.ref and i.released_at is null
       where d.coin = any(${coins}::text[]) and d.unmined_since is not null and d.block_height is null
     )
-    update sweep_transactions t set looked_at = clock_timestamp()
+    update signed_transactions t set looked_at = clock_timestamp()
     from (
-      select t.sweep_id, t.round, t.number, s.merchant_id, s.coin, s.unsearched_below from sweeps s join sweep_transactions t on t.sweep_id = s.id
+      select t.file_id, t.round, t.number, s.merchant_id, s.coin, s.unsearched_below from signing_files s join signed_transactions t on t.file_id = s.id
       where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
-        and (t.after_number is null or exists (select 1 from sweep_transactions f
-          where f.sweep_id = t.sweep_id and f.number = t.after_number and f.block_height is not null))
+        and (t.after_number is null or exists (select 1 from signed_transactions f
+          where f.file_id = t.file_id and f.number = t.after_number and f.block_height is not null))
       -- Another process looks at the others.
       order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH} for update of t skip locked
     ) chosen
-    where t.sweep_id = chosen.sweep_id and t.round = chosen.round and t.number = chosen.number
-    returning chosen.merchant_id as "merchantId", t.sweep_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",
+    where t.file_id = chosen.file_id and t.round = chosen.round and t.number = chosen.number
+    returning chosen.merchant_id as "merchantId", t.file_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",
       t.block_hash as "blockHash",
       t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
       t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
       t.sent_at is not null and t.refusal is null as "isOut",
       -- Another round of it may be mined already. What paid for its gas may be an earlier round, which is enough for the same round only.
-      t.round = (select max(o.round) from sweep_transactions o where o.sweep_id = t.sweep_id and o.number = t.number
-        and (o.after_number is null or exists (select 1 from sweep_transactions f
-          where f.sweep_id = o.sweep_id and f.number = o.after_number and f.block_height is not null and f.round >= o.round)))
-        and not exists (select 1 from sweep_transactions m
-        where m.sweep_id = t.sweep_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
-      exists (select 1 from sweep_inputs i where i.sweep_id = t.sweep_id and i.spent_hash is not null)
-        or t.sweep_id in (select sweep_id from unmined) as "isRobbed",
+      t.round = (select max(o.round) from signed_transactions o where o.file_id = t.file_id and o.number = t.number
+        and (o.after_number is null or exists (select 1 from signed_transactions f
+          where f.file_id = o.file_id and f.number = o.after_number and f.block_height is not null and f.round >= o.round)))
+        and not exists (select 1 from signed_transactions m
+        where m.file_id = t.file_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
+      exists (select 1 from signing_inputs i where i.file_id = t.file_id and i.spent_hash is not null)
+        or t.file_id in (select file_id from unmined) as "isRobbed",
       chosen.unsearched_below is not null as "isUnsearched"`;
   const sweeps = [...Map.groupBy(waiting, ({ sweepId }) => sweepId)];
   const failures: unknown[] = [];
@@ -133,37 +133,37 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
   return tip.hash;
 }
 
-async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, isIndexed }: Round): Promise<void> {
+async function followOne(ctx: Context, chain: Chain, one: PendingTransaction, { isNewTip, isIndexed }: Round): Promise<void> {
   if (one.failed) return;
   if (!isIndexed && one.blockHash !== null && (await chain.blockAt(one.blockHeight!))?.hash === one.blockHash) return;
   const { sql } = ctx.db;
   const state = await chain.txState(one.txid);
   const looksAtOutputs = one.isUnsearched && state.blockHash === null && (isNewTip || one.stale);
   const mined = looksAtOutputs ? await blockByOutputs(chain, one) : state.blockHash === null ? null : await chain.block(state.blockHash);
-  const where = sql`sweep_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
+  const where = sql`file_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
   if (mined) {
     if (mined.hash === one.blockHash) return;
     const { unmoved, paid, arrived } = kindOf(one.coin) === 'ethereum' ? await readOutcome(ctx, chain, one) : NO_RECEIPT;
     await sql`
-      update sweep_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null, unmoved = ${unmoved}::text[],
+      update signed_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null, unmoved = ${unmoved}::text[],
         paid_units = ${paid?.toString() ?? null}::numeric, arrived_units = ${arrived?.toString() ?? null}::numeric,
         conflict_height = null, conflict_hash = null, sent_at = coalesce(sent_at, clock_timestamp()) where ${where}`;
     return;
   }
   if (one.blockHash !== null)
-    await sql`update sweep_transactions set block_height = null, block_hash = null, unmoved = '{}', paid_units = null, arrived_units = null
+    await sql`update signed_transactions set block_height = null, block_hash = null, unmoved = '{}', paid_units = null, arrived_units = null
       where ${where}`;
   // Without an index, what waited may be in a block that is not read yet, and peers only say that it waited once.
   if (state.state === 'mempool' && isIndexed) {
     if ((one.newest && one.stale) || one.conflictHash !== null)
       await sql`
-        update sweep_transactions set sent_at = clock_timestamp(), refusal = null, conflict_height = null, conflict_hash = null
+        update signed_transactions set sent_at = clock_timestamp(), refusal = null, conflict_height = null, conflict_hash = null
         where ${where}`;
     return;
   }
   // It was announced, and now another mempool shows that it is out.
   if (state.state === 'mempool' && one.newest && one.refusal !== null && one.conflictHash === null && !one.isRobbed) {
-    await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = null where ${where}`;
+    await sql`update signed_transactions set sent_at = clock_timestamp(), refusal = null where ${where}`;
     return;
   }
   // Nodes refuse what was replaced.
@@ -171,7 +171,7 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   const held = one.isOut || !one.stale ? null : await heldBack(ctx, one);
   if (held !== null) {
     if (one.refusal !== held) {
-      await sql`update sweep_transactions set refusal = ${held} where ${where}`;
+      await sql`update signed_transactions set refusal = ${held} where ${where}`;
       ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid }, 'A transaction waits: the deposit of a refund changed');
     }
     await followConflict(ctx, chain, { ...one, refusal: held });
@@ -179,10 +179,11 @@ async function followOne(ctx: Context, chain: Chain, one: Waiting, { isNewTip, i
   }
   if (one.stale) {
     const refusal = await send(chain, one).catch(async (error: unknown) => {
-      if (error instanceof ChainError) await sql`update sweeps set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;
+      if (error instanceof ChainError)
+        await sql`update signing_files set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;
       throw error;
     });
-    await sql`update sweep_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
+    await sql`update signed_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
     if (refusal === null && !one.isRobbed) return;
     if (refusal !== null)
       ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
@@ -197,7 +198,7 @@ const refusalText = (refusal: string): string =>
     : refusal.slice(0, 300);
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
-async function send(chain: Chain, { coin, raw, isOut }: Waiting): Promise<string | null> {
+async function send(chain: Chain, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {
   if (kindOf(coin) === 'ethereum') {
     const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
     const refusal = reply?.error?.message ?? null;
@@ -223,10 +224,10 @@ type Outcome = {
 };
 const NO_RECEIPT: Outcome = { unmoved: [], paid: null, arrived: null };
 /** What a mined transaction did, by its receipt. */
-async function readOutcome(ctx: Context, chain: Chain, one: Waiting): Promise<Outcome> {
+async function readOutcome(ctx: Context, chain: Chain, one: PendingTransaction): Promise<Outcome> {
   const { sweepId, number, txid, raw } = one;
   const [[row], [reply]] = await Promise.all([
-    ctx.db.sql<{ file: unknown }[]>`select file from sweeps where id = ${sweepId}`,
+    ctx.db.sql<{ file: unknown }[]>`select file from signing_files where id = ${sweepId}`,
     chain.ask([['eth_getTransactionReceipt', txid]]),
   ]);
   if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the source has no receipt of ${txid} yet`);
@@ -267,7 +268,7 @@ type Row = {
 const readTransactions = (sql: Sql | Tx, id: string): Promise<readonly Row[]> =>
   sql<Row[]>`
     select number, round, sent_at is not null as sent, refusal, block_height::int as height, block_hash as hash, failed_at is not null as failed,
-      unmoved from sweep_transactions where sweep_id = ${id}`;
+      unmoved from signed_transactions where file_id = ${id}`;
 
 /** Whether each transaction is final: so deep in blocks that no reorganization is expected, or impossible. */
 function areFinal(rows: readonly Row[], endHeight: number): boolean {
@@ -284,7 +285,7 @@ async function areInChain(ctx: Context, chain: Chain, { id, rows }: { id: string
   const gone: string[] = [];
   for (const [hash, height] of blocks) if ((await chain.blockAt(height))?.hash !== hash) gone.push(hash);
   if (gone.length > 0)
-    await ctx.db.sql`update sweep_transactions set looked_at = null where sweep_id = ${id} and block_hash = any(${gone}::text[])`;
+    await ctx.db.sql`update signed_transactions set looked_at = null where file_id = ${id} and block_hash = any(${gone}::text[])`;
   return gone.length === 0;
 }
 
@@ -297,7 +298,7 @@ async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: Bl
   const endHeight = await readEndHeight(ctx, coin, tip);
   const ends = areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked }));
   await ctx.db.begin(async (tx) => {
-    const [sweep] = await tx`select 1 from sweeps where id = ${id} and state in ('signed', 'sent') for update`;
+    const [sweep] = await tx`select 1 from signing_files where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
     const rows = await readTransactions(tx, id);
     const isNewest = ({ number, round }: Row): boolean => !rows.some((row) => row.number === number && row.round > round);
@@ -305,8 +306,8 @@ async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: Bl
     // Another process may have found in between that a block is gone.
     if (ends && areFinal(rows, endHeight)) return end(ctx, tx, { id, coin, rows });
     if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))
-      await tx`update sweeps set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
-    else if (refused !== null) await tx`update sweeps set failure = ${refused} where id = ${id}`;
+      await tx`update signing_files set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
+    else if (refused !== null) await tx`update signing_files set failure = ${refused} where id = ${id}`;
   });
 }
 
@@ -339,26 +340,26 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
   const unmoved = [...new Set(rows.flatMap((row) => row.unmoved))];
   const [{ moved } = { moved: 0 }] = await tx<{ moved: number }[]>`
     with kept as (
-      select i.number, s.purpose = 'refund' as waits from sweep_inputs i join sweeps s on s.id = i.sweep_id
+      select i.number, s.purpose = 'refund' as waits from signing_inputs i join signing_files s on s.id = i.file_id
       join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-      where i.sweep_id = ${id} and i.released_at is null and lower(t.address) = any(${unmoved}::text[])
+      where i.file_id = ${id} and i.released_at is null and lower(t.address) = any(${unmoved}::text[])
     ), released as (
-      update sweep_inputs set released_at = clock_timestamp()
-      where sweep_id = ${id} and released_at is null and (input like 'gas:%' or number in (select number from kept where not waits))
+      update signing_inputs set released_at = clock_timestamp()
+      where file_id = ${id} and released_at is null and (input like 'gas:%' or number in (select number from kept where not waits))
     )
-    select count(*)::int as moved from sweep_inputs
-    where sweep_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
+    select count(*)::int as moved from signing_inputs
+    where file_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
   // What a paid refund or a payout left on an account may be moved. Its share of the last transfer is smaller than what arrived.
   if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed))
     await tx`
-      update sweep_inputs i set released_at = clock_timestamp() from sweeps s, transfers t
-      where i.sweep_id = ${id} and i.released_at is null and s.id = i.sweep_id and s.purpose in ('refund', 'payout')
+      update signing_inputs i set released_at = clock_timestamp() from signing_files s, transfers t
+      where i.file_id = ${id} and i.released_at is null and s.id = i.file_id and s.purpose in ('refund', 'payout')
         and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
         and not lower(t.address) = any(${unmoved}::text[])`;
   const failures = [...(unmoved.length > 0 ? [unmovedText(unmoved.length)] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`
-    update sweeps set state = ${moved > 0 && rows.some(({ failed }) => !failed) ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),
+    update signing_files set state = ${moved > 0 && rows.some(({ failed }) => !failed) ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),
       ended_at = clock_timestamp(), failure = ${failure} where id = ${id}`;
   ctx.log.info({ sweep: id, chain: chainCode(coin), unmoved: unmoved.length }, 'A sweep ended');
 }

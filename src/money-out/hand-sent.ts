@@ -51,7 +51,7 @@ export async function followHandSent(
     update ${sql(table)} as r set looked_at = clock_timestamp()
     from (
       select id from ${sql(table)}
-      where state = 'sent' and sweep_id is null and mode = 'live' and (failure is null or missed > 0) and address is not null
+      where state = 'sent' and file_id is null and mode = 'live' and (failure is null or missed > 0) and address is not null
         and (looked_at is null or looked_at < clock_timestamp() - make_interval(secs => ${LOOK_SECONDS}))
       order by looked_at nulls first, number limit ${LOOKS} for update skip locked
     ) chosen
@@ -90,7 +90,7 @@ const writeSight = (ctx: Context, table: Table, one: HandSent, sight: Exclude<Si
     const failure = sight === 'unknown' && missed >= MISSES_TO_TELL ? missingText(one) : null;
     const written = await tx`
       update ${tx(table)} set missed = ${missed}, failure = ${failure}
-      where id = ${one.id} and state = 'sent' and sweep_id is null and txid = ${one.txid} and (failure is null or missed > 0)`;
+      where id = ${one.id} and state = 'sent' and file_id is null and txid = ${one.txid} and (failure is null or missed > 0)`;
     if (written.count > 0 && isNews) await tellUnpaid(ctx, tx, table, one);
   });
 
@@ -138,14 +138,14 @@ async function takenOf(ctx: Context, tx: Tx, { id, mode, coin, txid, address }: 
   await tx`select pg_advisory_xact_lock(hashtextextended(${`hand-sent ${txid}`}, 0))`;
   const rows = await tx<{ address: string | null; units: bigint }[]>`
     with all_paid as (
-      select id, mode, coin, address, txid, state, units, sweep_id, failure, sent_at from refunds where txid = ${txid}
-      union all select id, mode, coin, address, txid, state, units, sweep_id, failure, sent_at from payouts where txid = ${txid}
+      select id, mode, coin, address, txid, state, units, file_id, failure, sent_at from refunds where txid = ${txid}
+      union all select id, mode, coin, address, txid, state, units, file_id, failure, sent_at from payouts where txid = ${txid}
       union all select id, mode, coin, address, txid, 'confirmed', units, null, null, sent_at from shop_refunds
         where txid = ${txid} and units is not null
     ), own as (select sent_at from all_paid where id = ${id})
     select o.address, o.units from all_paid o
     where o.mode = ${mode} and o.coin = ${coin} and o.id <> ${id} and o.address is not null
-      and (o.state = 'confirmed' or (o.state = 'sent' and (o.sweep_id is not null or (o.failure is null
+      and (o.state = 'confirmed' or (o.state = 'sent' and (o.file_id is not null or (o.failure is null
         and (o.sent_at, o.id) < (coalesce((select sent_at from own), 'infinity'), ${id})))))
     union all
     select a.address, r.units from (${returnedWith(tx, txid)}) r

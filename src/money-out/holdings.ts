@@ -2,7 +2,7 @@
 import type { Script } from '../chains/address.ts';
 import { isBitcoinLike } from '../chains/bitcoin/params.ts';
 import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, chainOf, coinsBeside, finalityOf, isToken, nativeOf } from '../core/coin.ts';
+import { COIN, type Coin, chainCode, chainOf, coinsBeside, type Family, finalityOf, isToken, nativeOf } from '../core/coin.ts';
 import type { PaymentStatus, TransferKind } from '../core/payment.ts';
 import { confirmedUnits, isPaidOut, isReserved, REFUND_STATES } from '../core/refund.ts';
 import { isFinal } from '../core/status.ts';
@@ -59,7 +59,7 @@ export type Holding = {
 };
 export type SweepWallet = {
   id: string;
-  coin: Coin;
+  family: Family;
   chainKey: string;
   accountKey: string;
   script: Script;
@@ -70,7 +70,7 @@ export type SweepWallet = {
 /** Wallets of a merchant that have issued addresses, those in use first. */
 export const readWallets = async (ctx: Context, { merchantId }: { merchantId: string }): Promise<SweepWallet[]> =>
   ctx.db.sql<SweepWallet[]>`
-    select id, coin, chain_key as "chainKey", account_key as "accountKey", script, path, active or paused_at is not null as active
+    select id, family, chain_key as "chainKey", account_key as "accountKey", script, path, active or paused_at is not null as active
     from wallets where merchant_id = ${merchantId} and next_index > 0
     order by active desc, created_at desc, id limit 100`;
 
@@ -90,7 +90,7 @@ export async function readEndHeight(ctx: Context, coin: Coin, tip: { height: num
   // The operator may have replaced this by a number of confirmations.
   if (last?.rule !== 'finalized') return deep;
   const [row] = await ctx.db.sql<{ final: number | null }[]>`
-    select finalized_height::int as final from tips where coin = ${chainCode(coin)}`;
+    select finalized_height::int as final from tips where chain = ${chainCode(coin)}`;
   return Math.min(deep, (row?.final ?? -1) - last.confirmations);
 }
 
@@ -143,7 +143,7 @@ async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string
     select coin, anchor, parts from payouts
     where merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = 'live'
       and state in ('approved', 'signed', 'sent') and anchor is not null
-      and (state = 'approved' or (parts is not null and (sweep_id is not null or published_until is not null)))`;
+      and (state = 'approved' or (parts is not null and (file_id is not null or published_until is not null)))`;
   const anchors = new Set(rows.map(({ anchor }) => anchor));
   const accounts = new Set(rows.flatMap(({ anchor }) => accountOfAnchor(anchor)?.toLowerCase() ?? []));
   const transfers = new Set(
@@ -177,9 +177,9 @@ export async function readHoldings(
   const free = sql`
     from transfers t
     join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
-    join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    join deposit_addresses a on a.payment_id = t.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null
-      and not exists (select 1 from sweep_inputs i
+      and not exists (select 1 from signing_inputs i
         where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
       and not exists (select 1 from moved_deposits m
         where m.payment_id = t.payment_id and m.coin = t.coin and m.ref = t.ref and m.moved_at is not null)`;
@@ -188,7 +188,7 @@ export async function readHoldings(
   const [isReservedFor, [tip], rows, [dust]] = await Promise.all([
     readReserved(sql, { merchantId, coin }),
     sql<{ height: bigint; now: Date }[]>`
-      select (select height from tips where coin = ${chainCode(coin)}) as height, clock_timestamp() as now`,
+      select (select height from tips where chain = ${chainCode(coin)}) as height, clock_timestamp() as now`,
     sql<Omit<Row, 'isReserved'>[]>`
       select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
@@ -298,8 +298,8 @@ export async function lockRefundsIn(
 ): Promise<{ id: string; paymentId: string }[]> {
   const refunds = await tx<{ id: string; paymentId: string }[]>`
     select id, payment_id as "paymentId" from refunds
-    where sweep_id = ${sweepId} and merchant_id = ${merchantId} and state in ('approved', 'signed')
-      ${number === null ? tx`` : tx`and sweep_number = ${number}`}`;
+    where file_id = ${sweepId} and merchant_id = ${merchantId} and state in ('approved', 'signed')
+      ${number === null ? tx`` : tx`and transaction_number = ${number}`}`;
   if (refunds.length > 0)
     await tx`
       select 1 from payments where id = any(${refunds.map(({ paymentId }) => paymentId)}::text[]) and merchant_id = ${merchantId}

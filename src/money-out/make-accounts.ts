@@ -153,7 +153,7 @@ export async function readGasAccount(
   chain: Chain,
   { wallet, network }: Pick<AccountWork, 'wallet' | 'network'>,
 ): Promise<{ address: string; nonce: number; units: bigint }> {
-  const address = checksumAddress(accountOf(internalKeyOf(wallet.accountKey, { coin: wallet.coin, network })));
+  const address = checksumAddress(accountOf(internalKeyOf(wallet.accountKey, { coin: wallet.family, network })));
   const [[nonce], [units]] = await Promise.all([readNonces(chain, [address]), readBalances(chain, [address])]);
   return { address, nonce: nonce!, units: units! };
 }

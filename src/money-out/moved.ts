@@ -19,7 +19,7 @@ const LOOKS = 100;
 export const watchCanceled = (tx: Tx, { sweepId }: { sweepId: string }) => tx`
   insert into moved_deposits (chain, input, merchant_id, coin, payment_id, ref, units)
   select i.chain, i.input, s.merchant_id, i.coin, i.payment_id, i.ref, i.units
-  from sweep_inputs i join sweeps s on s.id = i.sweep_id where s.id = ${sweepId} and i.payment_id is not null and i.units is not null
+  from signing_inputs i join signing_files s on s.id = i.file_id where s.id = ${sweepId} and i.payment_id is not null and i.units is not null
   on conflict do nothing`;
 
 /** Watches deposits of one chain that this did not have any more when a file was made. */
@@ -48,14 +48,14 @@ export async function readRobbed(
   { coin, paymentIds }: { coin: Coin; paymentIds: readonly string[] },
 ): Promise<ReadonlySet<string>> {
   const rows = await sql<{ id: string }[]>`
-    select payment_id as id from sweep_inputs
+    select payment_id as id from signing_inputs
     where payment_id = any(${paymentIds as string[]}::text[]) and coin = ${coin} and released_at is null and lost_at is not null
     union select payment_id from moved_deposits
     where payment_id = any(${paymentIds as string[]}::text[]) and coin = ${coin} and moved_at is not null`;
   return new Set(rows.map(({ id }) => id));
 }
 
-type Watched = {
+type WatchedDeposit = {
   input: string;
   coin: Coin;
   units: bigint;
@@ -71,11 +71,11 @@ type Watched = {
 export async function followMoved(ctx: Context, chain: Chain): Promise<void> {
   const { sql } = ctx.db;
   const coins = coinsBeside(chain.coin);
-  const isOurs = sql`(exists (select 1 from sweep_inputs i where i.chain = m.chain and i.input = m.input and i.released_at is null)
+  const isOurs = sql`(exists (select 1 from signing_inputs i where i.chain = m.chain and i.input = m.input and i.released_at is null)
     -- A transaction of ours may have left the rest of an account there, or taken it as a fee.
-    or (${kindOf(chain.coin) === 'ethereum'} and exists (select 1 from sweep_inputs i join sweep_transactions t on t.sweep_id = i.sweep_id
+    or (${kindOf(chain.coin) === 'ethereum'} and exists (select 1 from signing_inputs i join signed_transactions t on t.file_id = i.file_id
       where i.payment_id = m.payment_id and t.block_height is not null)))`;
-  const watched = await sql<Watched[]>`
+  const watched = await sql<WatchedDeposit[]>`
     update moved_deposits as m set looked_at = clock_timestamp()
     from (
       select m.chain, m.input, t.address, t.block_height, t.block_hash from moved_deposits m
@@ -100,8 +100,8 @@ export async function followMoved(ctx: Context, chain: Chain): Promise<void> {
 async function missingAmong(
   ctx: Context,
   chain: Chain,
-  { coin, some }: { coin: Coin; some: readonly Watched[] },
-): Promise<ReadonlySet<Watched>> {
+  { coin, some }: { coin: Coin; some: readonly WatchedDeposit[] },
+): Promise<ReadonlySet<WatchedDeposit>> {
   if (kindOf(coin) !== 'ethereum') {
     try {
       const unspent = await chain.outlet.areUnspent(
@@ -123,7 +123,13 @@ async function missingAmong(
 async function conclude(
   { db: { sql }, log }: Context,
   chain: Chain,
-  { one, isMissing, tip, endHeight, isOurs }: { one: Watched; isMissing: boolean; tip: BlockRef; endHeight: number; isOurs: Fragment },
+  {
+    one,
+    isMissing,
+    tip,
+    endHeight,
+    isOurs,
+  }: { one: WatchedDeposit; isMissing: boolean; tip: BlockRef; endHeight: number; isOurs: Fragment },
 ): Promise<void> {
   const { input, missingHeight: height, missingHash: hash } = one;
   const where = sql`m.chain = ${chainCode(one.coin)} and m.input = ${input}`;

@@ -31,7 +31,7 @@ import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep
 const MOST_PAYOUTS = 100;
 
 type Owner = { merchantId: string };
-type Asked = {
+type PayoutToPay = {
   number: bigint;
   id: string;
   units: bigint;
@@ -42,10 +42,10 @@ type Asked = {
   isPublished: boolean;
 };
 /** `anchors`: the outputs or the account nonce that it has to use: of its own earlier files, and of canceled payouts to the same recipient. */
-type Tied = Asked & { anchors: readonly string[] };
+type TiedPayout = PayoutToPay & { anchors: readonly string[] };
 /** Why an approved payout is not in the file. */
-type Left = { id: string; reason: string };
-export type MadePayoutFile = { sweep: Sweep; payouts: string[]; left: Left[] };
+type SkippedPayout = { id: string; reason: string };
+export type MadePayoutFile = { sweep: Sweep; payouts: string[]; left: SkippedPayout[] };
 
 const REASONS = {
   short: 'the confirmed money on deposit addresses is not enough for it and the fee',
@@ -62,7 +62,7 @@ const NONE = 'none is approved';
 
 /** Approved and in no file, or published in one that failed: it can be in the next one, which authorizes exactly the same. */
 const isReady = (sql: Sql | Tx) => sql`
-  (sweep_id is null and (state = 'approved' or (state in ('signed', 'sent') and published_until is not null)))`;
+  (file_id is null and (state = 'approved' or (state in ('signed', 'sent') and published_until is not null)))`;
 
 /** Coins with payouts that can be in a file, in the order of the catalog. */
 export async function readPayoutCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
@@ -72,8 +72,11 @@ export async function readPayoutCoins(ctx: Context, { merchantId }: Owner): Prom
 }
 
 /** Payouts for a file that the wallet may pay: those with an anchor first, which stay together, then the oldest. */
-async function readApproved(ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> {
-  const rows = await ctx.db.sql<Asked[]>`
+async function readApproved(
+  ctx: Context,
+  { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string },
+): Promise<PayoutToPay[]> {
+  const rows = await ctx.db.sql<PayoutToPay[]>`
     select number, id, units, address, reference, anchor, parts, published_until is not null as "isPublished" from payouts
     where merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and ${isReady(ctx.db.sql)}
       and (wallet_id is null or wallet_id = ${walletId})
@@ -86,11 +89,11 @@ async function readApproved(ctx: Context, { merchantId, coin, walletId }: Owner 
 async function readPayable(
   ctx: Context,
   { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string },
-): Promise<{ asked: Tied[]; kept: Left[] }> {
+): Promise<{ asked: TiedPayout[]; kept: SkippedPayout[] }> {
   const all = await readApproved(ctx, { merchantId, coin, walletId });
   const legacy = await readPayoutLegacy(ctx, { merchantId, coin, asked: all });
   const kept = [...legacy.left];
-  const asked: Tied[] = [];
+  const asked: TiedPayout[] = [];
   for (const one of all.filter(({ id }) => !kept.some((left) => left.id === id))) {
     const ties = legacy.ties.get(one.id) ?? [];
     const anchors = [...new Set([...(one.anchor === null ? [] : [one.anchor]), ...ties.map(({ anchor }) => anchor)])];
@@ -102,9 +105,9 @@ async function readPayable(
 }
 
 type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
-type Plan = { chosen: Map<readonly Tied[], Chosen>; left: Left[] };
+type Plan = { chosen: Map<readonly TiedPayout[], Chosen>; left: SkippedPayout[] };
 /** Payouts that have to spend the same outputs are paid together, because only one transaction can spend them. Those without any come last. */
-type Group = { payouts: readonly Tied[]; anchors: readonly string[] };
+type Group = { payouts: readonly TiedPayout[]; anchors: readonly string[] };
 export function groupByAnchors<T extends { anchors: readonly string[] }>(
   asked: readonly T[],
 ): { payouts: readonly T[]; anchors: readonly string[] }[] {
@@ -125,10 +128,10 @@ export function groupByAnchors<T extends { anchors: readonly string[] }>(
 }
 
 /** One transaction for the payouts of each group. */
-function plan(asked: readonly Tied[], lots: readonly OutputLot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
+function plan(asked: readonly TiedPayout[], lots: readonly OutputLot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
   const made: Plan = { chosen: new Map(), left: [] };
   const used = new Set<OutputLot>();
-  const leave = (payouts: readonly Tied[], reason: keyof typeof REASONS) =>
+  const leave = (payouts: readonly TiedPayout[], reason: keyof typeof REASONS) =>
     void made.left.push(...payouts.map(({ id }) => ({ id, reason: REASONS[reason] })));
   const groups: Group[] = groupByAnchors(asked);
   const tied = new Set(groups.flatMap(({ anchors }) => anchors));
@@ -165,16 +168,16 @@ function plan(asked: readonly Tied[], lots: readonly OutputLot[], { coin, networ
   }
   return made;
 }
-const unitsOf = (payouts: readonly Asked[]): bigint => payouts.reduce((sum, { units }) => sum + units, 0n);
+const unitsOf = (payouts: readonly PayoutToPay[]): bigint => payouts.reduce((sum, { units }) => sum + units, 0n);
 
 /** Locks what a file pays and what it spends. False: something changed, or a refund of a payment whose money it spends was requested. */
 async function lockAll(
   tx: Tx,
-  { merchantId, asked, inputs }: Owner & { asked: readonly Asked[]; inputs: MadeUtxoFile<Request>['inputs'] },
+  { merchantId, asked, inputs }: Owner & { asked: readonly PayoutToPay[]; inputs: MadeUtxoFile<Request>['inputs'] },
 ) {
   const anchors = inputs.filter(({ holding }) => holding?.stays === 'payout_approved');
   if (!(await lockPayments(tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
-  const rows = await tx<Asked[]>`
+  const rows = await tx<PayoutToPay[]>`
     select id, units, address, anchor from payouts
     where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and ${isReady(tx)}
     order by number for update`;
@@ -183,17 +186,21 @@ async function lockAll(
 }
 
 type Wish = { coin: Coin; speed: SweepWish['speed'] };
-type Making = Owner & Wish & { wallet: SweepWallet; destination: string; actor: Actor };
+type PayoutAttempt = Owner & Wish & { wallet: SweepWallet; destination: string; actor: Actor };
 /** `anchor` and `parts`: what every transaction of the payout uses. `number`: the transaction that pays it. */
-type Placed = { payout: Asked; anchor: string; parts: PayoutParts | null; number: number };
-type Planned = { made: MadeUtxoFile<Request>; placed: Placed[]; left: Left[]; gasPrice: GasPrice | null };
-const lineOf = ({ address: to, units, reference, id }: Asked): Line => ({
+type PlacedPayout = { payout: PayoutToPay; anchor: string; parts: PayoutParts | null; number: number };
+type PayoutPlan = { made: MadeUtxoFile<Request>; placed: PlacedPayout[]; left: SkippedPayout[]; gasPrice: GasPrice | null };
+const lineOf = ({ address: to, units, reference, id }: PayoutToPay): Line => ({
   ...{ purpose: 'payout', to, units },
   reference: lineReference(reference, id),
 });
 
 /** Payouts of a Bitcoin-like coin. */
-async function planOutputs(ctx: Context, asked: readonly Tied[], { id, ...making }: Making & { id: string }): Promise<Planned> {
+async function planOutputs(
+  ctx: Context,
+  asked: readonly TiedPayout[],
+  { id, ...making }: PayoutAttempt & { id: string },
+): Promise<PayoutPlan> {
   const { merchantId, coin, speed, wallet, destination } = making;
   const chain = chainFor(ctx, coin);
   const [{ holdings }, rateE8] = await Promise.all([
@@ -202,7 +209,7 @@ async function planOutputs(ctx: Context, asked: readonly Tied[], { id, ...making
   ]);
   const script = wallet.script as BitcoinScript;
   const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
-  const planned = await planSpendable<readonly Tied[], Plan>(chain, { lots: outputLots(holdings), script }, (lots) =>
+  const planned = await planSpendable<readonly TiedPayout[], Plan>(chain, { lots: outputLots(holdings), script }, (lots) =>
     plan(asked, lots, options),
   );
   const { chosen, full, missing, previous } = planned;
@@ -218,7 +225,11 @@ async function planOutputs(ctx: Context, asked: readonly Tied[], { id, ...making
 }
 
 /** Payouts on a chain of accounts. */
-async function planAccounts(ctx: Context, asked: readonly Tied[], { merchantId, coin, speed, wallet }: Making): Promise<Planned> {
+async function planAccounts(
+  ctx: Context,
+  asked: readonly TiedPayout[],
+  { merchantId, coin, speed, wallet }: PayoutAttempt,
+): Promise<PayoutPlan> {
   const chain = chainFor(ctx, coin);
   const network = ctx.settings.networks[COIN[coin].chain];
   const contract = contractOf(coin, network);
@@ -244,7 +255,7 @@ async function planAccounts(ctx: Context, asked: readonly Tied[], { merchantId, 
 }
 
 /** Null: a payout changed meanwhile. Without a `sweep`: the wallet can pay none of them. */
-async function tryToMake(ctx: Context, making: Making): Promise<MadePayoutFile | { sweep: null; left: Left[] } | null> {
+async function tryToMake(ctx: Context, making: PayoutAttempt): Promise<MadePayoutFile | { sweep: null; left: SkippedPayout[] } | null> {
   const { merchantId, coin, wallet, destination, actor } = making;
   const { asked, kept } = await readPayable(ctx, { merchantId, coin, walletId: wallet.id });
   if (asked.length === 0) return { sweep: null, left: kept };
@@ -260,7 +271,7 @@ async function tryToMake(ctx: Context, making: Making): Promise<MadePayoutFile |
     lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), inputs: made.inputs }),
     also: async (tx) => {
       await tx`
-        update payouts p set sweep_id = ${id}, wallet_id = ${wallet.id}, sweep_number = given.place, anchor = given.first,
+        update payouts p set file_id = ${id}, wallet_id = ${wallet.id}, transaction_number = given.place, anchor = given.first,
           parts = given.parts::jsonb, failure = null
         from unnest(${placed.map(({ payout }) => payout.id)}::text[], ${placed.map(({ number }) => number)}::int[],
           ${placed.map(({ anchor }) => anchor)}::text[], ${parts}::text[]) as given (payout, place, first, parts)
@@ -284,7 +295,7 @@ export async function makePayoutFile(
   const empty = (reason: string) => new Problem('payout_file_empty', { coin: coinText(coin), reason });
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
-  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => one.family === COIN[coin].family);
   let reason: string | null = null;
   for (const wallet of wallets) {
     const made = await makeFrom(ctx, { merchantId, coin, speed, wallet, destination: current.address, actor });
@@ -293,7 +304,7 @@ export async function makePayoutFile(
   }
   throw empty(reason ?? NONE);
 }
-async function makeFrom(ctx: Context, making: Making): Promise<Exclude<Awaited<ReturnType<typeof tryToMake>>, null>> {
+async function makeFrom(ctx: Context, making: PayoutAttempt): Promise<Exclude<Awaited<ReturnType<typeof tryToMake>>, null>> {
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const made = await asking(making.coin, tryToMake(ctx, making));
     if (made) return made;

@@ -61,7 +61,7 @@ export type Payout = {
 const COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
   txid, failure, missed, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
-  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", sweep_id as "sweepId", ${openFileOf(sql)} as "fileId",
+  approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", file_id as "sweepId", ${openFileOf(sql)} as "fileId",
   published_until as "publishedUntil", event_count as "eventCount"`;
 
 export type Owner = { merchantId: string; mode: Mode };
@@ -408,7 +408,7 @@ export function markPayoutSent(
       if (mayStillBePaid || (!mayBecome(before.state, 'sent') && !mayBeCorrected(before))) throw refuse(before, 'marked as sent');
       await writeAudit(tx, { ...owner, actor, action: 'payout.sent', object: id, ...correctedFrom(before), after: { txid: hash } });
       // Its file failed, or was canceled a moment ago.
-      await tx`update payouts set sweep_id = null, sweep_number = null, looked_at = null, missed = null where id = ${id}`;
+      await tx`update payouts set file_id = null, transaction_number = null, looked_at = null, missed = null where id = ${id}`;
       return writeStep(ctx, tx, { id, state: 'sent', txid: hash, failure: null, now });
     }),
   );

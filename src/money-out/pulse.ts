@@ -11,7 +11,7 @@ export async function readFilePulse({ db: { sql } }: Context, { owners }: Owners
   const rows = await sql<{ pulse: string | null }[]>`
     select (
       select string_agg(concat_ws(' ', s.id, s.state, s.round, md5(s.failure)), ',' order by s.number)
-      from (select id, number, state, round, failure from sweeps where merchant_id = o.merchant_id and o.mode = 'live'
+      from (select id, number, state, round, failure from signing_files where merchant_id = o.merchant_id and o.mode = 'live'
         order by number desc limit ${NEWEST}) s) as pulse
     from unnest(${owners.map((o) => o.merchantId)}::text[], ${owners.map((o) => o.mode)}::text[]) with ordinality as o (merchant_id, mode, n)
     order by o.n`;
@@ -24,10 +24,10 @@ export async function readOutPulse({ db: { sql } }: Context, { owners }: Owners)
     select concat(r.pulse, '/', p.pulse) as pulse
     from unnest(${owners.map((o) => o.merchantId)}::text[], ${owners.map((o) => o.mode)}::text[]) with ordinality as o (merchant_id, mode, n)
     cross join lateral (
-      select string_agg(concat_ws(' ', id, state, backed_by, address is not null, claim_number, sweep_id, md5(failure)), ',' order by number) as pulse
+      select string_agg(concat_ws(' ', id, state, backed_by, address is not null, claim_number, file_id, md5(failure)), ',' order by number) as pulse
       from (select * from refunds where merchant_id = o.merchant_id and mode = o.mode order by number desc limit ${NEWEST}) as newest) r
     cross join lateral (
-      select string_agg(concat_ws(' ', id, state, approved_by, sweep_id, md5(failure)), ',' order by number) as pulse
+      select string_agg(concat_ws(' ', id, state, approved_by, file_id, md5(failure)), ',' order by number) as pulse
       from (select * from payouts where merchant_id = o.merchant_id and mode = o.mode order by number desc limit ${NEWEST}) as newest) p
     order by o.n`;
   return rows.map((row) => row.pulse);

@@ -50,12 +50,12 @@ const MOST_LOOKED_AT = 200;
 export const MOST_TRIES = 3;
 
 type Owner = { merchantId: string };
-type Asked = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
+type RefundToPay = { id: string; paymentId: string; units: bigint; address: string; anchor: string | null };
 /** `anchors`: the outputs that it has to spend: that of its own earlier files, and those of canceled refunds of its payment. */
-type Tied = Asked & { anchors: readonly string[] };
+type TiedRefund = RefundToPay & { anchors: readonly string[] };
 /** Why an approved refund is not in the file. */
-type Left = { id: string; reason: string };
-export type MadeRefundFile = { sweep: Sweep; refunds: string[]; left: Left[] };
+type SkippedRefund = { id: string; reason: string };
+export type MadeRefundFile = { sweep: Sweep; refunds: string[]; left: SkippedRefund[] };
 
 const REASONS = {
   short: 'the confirmed money on deposit addresses is not enough for it and the fee',
@@ -76,18 +76,18 @@ const REASONS = {
 const NONE = 'none is approved';
 
 /** Approved refunds whose payment used the wallet and that are in no file: those of earlier files first, then the oldest. */
-const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<Asked[]> =>
-  ctx.db.sql<Asked[]>`
+const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<RefundToPay[]> =>
+  ctx.db.sql<RefundToPay[]>`
     select r.id, r.payment_id as "paymentId", r.units, r.address, r.anchor
-    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
-    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
+    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
     order by r.anchor is null, r.number limit ${MOST_LOOKED_AT}`;
 
 /** Those that can be paid now, with the outputs that they have to spend, and why the others cannot. Errors: ChainError. */
 async function readPayable(
   ctx: Context,
   { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string },
-): Promise<{ asked: Tied[]; kept: Left[] }> {
+): Promise<{ asked: TiedRefund[]; kept: SkippedRefund[] }> {
   // None, if another file has taken all of them since this one was asked for.
   const all = await readApproved(ctx, { merchantId, coin, walletId });
   const unpayable = await readUnpayable(ctx, ctx.db.sql, { merchantId, coin, asked: all });
@@ -98,7 +98,7 @@ async function readPayable(
   const payable = all.filter(({ id }) => !unpayable.has(id));
   const { ties, left } = await readRefundLegacy(ctx, { merchantId, coin, asked: payable });
   const free = payable.filter(({ id }) => !left.some((one) => one.id === id));
-  const anchorsOf = ({ id, anchor }: Asked): string[] => [
+  const anchorsOf = ({ id, anchor }: RefundToPay): string[] => [
     ...new Set([...(anchor === null ? [] : [anchor]), ...(ties.get(id) ?? []).map((tie) => tie.anchor)]),
   ];
   return { asked: free.map((one) => ({ ...one, anchors: anchorsOf(one) })), kept: [...kept, ...left] };
@@ -106,11 +106,11 @@ async function readPayable(
 
 /** Wallets with approved refunds in no file: those first whose refunds wait longest. */
 async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin: Coin }): Promise<SweepWallet[]> {
-  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => one.family === COIN[coin].family);
   const rows = await ctx.db.sql<{ walletId: string }[]>`
     select a.wallet_id as "walletId"
-    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.coin = ${COIN[coin].family}
-    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.sweep_id is null
+    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
+    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
       and a.wallet_id = any(${wallets.map(({ id }) => id)}::text[])
     group by a.wallet_id order by min(r.number)`;
   return rows.flatMap(({ walletId }) => wallets.find(({ id }) => id === walletId) ?? []);
@@ -121,7 +121,7 @@ export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promi
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
     select coin from unnest(${[...ALL_COINS]}::text[]) as coin where exists (
       select 1 from refunds r where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = coin.coin
-        and r.state = 'approved' and r.sweep_id is null)`;
+        and r.state = 'approved' and r.file_id is null)`;
   return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
 
@@ -139,7 +139,7 @@ export const outputLots = (holdings: readonly Holding[]): OutputLot[] =>
  * `robbed` the payments of which one is known to be spent elsewhere.
  */
 function whyOwnOnly(
-  { paymentId, units }: Asked,
+  { paymentId, units }: RefundToPay,
   { all, lots, robbed }: { all: readonly OutputLot[]; lots: readonly OutputLot[]; robbed: ReadonlySet<string> },
 ): 'waits' | 'elsewhere' | null {
   const of = all.filter(({ holding }) => holding.paymentId === paymentId);
@@ -160,14 +160,14 @@ type Options = {
   all: readonly OutputLot[];
   robbed: ReadonlySet<string>;
 };
-type Plan = { chosen: Map<Tied, Chosen>; left: Left[] };
+type Plan = { chosen: Map<TiedRefund, Chosen>; left: SkippedRefund[] };
 function plan(
-  asked: readonly Tied[],
+  asked: readonly TiedRefund[],
   lots: readonly OutputLot[],
   { coin, network, script, rateE8, mostBlocks, all, robbed }: Options,
 ): Plan {
   const used = new Set<OutputLot>();
-  const [chosen, left] = [new Map<Tied, Chosen>(), [] as Left[]];
+  const [chosen, left] = [new Map<TiedRefund, Chosen>(), [] as SkippedRefund[]];
   // The money of a payment whose refund is in this file pays for no other refund before it, and neither does what another one has to spend.
   const refunding = new Set(asked.map(({ paymentId }) => paymentId));
   const tied = new Set(asked.flatMap(({ anchors }) => anchors));
@@ -290,7 +290,7 @@ export function buildRequests(
 async function lockRefunds(
   ctx: Context,
   tx: Tx,
-  { merchantId, coin, asked, paymentIds }: Owner & { coin: Coin; asked: readonly Asked[]; paymentIds: readonly string[] },
+  { merchantId, coin, asked, paymentIds }: Owner & { coin: Coin; asked: readonly RefundToPay[]; paymentIds: readonly string[] },
 ): Promise<boolean> {
   const own = asked.map(({ paymentId }) => paymentId);
   await tx`
@@ -298,26 +298,30 @@ async function lockRefunds(
     order by id for update`;
   const rows = await tx<{ id: string; units: bigint; address: string | null }[]>`
     select id, units, address from refunds
-    where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and sweep_id is null`;
-  const isSame = ({ id, units, address }: Asked) => rows.some((row) => row.id === id && row.units === units && row.address === address);
+    where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and file_id is null`;
+  const isSame = ({ id, units, address }: RefundToPay) =>
+    rows.some((row) => row.id === id && row.units === units && row.address === address);
   const paying = paymentIds.filter((id) => !own.includes(id));
   const [other] = await tx`select 1 from payments p where p.id = any(${paying}::text[]) and ${hasOpenRefund(tx)} limit 1`;
   return asked.every(isSame) && !other && (await readUnpayable(ctx, tx, { merchantId, coin, asked })).size === 0;
 }
 
-type Planned = {
+type RefundPlan = {
   made: MadeUtxoFile<Request>;
   /** For each refund in the file, what only one of its transactions can use, and the transaction that pays it. */
-  chosen: ReadonlyMap<Asked, { anchor: string; number: number }>;
-  left: Left[];
+  chosen: ReadonlyMap<RefundToPay, { anchor: string; number: number }>;
+  left: SkippedRefund[];
   gasPrice: GasPrice | null;
 };
-type Making = Owner & RefundWish & { asked: readonly Tied[]; wallet: SweepWallet; destination: string; id: string };
+type RefundPlanParameters = Owner & RefundWish & { asked: readonly TiedRefund[]; wallet: SweepWallet; destination: string; id: string };
 
 const EMPTY: MadeUtxoFile<Request> = { requests: [], inputs: [], stay: new Map() };
 
 /** Refunds of a Bitcoin-like coin. */
-async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, wallet, destination, id }: Making): Promise<Planned> {
+async function planOutputs(
+  ctx: Context,
+  { merchantId, coin, speed, asked, wallet, destination, id }: RefundPlanParameters,
+): Promise<RefundPlan> {
   const chain = chainFor(ctx, coin);
   const [{ holdings }, rateE8, robbed] = await Promise.all([
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
@@ -327,11 +331,11 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
   const script = wallet.script as BitcoinScript;
   const all = outputLots(holdings);
   const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script), all, robbed };
-  const planned = await planSpendable<Tied, Plan>(chain, { lots: all, script }, (lots) => plan(asked, lots, options));
+  const planned = await planSpendable<TiedRefund, Plan>(chain, { lots: all, script }, (lots) => plan(asked, lots, options));
   await watchMissing(ctx, { merchantId, holdings: planned.missing });
   const left = [...planned.left, ...[...planned.full].map(([{ id }, reason]) => ({ id, reason: REASONS[reason] }))];
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left, gasPrice: null };
-  const lineOf = ({ address: to, units, paymentId: reference }: Asked): Line => ({ purpose: 'refund', to, units, reference });
+  const lineOf = ({ address: to, units, paymentId: reference }: RefundToPay): Line => ({ purpose: 'refund', to, units, reference });
   const groups = [...planned.chosen].map(([refund, { lots }]) => ({ lots, lines: [lineOf(refund)] }));
   const made = buildRequests(chain, groups, { wallet, destination, rateE8, id, previous: planned.previous });
   const chosen = new Map([...planned.chosen].map(([one, { anchor }], number) => [one, { anchor: one.anchor ?? anchor, number }]));
@@ -339,7 +343,7 @@ async function planOutputs(ctx: Context, { merchantId, coin, speed, asked, walle
 }
 
 /** Refunds on a chain of accounts. */
-async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wallet }: Making): Promise<Planned> {
+async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wallet }: RefundPlanParameters): Promise<RefundPlan> {
   const chain = chainFor(ctx, coin);
   const [{ holdings, now }, gasPrice] = await Promise.all([
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
@@ -358,12 +362,12 @@ async function planAccounts(ctx: Context, { merchantId, coin, speed, asked, wall
   return { made, chosen, left, gasPrice };
 }
 
-type Trying = Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor };
+type RefundAttempt = Owner & RefundWish & { wallet: SweepWallet; destination: string; actor: Actor };
 /** Null: a refund changed meanwhile. Without a `sweep`: none of the refunds of the wallet can be paid. */
 async function tryToMake(
   ctx: Context,
-  { merchantId, coin, wallet, destination, speed, actor }: Trying,
-): Promise<MadeRefundFile | { sweep: null; left: Left[] } | null> {
+  { merchantId, coin, wallet, destination, speed, actor }: RefundAttempt,
+): Promise<MadeRefundFile | { sweep: null; left: SkippedRefund[] } | null> {
   const { asked, kept } = await asking(coin, readPayable(ctx, { merchantId, coin, walletId: wallet.id }));
   const id = newId('swp', ctx.random);
   const work = { merchantId, coin, speed, asked, wallet, destination, id };
@@ -378,7 +382,7 @@ async function tryToMake(
     lock: (tx) => lockRefunds(ctx, tx, { merchantId, coin, asked: refunds.map(([one]) => one), paymentIds: paymentsIn(made.inputs) }),
     also: async (tx) => {
       await tx`
-        update refunds r set sweep_id = ${id}, sweep_number = given.number, anchor = given.anchor
+        update refunds r set file_id = ${id}, transaction_number = given.number, anchor = given.anchor
         from unnest(${refunds.map(([one]) => one.id)}::text[], ${refunds.map(([, { number }]) => number)}::int[],
           ${refunds.map(([, { anchor }]) => anchor)}::text[]) as given (id, number, anchor)
         where r.id = given.id and r.merchant_id = ${merchantId}`;
@@ -398,7 +402,7 @@ export async function makeRefundFile(
 ): Promise<MadeRefundFile> {
   const { current } = await readDestinations(ctx, ctx.db.sql, { merchantId, coin });
   if (!current) throw new Problem('sweep_destination_missing', { coin: COIN[coin].family });
-  const left: Left[] = [];
+  const left: SkippedRefund[] = [];
   for (const wallet of await walletsInTurn(ctx, { merchantId, coin })) {
     const made = await makeFrom(ctx, { merchantId, coin, wallet, destination: current.address, speed, actor });
     left.push(...made.left);
@@ -406,7 +410,7 @@ export async function makeRefundFile(
   }
   throw new Problem('refund_file_empty', { coin: coinText(coin), reason: left[0]?.reason ?? NONE });
 }
-async function makeFrom(ctx: Context, trying: Trying): Promise<Exclude<Awaited<ReturnType<typeof tryToMake>>, null>> {
+async function makeFrom(ctx: Context, trying: RefundAttempt): Promise<Exclude<Awaited<ReturnType<typeof tryToMake>>, null>> {
   for (let tries = 0; tries < MOST_TRIES; tries++) {
     const made = await tryToMake(ctx, trying);
     if (made) return made;

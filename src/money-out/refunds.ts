@@ -1,7 +1,7 @@
 /** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
 import { createHash } from 'node:crypto';
 import type { Context } from '../context.ts';
-import { type Asset, apiNamesOf, type Chain, COIN, type Coin, coinText, kindOf, type Mode } from '../core/coin.ts';
+import { type Asset, apiNamesOf, type ChainId, COIN, type Coin, coinText, kindOf, type Mode } from '../core/coin.ts';
 import { API_VERSION, type RefundEventType } from '../core/event.ts';
 import { type Fiat, formatFiat } from '../core/fiat.ts';
 import { eventId, newId } from '../core/id.ts';
@@ -66,12 +66,12 @@ export type Refund = {
   fileId: string | null;
 };
 /** The signing file of a refund or payout, unless it was canceled: it sends nothing then. */
-export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from sweeps s where s.id = sweep_id and s.state <> 'canceled')`;
+export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from signing_files s where s.id = file_id and s.state <> 'canceled')`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
   claim_until as "claimUntil", claim_number as "claimNumber", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
   approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, missed,
-  sweep_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
+  file_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
 type Owner = { merchantId: string; mode: Mode };
 const at = (time: Date | null): string | null => time?.toISOString() ?? null;
@@ -155,7 +155,7 @@ async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: str
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
 
 /** A coin by its asset and, if the asset arrived on several networks, the chain. */
-export type WantedCoin = { asset: Asset; chain: Chain | null };
+export type WantedCoin = { asset: Asset; chain: ChainId | null };
 
 /**
  * The coin that is refunded if none is named: that of the money that counts, or of what arrived instead of it. Null: no coin was chosen, and
@@ -585,7 +585,7 @@ export async function markRefundSent(
       await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, ...correctedFrom(before), after: { txid: hash } });
       const [after] = await tx<Refund[]>`
         update refunds set state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null,
-          sweep_id = null, sweep_number = null, looked_at = null, missed = null
+          file_id = null, transaction_number = null, looked_at = null, missed = null
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       return { refund: after!, events: [['refund.sent', after!]] };
     }),

@@ -15,7 +15,7 @@ import { notifyOfPayouts, notifyOfRefund } from './money-notices.ts';
 type TakenBack = { id: string; merchantId: string; mode: 'live'; coin: Coin; units: bigint };
 /** Takes back approvals of what no signing file fixed: everything else can be executed only once. */
 export async function takeBackApprovals(tx: Tx): Promise<{ refunds: TakenBack[]; payouts: TakenBack[] }> {
-  const which = tx`mode = 'live' and state = 'approved' and anchor is null and sweep_id is null`;
+  const which = tx`mode = 'live' and state = 'approved' and anchor is null and file_id is null`;
   await tx`select 1 from payments where id in (select payment_id from refunds where ${which}) order by id for update`;
   const requested = tx`
     state = 'requested', backed_by = null, approved_by = null, approved_by_user = null, approved_at = null, approved_usd_cents = null
@@ -61,7 +61,7 @@ export async function compareFiles(ctx: Context): Promise<number> {
 
 /** The part of the fence that guards signing files: compares whenever the data folder remembers another one than the newest. */
 export const fileFence: Fence = {
-  reads: (sql) => sql`(select coalesce(max(number), 0)::bigint from sweeps)`,
+  reads: (sql) => sql`(select coalesce(max(number), 0)::bigint from signing_files)`,
   check: async (ctx, newest) => {
     const numbers = await readWalletIndexes(ctx.settings.dataFolder);
     if ((numbers.get(FILE_FENCE) ?? 0n) !== newest) await compareFiles(ctx);

@@ -15,9 +15,9 @@ const AGAIN = 100;
 /** The script of wallets whose transactions others can give another ID. */
 export const OLD_FORM = 'p2pkh';
 
-type Open = { id: string; height: number | null; hash: string | null };
-type Wanted = {
-  sweeps: readonly Open[];
+type OpenFile = { id: string; height: number | null; hash: string | null };
+type SearchList = {
+  sweeps: readonly OpenFile[];
   /** Inputs by outpoint, and our transactions by ID. */
   inputs: ReadonlyMap<string, string>;
   ours: ReadonlySet<string>;
@@ -26,8 +26,8 @@ type Wanted = {
 /** Searches the next blocks. */
 export async function readSweepBlocks(ctx: Context, chain: Chain, tip: BlockRef): Promise<void> {
   const coins: Coin[] = coinsBeside(chain.coin);
-  const sweeps = await ctx.db.sql<Open[]>`
-    select id, read_height::int as height, read_hash as hash from sweeps
+  const sweeps = await ctx.db.sql<OpenFile[]>`
+    select id, read_height::int as height, read_hash as hash from signing_files
     where state in ('signed', 'sent') and coin = any(${coins}::text[]) order by number limit 1000`;
   if (sweeps.length === 0) return;
   const read = await Promise.all(sweeps.map((sweep) => readUpTo(chain, sweep, tip)));
@@ -56,19 +56,19 @@ export async function readSweepBlocks(ctx: Context, chain: Chain, tip: BlockRef)
  */
 async function passPruned(
   { db: { sql }, log }: Context,
-  { sweeps, behind, to }: { sweeps: readonly Open[]; behind: readonly string[]; to: number },
+  { sweeps, behind, to }: { sweeps: readonly OpenFile[]; behind: readonly string[]; to: number },
 ): Promise<void> {
   const passed = sweeps.filter(({ id, height }) => behind.includes(id) && (height === null || height < to)).map(({ id }) => id);
   const unsearched = await sql<{ id: string }[]>`
-    update sweeps s set unsearched_below = ${to}
-    where s.id = any(${passed}::text[]) and exists (select 1 from sweep_transactions t where t.sweep_id = s.id and t.sent_at is not null)
+    update signing_files s set unsearched_below = ${to}
+    where s.id = any(${passed}::text[]) and exists (select 1 from signed_transactions t where t.file_id = s.id and t.sent_at is not null)
     returning s.id`;
   if (unsearched.length > 0)
     log.error(
       { sweeps: unsearched.map(({ id }) => id), to },
       'Blocks were pruned before they were searched for sweeps; search the transactions in an explorer',
     );
-  await sql`update sweeps set read_height = ${to}, read_hash = null where id = any(${passed}::text[])`;
+  await sql`update signing_files set read_height = ${to}, read_hash = null where id = any(${passed}::text[])`;
 }
 
 /**
@@ -87,7 +87,7 @@ export async function blockByOutputs(chain: Chain, { txid, raw }: { txid: string
 }
 
 /** The height up to which the blocks of the best chain were searched for a sweep. */
-async function readUpTo(chain: Chain, { height, hash }: Open, tip: BlockRef): Promise<number> {
+async function readUpTo(chain: Chain, { height, hash }: OpenFile, tip: BlockRef): Promise<number> {
   if (height === null || hash === null) return Math.max(-1, Math.min(height ?? tip.height - AGAIN, tip.height));
   let block = await blockOf(chain, hash);
   for (let back = 0; block && back < AGAIN; back++) {
@@ -105,12 +105,12 @@ async function blockOf(chain: Chain, hash: string): Promise<BlockRef | null> {
   }
 }
 
-async function readWanted({ db: { sql } }: Context, sweeps: readonly Open[]): Promise<Wanted> {
+async function readWanted({ db: { sql } }: Context, sweeps: readonly OpenFile[]): Promise<SearchList> {
   const ids = sweeps.map(({ id }) => id);
   const [inputs, transactions] = await Promise.all([
     sql<{ input: string; id: string }[]>`
-      select input, sweep_id as id from sweep_inputs where sweep_id = any(${ids}::text[]) and payment_id is not null`,
-    sql<{ txid: string }[]>`select txid from sweep_transactions where sweep_id = any(${ids}::text[])`,
+      select input, file_id as id from signing_inputs where file_id = any(${ids}::text[]) and payment_id is not null`,
+    sql<{ txid: string }[]>`select txid from signed_transactions where file_id = any(${ids}::text[])`,
   ]);
   return { sweeps, inputs: new Map(inputs.map(({ input, id }) => [input, id])), ours: new Set(transactions.map(({ txid }) => txid)) };
 }
@@ -119,7 +119,7 @@ async function readWanted({ db: { sql } }: Context, sweeps: readonly Open[]): Pr
 async function readBlock(
   { db }: Context,
   chain: Chain,
-  { block: { height, hash }, wanted, behind }: { block: BlockRef; wanted: Wanted; behind: readonly string[] },
+  { block: { height, hash }, wanted, behind }: { block: BlockRef; wanted: SearchList; behind: readonly string[] },
 ): Promise<void> {
   const fetched = await chain.fetchBlock(hash);
   const { conflicts } = await fetched.scan({
@@ -138,17 +138,17 @@ async function readBlock(
   const lost = conflicts.flatMap(({ txid, outpoint }) => (isOurs(txid) ? [] : [outpoint]));
   await db.begin(async (tx) => {
     for (const { was, now } of renamed)
-      await tx`update sweep_transactions set txid = ${now} where sweep_id = any(${ids}::text[]) and txid = ${was} and failed_at is null`;
+      await tx`update signed_transactions set txid = ${now} where file_id = any(${ids}::text[]) and txid = ${was} and failed_at is null`;
     if (mined.length > 0)
       await tx`
-        update sweep_transactions set block_height = ${height}, block_hash = ${hash}, refusal = null, conflict_height = null,
+        update signed_transactions set block_height = ${height}, block_hash = ${hash}, refusal = null, conflict_height = null,
           conflict_hash = null, sent_at = coalesce(sent_at, clock_timestamp())
-        where sweep_id = any(${ids}::text[]) and txid = any(${mined}::text[]) and failed_at is null`;
+        where file_id = any(${ids}::text[]) and txid = any(${mined}::text[]) and failed_at is null`;
     if (lost.length > 0)
       await tx`
-        update sweep_inputs set spent_height = ${height}, spent_hash = ${hash}
-        where sweep_id = any(${ids}::text[]) and input = any(${lost}::text[])`;
-    await tx`update sweeps set read_height = ${height}, read_hash = ${hash} where id = any(${behind as string[]}::text[])`;
+        update signing_inputs set spent_height = ${height}, spent_hash = ${hash}
+        where file_id = any(${ids}::text[]) and input = any(${lost}::text[])`;
+    await tx`update signing_files set read_height = ${height}, read_hash = ${hash} where id = any(${behind as string[]}::text[])`;
   });
 }
 
@@ -163,8 +163,8 @@ async function readRenamed(
 ): Promise<{ was: string; now: string }[]> {
   if (others.length === 0) return [];
   const own = await sql<{ txid: string; raw: Uint8Array }[]>`
-    select t.txid, t.raw from sweep_transactions t join sweeps s on s.id = t.sweep_id join wallets w on w.id = s.wallet_id
-    where t.sweep_id = any(${ids as string[]}::text[]) and w.script = ${OLD_FORM}`;
+    select t.txid, t.raw from signed_transactions t join signing_files s on s.id = t.file_id join wallets w on w.id = s.wallet_id
+    where t.file_id = any(${ids as string[]}::text[]) and w.script = ${OLD_FORM}`;
   if (own.length === 0) return [];
   const byEffect = new Map(own.map(({ txid, raw }) => [effectOfRaw(raw), txid]));
   const raws = await chain.outlet.readTransactions(others.map((txid) => ({ txid, blockHash: hash })));
@@ -181,8 +181,8 @@ export async function spentInBlocks(
   { sweepId, outpoints }: { sweepId: string; outpoints: readonly string[] },
 ): Promise<ReadonlySet<string>> {
   const rows = await sql<{ input: string; height: number; hash: string }[]>`
-    select input, spent_height::int as height, spent_hash as hash from sweep_inputs
-    where sweep_id = ${sweepId} and input = any(${outpoints as string[]}::text[]) and spent_hash is not null`;
+    select input, spent_height::int as height, spent_hash as hash from signing_inputs
+    where file_id = ${sweepId} and input = any(${outpoints as string[]}::text[]) and spent_hash is not null`;
   const heights = [...new Set(rows.map(({ height }) => height))];
   const best = new Set(await Promise.all(heights.map(async (height) => (await chain.blockAt(height))?.hash)));
   return new Set(rows.flatMap(({ input, hash }) => (best.has(hash) ? [input] : [])));

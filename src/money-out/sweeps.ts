@@ -91,7 +91,7 @@ export async function asking<T>(coin: Coin, work: Promise<T>): Promise<T> {
 
 /** Coins that arrived on addresses of a wallet, also by mistake, in the order of the catalog. */
 async function readCoinsIn(ctx: Context, { merchantId, wallet }: Owner & { wallet: SweepWallet }): Promise<Coin[]> {
-  const coins = ALL_COINS.filter((one) => COIN[one].family === COIN[wallet.coin].family);
+  const coins = ALL_COINS.filter((one) => COIN[one].family === wallet.family);
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
     select coin from unnest(${coins}::text[]) as c (coin)
     where exists (select 1 from transfers t where t.merchant_id = ${merchantId} and t.coin = c.coin)`;
@@ -123,7 +123,7 @@ async function walletFor(
   ctx: Context,
   { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string | null },
 ): Promise<SweepWallet> {
-  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => COIN[one.coin].family === COIN[coin].family);
+  const wallets = (await readWallets(ctx, { merchantId })).filter((one) => one.family === COIN[coin].family);
   const wallet = walletId === null ? wallets[0] : wallets.find(({ id }) => id === walletId);
   if (!wallet) throw new Problem('wallet_not_found', { coin });
   return wallet;
@@ -178,7 +178,7 @@ async function findRequests(
   ctx: Context,
   chain: Chain,
   { merchantId, coin, ...work }: Owner & Omit<Work, 'holdings'> & { coin: Coin },
-): Promise<Asked & { kept: Pick<Holding, 'stays' | 'units'>[]; dust: Remainder }> {
+): Promise<RequestsToSign & { kept: Pick<Holding, 'stays' | 'units'>[]; dust: Remainder }> {
   const kept: Pick<Holding, 'stays' | 'units'>[] = [];
   for (let read = 1; ; read++) {
     const { holdings, dust, now } = await readHoldings(ctx, { merchantId, walletId: work.wallet.id, coin, skip: kept.length });
@@ -216,8 +216,8 @@ const reasonText = (remains: readonly Remainder[]): string =>
     : remains.map(({ reason, count }) => `${count} ${count === 1 ? 'transfer is' : 'transfers are'} ${WORDS[reason]}`).join('; ');
 
 type Work = { holdings: readonly Holding[]; wallet: SweepWallet; destination: string; wish: SweepWish; reference: string };
-type Asked = MadeUtxoFile<Request> & { gasPrice: GasPrice | null };
-async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coin; now: Date }): Promise<Asked> {
+type RequestsToSign = MadeUtxoFile<Request> & { gasPrice: GasPrice | null };
+async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coin; now: Date }): Promise<RequestsToSign> {
   const { coin, now } = work;
   if (kindOf(coin) !== 'ethereum')
     return { ...(await makePsbts(chain, { ...work, rateE8: await rateFor(chain, work.wish) })), gasPrice: null };
@@ -326,14 +326,14 @@ export async function store(
     return await ctx.db.begin(async (tx) => {
       if (!(await lock(tx))) return null;
       const [sweep] = await tx<Sweep[]>`
-        insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by,
+        insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by,
           read_height, read_hash)
         values (${id}, ${merchantId}, ${wallet.id}, ${coin}, ${purpose}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
           ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name},
-          (select height from tips where coin = ${chainCode(coin)}), (select hash from tips where coin = ${chainCode(coin)}))
+          (select height from tips where chain = ${chainCode(coin)}), (select hash from tips where chain = ${chainCode(coin)}))
         returning ${COLUMNS(tx)}`;
       await tx`
-        insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
+        insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
         select ${id}, number, ${chainCode(coin)}, input, case when payment is null then null else ${coin} end, payment, ref, units::numeric
         from unnest(${inputs.map((_, i) => i)}::int[], ${inputs.map(({ input }) => input)}::text[],
           ${inputs.map(({ holding }) => holding?.paymentId ?? null)}::text[], ${inputs.map(({ holding }) => holding?.ref ?? null)}::text[],
@@ -372,8 +372,8 @@ export async function listSweeps(
 ): Promise<{ sweeps: Sweep[]; hasMore: boolean }> {
   const { sql } = ctx.db;
   const sweeps = await sql<Sweep[]>`
-    select ${COLUMNS(sql)} from sweeps where merchant_id = ${merchantId}
-      ${startingAfter === null ? sql`` : sql`and number < (select number from sweeps where id = ${startingAfter} and merchant_id = ${merchantId})`}
+    select ${COLUMNS(sql)} from signing_files where merchant_id = ${merchantId}
+      ${startingAfter === null ? sql`` : sql`and number < (select number from signing_files where id = ${startingAfter} and merchant_id = ${merchantId})`}
     order by number desc limit ${limit + 1}`;
   return { sweeps: sweeps.slice(0, limit), hasMore: sweeps.length > limit };
 }
@@ -384,18 +384,18 @@ export async function getSweep(
   { merchantId, id }: Owner & { id: string },
 ): Promise<{ sweep: Sweep; transactions: SweepTransaction[] }> {
   const { sql } = ctx.db;
-  const [sweep] = await sql<Sweep[]>`select ${COLUMNS(sql)} from sweeps where id = ${id} and merchant_id = ${merchantId}`;
+  const [sweep] = await sql<Sweep[]>`select ${COLUMNS(sql)} from signing_files where id = ${id} and merchant_id = ${merchantId}`;
   if (!sweep) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   const transactions = await sql<SweepTransaction[]>`
-    select round, number, txid, sent_at as "sentAt", refusal, block_height::int as "blockHeight" from sweep_transactions
-    where sweep_id = ${id} order by round, number limit 2000`;
+    select round, number, txid, sent_at as "sentAt", refusal, block_height::int as "blockHeight" from signed_transactions
+    where file_id = ${id} order by round, number limit 2000`;
   return { sweep, transactions };
 }
 
 /** The file to sign. Errors: sweep_not_found; sweep_state, if it ended and was erased with the data of its customers. */
 export async function readSigningFileOf(ctx: Context, { merchantId, id }: Owner & { id: string }): Promise<SigningFile> {
   const [row] = await ctx.db.sql<{ file: unknown; state: SweepState; isErased: boolean }[]>`
-    select file, state, erased_at is not null as "isErased" from sweeps where id = ${id} and merchant_id = ${merchantId}`;
+    select file, state, erased_at is not null as "isErased" from signing_files where id = ${id} and merchant_id = ${merchantId}`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   if (row.isErased) throw new Problem('sweep_state', { id, state: row.state });
   return signingFileOf(row.file);
@@ -409,8 +409,8 @@ export async function readFileToSign(ctx: Context, of: Owner & { id: string }): 
   const file = await readSigningFileOf(ctx, of);
   const chain = ctx.chains.get(COIN[file.coin].chain);
   const [signed] = await ctx.db.sql`
-    select 1 from sweeps s where s.id = ${of.id} and (s.state not in ('made', 'signed', 'sent')
-      or exists (select 1 from sweep_transactions t where t.sweep_id = s.id and t.round = s.round))`;
+    select 1 from signing_files s where s.id = ${of.id} and (s.state not in ('made', 'signed', 'sent')
+      or exists (select 1 from signed_transactions t where t.file_id = s.id and t.round = s.round))`;
   if (!file.gasPrice || signed || !chain) return file;
   // Where no source answers now, the fee is looked at when the transaction is sent.
   const base = await readBaseFee(chain).catch((error: unknown) => {
@@ -424,10 +424,10 @@ export async function readFileToSign(ctx: Context, of: Owner & { id: string }): 
 /** Gwei in ETH, to show a price per gas. */
 const GWEIS = 10n ** 9n;
 
-type Locked = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown };
-async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<Locked> {
-  const [row] = await tx<Locked[]>`
-    select id, coin, state, round, wallet_id as "walletId", file from sweeps where id = ${id} and merchant_id = ${merchantId} for update`;
+type LockedSweep = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown };
+async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<LockedSweep> {
+  const [row] = await tx<LockedSweep[]>`
+    select id, coin, state, round, wallet_id as "walletId", file from signing_files where id = ${id} and merchant_id = ${merchantId} for update`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   return row;
 }
@@ -436,7 +436,7 @@ async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Pr
 async function sweepOf(ctx: Context, { merchantId, id, input }: Owner & { id: string | null; input: string | null }): Promise<string> {
   if (id !== null) return id;
   const [row] = await ctx.db.sql<{ id: string }[]>`
-    select s.id from sweep_inputs i join sweeps s on s.id = i.sweep_id
+    select s.id from signing_inputs i join signing_files s on s.id = i.file_id
     where i.input = ${input ?? ''} and i.released_at is null and s.merchant_id = ${merchantId} limit 1`;
   if (!row) throw new Problem('sweep_not_found', { id: 'for these inputs' });
   return row.id;
@@ -466,7 +466,7 @@ export async function acceptSigned(
     const added = await findNew(tx, { id, checked, file });
     if (added.length === 0) return true;
     const [{ signed } = { signed: true }] = await tx<{ signed: boolean }[]>`
-      select exists (select 1 from sweep_transactions where sweep_id = ${id} and round = ${file.round}) as signed`;
+      select exists (select 1 from signed_transactions where file_id = ${id} and round = ${file.round}) as signed`;
     // A replacement is signed while the transaction before it waits.
     const isOpen = sweep.state === 'made' || sweep.state === 'signed' || sweep.state === 'sent';
     if (!isOpen || signed) throw new Problem('sweep_state', { id, state: sweep.state });
@@ -475,12 +475,12 @@ export async function acceptSigned(
         reason: 'pays a refund of a payment whose money is not confirmed any more; cancel this file and make it again',
       });
     await tx`
-      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, after_number)
+      insert into signed_transactions (file_id, round, number, txid, raw, fee_units, after_number)
       select ${id}, ${file.round}, number, txid, decode(raw, 'hex'), fee::numeric, after_number
       from unnest(${added.map(({ number }) => number)}::int[], ${added.map(({ txid }) => txid)}::text[],
         ${added.map(({ raw }) => Buffer.from(raw).toString('hex'))}::text[], ${added.map(({ feeUnits }) => feeUnits.toString())}::text[],
         ${added.map(({ number }) => fundOf(file.requests[number]!, file))}::int[]) as given (number, txid, raw, fee, after_number)`;
-    await tx`update sweeps set state = case state when 'made' then 'signed' else state end, signed_at = clock_timestamp() where id = ${id}`;
+    await tx`update signing_files set state = case state when 'made' then 'signed' else state end, signed_at = clock_timestamp() where id = ${id}`;
     const after = { transactions: checked.length };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
     return false;
@@ -497,7 +497,7 @@ async function findNew(
   { id, checked, file }: { id: string; checked: readonly CheckedTransaction[]; file: SigningFile },
 ): Promise<(CheckedTransaction & { number: number })[]> {
   const rows = await sql<{ number: number; txid: string; feeUnits: bigint }[]>`
-    select number, txid, fee_units as "feeUnits" from sweep_transactions where sweep_id = ${id}`;
+    select number, txid, fee_units as "feeUnits" from signed_transactions where file_id = ${id}`;
   const txids = new Set(rows.map(({ txid }) => txid));
   const fees = new Set(rows.map(({ number, feeUnits }) => `${number} ${feeUnits}`));
   return checked
@@ -541,9 +541,9 @@ async function tryBatches(ctx: Context, file: SigningFile, checked: readonly Che
 /** Transactions of sweeps that only pay for the gas of deposit addresses, among these, as merchant ID and transaction ID. */
 export async function readGasPayments(sql: Sql | Tx, txids: readonly string[]): Promise<(readonly [merchantId: string, txid: string])[]> {
   const rows = await sql<{ merchantId: string; txid: string }[]>`
-    select s.merchant_id as "merchantId", t.txid from sweep_transactions t join sweeps s on s.id = t.sweep_id
+    select s.merchant_id as "merchantId", t.txid from signed_transactions t join signing_files s on s.id = t.file_id
     where t.txid = any(${txids as string[]}::text[])
-      and exists (select 1 from sweep_transactions paid where paid.sweep_id = t.sweep_id and paid.after_number = t.number)`;
+      and exists (select 1 from signed_transactions paid where paid.file_id = t.file_id and paid.after_number = t.number)`;
   return rows.map(({ merchantId, txid }) => [merchantId, txid]);
 }
 
@@ -569,7 +569,7 @@ export async function replaceSweep(
     const { state, round } = await lockSweep(tx, { merchantId, id });
     if ((state !== 'signed' && state !== 'sent') || round !== before.round) throw new Problem('sweep_state', { id, state });
     await tx`
-      update sweeps set file = ${stored(tx, file)}, round = ${file.round}, total_units = ${file.totalUnits.toString()},
+      update signing_files set file = ${stored(tx, file)}, round = ${file.round}, total_units = ${file.totalUnits.toString()},
         fee_units = ${file.feeUnits.toString()} where id = ${id}`;
     const after = { total: file.totalUnits.toString(), fee: file.feeUnits.toString() };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.replaced', object: id, after });
@@ -610,7 +610,7 @@ async function raisePsbts(
   const sent = await ctx.db.sql<{ raw: Uint8Array; feeUnits: bigint; isMined: boolean }[]>`
     select distinct on (number) raw, fee_units as "feeUnits", bool_or(block_height is not null or failed_at is not null)
       over (partition by number) as "isMined"
-    from sweep_transactions where sweep_id = ${id} order by number, round desc limit 100`;
+    from signed_transactions where file_id = ${id} order by number, round desc limit 100`;
   if (sent.length !== requests.length) throw new Problem('sweep_state', { id, state: 'not signed yet' });
   const signed = sent.map(({ raw, feeUnits, isMined }) => ({ feeUnits, isMined, size: BigInt(sizeOfRaw(raw)) }));
   const rateE8 = await rateFor(chain, { ...DEFAULT_WISH, speed });
@@ -622,8 +622,8 @@ export const cancelSweep = (ctx: Context, { merchantId, id, actor }: Owner & { i
   ctx.db.begin(async (tx) => {
     const { state } = await lockSweep(tx, { merchantId, id });
     if (state !== 'made') throw new Problem('sweep_state', { id, state });
-    await tx`update sweeps set state = 'canceled', ended_at = clock_timestamp() where id = ${id}`;
-    await tx`update sweep_inputs set released_at = clock_timestamp() where sweep_id = ${id}`;
+    await tx`update signing_files set state = 'canceled', ended_at = clock_timestamp() where id = ${id}`;
+    await tx`update signing_inputs set released_at = clock_timestamp() where file_id = ${id}`;
     await watchCanceled(tx, { sweepId: id });
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.canceled', object: id });
   });

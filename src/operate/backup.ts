@@ -13,7 +13,7 @@ import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Db, Tx } from '../db/db.ts';
 import { SERVE_LOCK } from '../db/embedded.ts';
-import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames } from '../db/migrate.ts';
+import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames, tableNamesEver } from '../db/migrate.ts';
 import { canOpen, placeKeyFile, readKeyFile, sealerOf } from '../db/seal.ts';
 import type { Log } from '../log.ts';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
@@ -175,7 +175,7 @@ async function describe(tx: Tx): Promise<Header> {
   const columns = await tx<{ name: string; column: string; sequence: string | null }[]>`
     select c.relname as name, a.attname as column, case when a.attidentity <> '' then pg_get_serial_sequence(quote_ident(c.relname), a.attname) end as sequence
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNames()}::text[])
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNamesEver()}::text[])
     order by c.oid, a.attnum`;
   const sequences: Header['sequences'] = [];
   for (const { name, column, sequence } of columns) {
@@ -192,7 +192,7 @@ async function describe(tx: Tx): Promise<Header> {
     secret_key: null,
     key_check: null,
     // In order of creation: referenced tables come first.
-    tables: tableNames()
+    tables: tableNamesEver()
       .map((name) => ({ name, columns: columns.filter((row) => row.name === name).map((row) => row.column) }))
       .filter(({ columns: own }) => own.length > 0),
     sequences,
@@ -472,7 +472,7 @@ async function claimEmpty(tx: Tx): Promise<void> {
   await tx`select pg_advisory_xact_lock(${MIGRATE_LOCK}::bigint)`;
   const there = await tx<{ name: string }[]>`
     select relname as name from pg_class
-    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNames()]}::text[])`;
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNamesEver()]}::text[])`;
   for (const { name } of there) {
     if (IN_EVERY_INSTALL.has(name)) continue;
     const [row] = await tx.unsafe(`select 1 from ${quoted(name)} limit 1`);
@@ -491,7 +491,7 @@ async function claimEmpty(tx: Tx): Promise<void> {
 }
 
 async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Record<string, number>): Promise<void> {
-  const known = new Set(tableNames());
+  const known = new Set(tableNamesEver());
   for (const { name, columns } of header.tables) {
     if (!known.has(name)) throw new BackupError('The backup names a table that Florin does not have. Nothing was restored.');
     const hash = createHash('sha256');

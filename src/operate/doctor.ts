@@ -11,6 +11,7 @@ import {
   chainCode,
   chainOf,
   coinText,
+  type Family,
   isToken,
   kindOf,
   leadingCoins,
@@ -135,13 +136,13 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
 
 /** Addresses that were skipped because the database did not know them, and wallets that it does not know at all. */
 async function checkSkipped(ctx: Context): Promise<Finding[]> {
-  const skipped = await ctx.db.sql<{ walletId: string; coin: Coin; from: bigint; end: bigint; at: Date }[]>`
-    select s.wallet_id as "walletId", w.coin, s.first_index as from, s.end_index as end, s.at
+  const skipped = await ctx.db.sql<{ walletId: string; family: Family; from: bigint; end: bigint; at: Date }[]>`
+    select s.wallet_id as "walletId", w.family, s.first_index as from, s.end_index as end, s.at
     from skipped_indexes s join wallets w on w.id = s.wallet_id
     where s.reason = 'database' and s.at > clock_timestamp() - interval '30 days' order by s.id desc limit ${MOST_NAMED}`;
-  const findings = skipped.map(({ walletId, coin, from, end, at }) =>
+  const findings = skipped.map(({ walletId, family, from, end, at }) =>
     good(
-      `${coin} addresses`,
+      `${family} addresses`,
       `${walletId} skipped the indexes ${from} to ${end - 1n} on ${at.toISOString()}: the database did not know which of them were issued last`,
       'payments of that time may be lost; deposits to these addresses are reported here. Make sure that your wallet program looks this far',
     ),
@@ -198,7 +199,7 @@ function checkAddress(ctx: Context): Finding[] {
 }
 
 type WalletRow = {
-  coin: Coin;
+  family: Family;
   merchantId: string;
   network: Network;
   chainKey: string;
@@ -206,14 +207,14 @@ type WalletRow = {
   nextIndex: bigint;
 };
 const readWallets = (ctx: Context): Promise<WalletRow[]> => ctx.db.sql<WalletRow[]>`
-  select coin, merchant_id as "merchantId", network, chain_key as "chainKey", script, next_index as "nextIndex"
+  select family, merchant_id as "merchantId", network, chain_key as "chainKey", script, next_index as "nextIndex"
   from wallets where active order by created_at`;
 
 async function checkCoins(ctx: Context, wallets: readonly WalletRow[]): Promise<Finding[]> {
   const findings: Finding[] = [];
   const troubles = await readTroubles(ctx);
   for (const coin of leadingCoins()) {
-    const own = wallets.filter((wallet) => wallet.coin === COIN[coin].family);
+    const own = wallets.filter((wallet) => wallet.family === COIN[coin].family);
     const name = chainCode(coin);
     const chain = ctx.chains.get(COIN[coin].chain);
     // Its own network is read once there is a wallet.
@@ -378,7 +379,7 @@ async function checkNode(ctx: Context, check: string, { source, follows, connect
     }
     const [pinned] = await ctx.db.sql<{ genesis: string; height: bigint | null; behind: number | null }[]>`
       select c.genesis, t.height, extract(epoch from clock_timestamp() - t.scanned_through)::float8 as behind
-      from chains c left join tips t using (coin) where c.coin = ${chainCode(coin)}`;
+      from chains c left join tips t using (chain) where c.chain = ${chainCode(coin)}`;
     // Ethereum networks are verified by their chain id, which a source for lookups only does not report.
     const genesis = follows || kindOf(coin) !== 'ethereum' ? await source.genesis() : null;
     if (pinned && genesis !== null && pinned.genesis !== genesis)
@@ -461,7 +462,7 @@ async function inspectNode(check: string, source: ChainSource, tip: number, curs
   return findings;
 }
 
-function checkWallet(ctx: Context, { coin, merchantId, network, chainKey, script, nextIndex }: WalletRow): Finding {
+function checkWallet(ctx: Context, { family: coin, merchantId, network, chainKey, script, nextIndex }: WalletRow): Finding {
   const check = `${coin} wallet`;
   if (network !== ctx.settings.networks[COIN[coin].chain]) {
     const fix = `import a ${ctx.settings.networks[COIN[coin].chain]} key, or set ${coin}_NETWORK=${network}`;
@@ -479,7 +480,7 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
   const findings: Finding[] = [];
   const offered = NATIVE_COINS.filter((coin) => {
     const chain = ctx.chains.get(COIN[coin].chain);
-    return (chain !== undefined && !chain.onDemand) || wallets.some((wallet) => wallet.coin === coin);
+    return (chain !== undefined && !chain.onDemand) || wallets.some((wallet) => wallet.family === coin);
   });
   const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
@@ -620,25 +621,25 @@ export async function verifyAddresses(ctx: Context): Promise<Verified> {
   let after: [string, string] = ['', ''];
   for (;;) {
     const rows = await ctx.db.sql<
-      { coin: Coin; key: string; address: string; paymentId: string; index: bigint; chainKey: string; script: Script }[]
+      { family: Family; key: string; address: string; paymentId: string; index: bigint; chainKey: string; script: Script }[]
     >`
-      select d.coin, d.key, d.address, d.payment_id as "paymentId", d.index, w.chain_key as "chainKey", w.script
+      select d.family, d.key, d.address, d.payment_id as "paymentId", d.index, w.chain_key as "chainKey", w.script
       from deposit_addresses d join wallets w on w.id = d.wallet_id
-      where (d.coin, d.key) > (${after[0]}, ${after[1]}) order by d.coin, d.key limit ${PAGE}`;
+      where (d.family, d.key) > (${after[0]}, ${after[1]}) order by d.family, d.key limit ${PAGE}`;
     for (const row of rows) {
       const derived = deriveAddress({
         chainKey: row.chainKey,
         script: row.script,
-        coin: row.coin,
-        network: ctx.settings.networks[COIN[row.coin].chain],
+        coin: row.family,
+        network: ctx.settings.networks[COIN[row.family].chain],
         index: row.index,
       });
-      if (derived.address !== row.address || derived.key !== row.key) mismatches.push(`${row.paymentId} ${row.coin} ${row.address}`);
+      if (derived.address !== row.address || derived.key !== row.key) mismatches.push(`${row.paymentId} ${row.family} ${row.address}`);
     }
     checked += rows.length;
     const last = rows.at(-1);
     if (!last || rows.length < PAGE)
       return { ok: mismatches.length + unreadable.length === 0 && isWatched, checked, mismatches, unwatched, unreadable };
-    after = [last.coin, last.key];
+    after = [last.family, last.key];
   }
 }

@@ -50,11 +50,11 @@ export async function readTroubles(ctx: Context): Promise<Trouble[]> {
       read: number | null;
     }[]
   >`
-    select f.coin as chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
+    select f.chain, failures, extract(epoch from clock_timestamp() - failing_since)::float8 as "failingSeconds", failure,
       failing_height::int as height, failing_hash as hash, block_failures as "blockFailures", behind_code as code, behind_reason as reason,
       extract(epoch from clock_timestamp() - behind_since)::float8 as seconds, read_back_failure as "readBackFailure", unexplained, final_doubt as "finalDoubt",
       catch_up_from::int as "from", catch_up_to::int as "to", t.height::int as read
-    from followers f left join tips t on t.coin = f.coin`;
+    from followers f left join tips t on t.chain = f.chain`;
   return leadingCoins()
     .flatMap((coin) => rows.filter((row) => row.chain === chainCode(coin)).map((row) => ({ ...row, coin })))
     .map(
@@ -147,7 +147,7 @@ export type GuardView = {
 export async function readGuards(ctx: Context): Promise<GuardView[]> {
   const rows = await ctx.db.sql<
     (Omit<GuardView, 'coin' | 'sources'> & { code: string; sources: unknown })[]
-  >`select coin as code, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
+  >`select chain as code, binding, reasons, codes, held_above_reason as "aboveReason", sources from chain_guard`;
   return leadingCoins().flatMap((coin) =>
     rows.flatMap(({ code, sources, ...row }) =>
       code === chainCode(coin) && ctx.chains.has(COIN[coin].chain) ? [{ coin, ...row, sources: sourcesFromJson(sources) }] : [],

@@ -27,7 +27,7 @@ export async function readHolds(ctx: Context): Promise<ReadonlyMap<Coin, readonl
   const [tips, guards] = await Promise.all([
     ctx.db.sql<
       { code: string; holdReason: string }[]
-    >`select coin as code, hold_reason as "holdReason" from tips where hold_reason is not null`,
+    >`select chain as code, hold_reason as "holdReason" from tips where hold_reason is not null`,
     readGuards(ctx),
   ]);
   return new Map(
@@ -46,7 +46,7 @@ export async function readCoinHealth(ctx: Context, { mode }: { mode: Mode }): Pr
     return COINS.map((coin) => ({ coin, chain: 'simulated', height: null, lagSeconds: null, reasons: [], priceFault: null }));
   const [tips, held, guards, troubles, reports] = await Promise.all([
     ctx.db.sql<{ code: string; height: bigint; lag: number; unread: number }[]>`
-      select coin as code, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
+      select chain as code, height, extract(epoch from clock_timestamp() - scanned_through)::float8 as lag,
         extract(epoch from clock_timestamp() - looked_at)::float8 as unread from tips`,
     readHolds(ctx),
     readGuards(ctx),
@@ -107,13 +107,13 @@ export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source
  */
 export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<ReadonlyMap<Coin, Unreachable>> {
   const rows = await sql<Standing[]>`
-    select coin as code, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
+    select chain as code, t.looked_at < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second' as unread,
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
-        then f.behind_reason end as doubt, case when t.coin is null and f.behind_code = 'syncing' then f.behind_reason end as waits,
+        then f.behind_reason end as doubt, case when t.chain is null and f.behind_code = 'syncing' then f.behind_reason end as waits,
       f.catch_up_from::int as "from", f.catch_up_to::int as "to", t.height::int as read, p.phase, p.connected, p.percent,
       p.seconds_left as "secondsLeft", p.trouble
-    from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (coin)
-      full join followers f using (coin)`;
+    from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (chain)
+      full join followers f using (chain)`;
   const held = await sql<{ coin: string; hold: string }[]>`select coin, hold from token_contracts where hold is not null`;
   const found = new Map(rows.map((row) => [row.code, row]));
   return new Map(

@@ -194,7 +194,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
-      (select json_object_agg(a.coin, ltrim(w.path || '/' || a.index, '/')) from deposit_addresses a join wallets w on w.id = a.wallet_id
+      (select json_object_agg(a.family, ltrim(w.path || '/' || a.index, '/')) from deposit_addresses a join wallets w on w.id = a.wallet_id
         where a.payment_id = p.id) as paths,
       (select json_agg(json_build_object('kind', d.kind, 'at', d.at, 'transfers', d.transfers, 'byPayer', d.by_payer) order by d.number)
         from decisions d where d.payment_id = p.id) as decisions,
@@ -251,17 +251,17 @@ async function readTips(sql: Sql | Tx, coins: Coin[]): Promise<Tips> {
       lockUsdCents: bigint | null;
     }[]
   >`
-    select t.coin as code, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
+    select t.chain as code, t.height, t.hash, t.safe_height as "safeHeight", t.finalized_height as "finalizedHeight",
       t.chainlock_height as "chainlockHeight", t.proven_heights as "provenHeights", t.hold_reason as "holdReason", t.unwound, f.final_doubt is not null as "isFinalUnknown",
       -- While older blocks are still being read, it is unknown what arrived in time.
       case when t.read_back_to is null then t.scanned_through else 'epoch' end as "scannedThrough",
-      g.reasons as "guardReasons", g.coin is not null and t.coin = any(${BY_RANGES}::text[]) as "isBinding",
+      g.reasons as "guardReasons", g.chain is not null and t.chain = any(${BY_RANGES}::text[]) as "isBinding",
       (select jsonb_object_agg(c.coin, c.hold) from token_contracts c where c.hold is not null and c.coin = any(${coins}::text[])) as "tokenHolds", g.agreed_hash as "agreedHash", agreed.height as "agreedHeight",
       g.held_above_usd_cents as "heldAboveUsdCents", g.held_above_reason as "heldAboveReason", g.lock_usd_cents as "lockUsdCents"
-    from tips t left join chain_guard g on g.coin = t.coin and g.binding left join followers f on f.coin = t.coin
+    from tips t left join chain_guard g on g.chain = t.chain and g.binding left join followers f on f.chain = t.chain
     -- An agreement counts only while its block is part of the chain that was read.
-    left join blocks agreed on agreed.coin = g.coin and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
-    where t.coin = any(${[...new Set(coins.map(chainCode))]}::text[])`;
+    left join blocks agreed on agreed.chain = g.chain and agreed.height = g.agreed_height and agreed.hash = g.agreed_hash
+    where t.chain = any(${[...new Set(coins.map(chainCode))]}::text[])`;
   const number = (value: bigint | null) => (value === null ? null : Number(value));
   const tips = new Map(
     rows.map((row): [string, Tip] => [

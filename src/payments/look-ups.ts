@@ -6,7 +6,7 @@ import { COIN, type Coin, chainCode, kindOf, type Mode } from '../core/coin.ts';
 import type { Db } from '../db/db.ts';
 import { outputsFromJson } from './stored.ts';
 
-type Received = {
+type ReceivedTransfer = {
   ref: string;
   txid: string | null;
   units: bigint;
@@ -19,13 +19,13 @@ type Received = {
 const MAX_OUTPUTS = 1_000;
 
 const readReceived = (ctx: Context, { merchantId, mode, coin, address }: { merchantId: string; mode: Mode; coin: Coin; address: string }) =>
-  ctx.db.sql<Received[]>`
+  ctx.db.sql<ReceivedTransfer[]>`
     select t.ref, t.txid, t.units, t.outputs, t.block_height is not null as "isMined",
       t.absent_since is null and t.conflict_txid is null as "isStanding"
     from transfers t join payments p on p.id = t.payment_id
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.address = ${address} and p.mode = ${mode}`;
 
-const sum = (rows: readonly Received[]): bigint => rows.reduce((total, row) => total + row.units, 0n);
+const sum = (rows: readonly ReceivedTransfer[]): bigint => rows.reduce((total, row) => total + row.units, 0n);
 
 /** A test address as its payments' simulated chains show it; nothing is ever spent from it. */
 export async function getTestBalance(ctx: Context, wanted: { merchantId: string; coin: Coin; address: string }): Promise<AddressSummary> {
@@ -40,7 +40,7 @@ export async function getTestBalance(ctx: Context, wanted: { merchantId: string;
   };
 }
 
-type Wanted = { merchantId: string | null; coin: Coin };
+type LookUpParameters = { merchantId: string | null; coin: Coin };
 /** `isExact`: the chain was asked what of it is unspent. Without `summary`, the address holds more than was recorded. */
 export type DepositBalance = { summary: AddressSummary | null; isExact: boolean };
 
@@ -52,11 +52,11 @@ export type DepositBalance = { summary: AddressSummary | null; isExact: boolean 
 export async function getDepositBalance(
   ctx: Context,
   chain: Chain,
-  { merchantId, coin, key }: Wanted & { key: string },
+  { merchantId, coin, key }: LookUpParameters & { key: string },
 ): Promise<DepositBalance | null> {
   const [own] = await ctx.db.sql<{ address: string; merchantId: string }[]>`
     select address, merchant_id as "merchantId" from deposit_addresses
-    where coin = ${COIN[coin].family} and key = ${key} and (${merchantId}::text is null or merchant_id = ${merchantId})`;
+    where family = ${COIN[coin].family} and key = ${key} and (${merchantId}::text is null or merchant_id = ${merchantId})`;
   if (!own) return null;
   const rows = await readReceived(ctx, { ...own, mode: 'live', coin });
   const mined = rows.filter((row) => row.isMined);
@@ -88,7 +88,7 @@ export async function getDepositBalance(
 
 type Part = { ref: string; units: bigint };
 /** The outputs of transfers; null when a stored one cannot be read. */
-function outputsOf(mined: readonly Received[]): Part[] | null {
+function outputsOf(mined: readonly ReceivedTransfer[]): Part[] | null {
   const parts: Part[] = [];
   for (const { ref, txid, units, outputs } of mined) {
     const list = outputsFromJson(outputs);
@@ -111,15 +111,15 @@ async function askUnspent(
   }
 }
 
-type Sent = { units: bigint; leavingUnits: bigint; transactions: number };
-const NOTHING_SENT: Sent = { units: 0n, leavingUnits: 0n, transactions: 0 };
+type SpentSum = { units: bigint; leavingUnits: bigint; transactions: number };
+const NOTHING_SENT: SpentSum = { units: 0n, leavingUnits: 0n, transactions: 0 };
 /** What of these outputs Florin's own transactions spent, or another one that it met while it followed them. */
-async function readSent({ db: { sql } }: Context, { coin, outputs }: { coin: Coin; outputs: readonly Part[] }): Promise<Sent> {
+async function readSent({ db: { sql } }: Context, { coin, outputs }: { coin: Coin; outputs: readonly Part[] }): Promise<SpentSum> {
   const units = new Map(outputs.map((part) => [part.ref, part.units]));
   const rows = await sql<{ input: string; by: string; isMined: boolean }[]>`
     select i.input, coalesce(i.spent_hash, s.id) as by, i.spent_hash is not null or s.state = 'confirmed' or exists (
-        select 1 from sweep_transactions t where t.sweep_id = s.id and t.block_height is not null) as "isMined"
-    from sweep_inputs i join sweeps s on s.id = i.sweep_id
+        select 1 from signed_transactions t where t.file_id = s.id and t.block_height is not null) as "isMined"
+    from signing_inputs i join signing_files s on s.id = i.file_id
     where i.chain = ${chainCode(coin)} and i.input = any(${[...units.keys()]}::text[])
       and (i.spent_hash is not null or (i.released_at is null and s.state in ('sent', 'confirmed')))`;
   const unitsOf = (isMined: boolean): bigint =>
@@ -137,13 +137,13 @@ async function readSent({ db: { sql } }: Context, { coin, outputs }: { coin: Coi
  */
 export async function findTransferBlock(
   ctx: Context,
-  { merchantId, coin, txid }: Wanted & { txid: string },
+  { merchantId, coin, txid }: LookUpParameters & { txid: string },
 ): Promise<{ blockHash: string | null } | null> {
   const [found] = await ctx.db.sql<{ blockHash: string | null }[]>`
     select "blockHash" from (
       select t.block_hash as "blockHash" from transfers t join payments p on p.id = t.payment_id
       where t.txid = ${txid} and t.coin = ${coin} and (${merchantId}::text is null or t.merchant_id = ${merchantId}) and p.mode = 'live'
-      union all select t.block_hash from sweep_transactions t join sweeps s on s.id = t.sweep_id
+      union all select t.block_hash from signed_transactions t join signing_files s on s.id = t.file_id
       where t.txid = ${txid} and s.coin = ${coin} and (${merchantId}::text is null or s.merchant_id = ${merchantId})) as ours
     order by "blockHash" is null limit 1`;
   return found ?? null;
@@ -155,7 +155,7 @@ export async function getRecordedTransaction(
   { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },
 ): Promise<ChainTransaction | null> {
   const rows = await sql<
-    (Pick<Received, 'ref' | 'txid' | 'units' | 'outputs' | 'isStanding'> & {
+    (Pick<ReceivedTransfer, 'ref' | 'txid' | 'units' | 'outputs' | 'isStanding'> & {
       address: string;
       blockHeight: number | null;
       blockHash: string | null;
@@ -166,7 +166,7 @@ export async function getRecordedTransaction(
   >`
     select t.ref, t.txid, t.units, t.outputs, t.address, t.block_height::int as "blockHeight", t.block_hash as "blockHash",
       t.block_time as "blockTime", t.conflict_txid is not null as "isReplaced", t.absent_since is null as "isStanding",
-      (select height::int from tips where coin = ${chainCode(coin)}) as tip
+      (select height::int from tips where chain = ${chainCode(coin)}) as tip
     from transfers t join payments p on p.id = t.payment_id
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.txid = ${txid} and p.mode = 'live' order by t.ref`;
   const [first] = rows.toSorted((a, b) => Number(a.blockHeight === null) - Number(b.blockHeight === null));
@@ -190,11 +190,11 @@ export const oursOf = ({ sql }: Db, coin: Coin): Ours => ({
     (
       await sql`
         select 1 from transfers where txid = ${txid} and coin = ${coin}
-        union all select 1 from sweep_transactions where txid = ${txid} limit 1`
+        union all select 1 from signed_transactions where txid = ${txid} limit 1`
     ).length > 0,
   scriptsOf: async (scripts) => {
     const rows = await sql<{ key: string }[]>`
-      select key from deposit_addresses where coin = ${COIN[coin].family} and key = any(${scripts}::text[])`;
+      select key from deposit_addresses where family = ${COIN[coin].family} and key = any(${scripts}::text[])`;
     return new Set(rows.map(({ key }) => key));
   },
 });

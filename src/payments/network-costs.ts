@@ -42,7 +42,7 @@ export async function readLiveFees(ctx: Context): Promise<LiveFees> {
 
 const readRows = async (ctx: Context): Promise<Row[]> =>
   ctx.db.sql<Row[]>`
-    select coin as code, gas_price::text as "gasPrice", data_fee::text as "dataFee" from tips
+    select chain as code, gas_price::text as "gasPrice", data_fee::text as "dataFee" from tips
     where fee_at > clock_timestamp() - ${FRESH_SECONDS} * interval '1 second'`;
 
 /** Rounded up to whole cents. */

@@ -47,9 +47,9 @@ type Render = (view: PaymentView) => RenderedReply;
 type Also = (tx: Tx, change: { before: PaymentView; after: PaymentView }) => Promise<void>;
 type Owner = { merchantId: string; mode: Mode; paymentId: string };
 /** The shop that a caller says it acts for. */
-type Stated = { shop?: string | undefined };
+type NamedShop = { shop?: string | undefined };
 /** A decision of a member, a key or a shop; the audit log says whose. */
-type Decided = Owner & Stated & { actor: AnyActor; render: Render };
+type DecisionParameters = Owner & NamedShop & { actor: AnyActor; render: Render };
 /** The decisions in the audit log. */
 export const DECISIONS = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'] as const;
 /** What the audit log says about a decision. */
@@ -227,7 +227,7 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
     return shown ?? testIdentifier(coin, named);
   }
   const [given] = await tx<{ address: string }[]>`
-    select address from deposit_addresses where payment_id = ${record.facts.id} and coin = ${COIN[coin].family}`;
+    select address from deposit_addresses where payment_id = ${record.facts.id} and family = ${COIN[coin].family}`;
   if (given) return given.address;
   const away = (await readUnreachable(ctx, tx)).get(coin);
   if (away !== undefined) {
@@ -237,7 +237,7 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
   }
   const next = await nextAddress(ctx, tx, { merchantId: record.merchantId, coin, createdWith: record.createdWith });
   await tx`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     values (${next.family}, ${next.key}, ${next.address}, ${record.facts.id}, ${record.merchantId}, ${next.walletId}, ${next.index.toString()}, ${record.realNow})`;
   return next.address;
 }
@@ -372,7 +372,7 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
  */
 export async function cancelPayment(
   ctx: Context,
-  input: Decided & { onlyIfUnpaid?: boolean | undefined; idempotency: IdempotencyClaim | null },
+  input: DecisionParameters & { onlyIfUnpaid?: boolean | undefined; idempotency: IdempotencyClaim | null },
 ): Promise<ReplayableReply> {
   return change(ctx, { ...input, also: auditDecision(input, 'cancel') }, (tx, record) => {
     if (input.onlyIfUnpaid && record.transfers.length > 0) throw new Problem('payment_has_money', { id: record.facts.id });
@@ -456,7 +456,7 @@ const NOTHING: Render = () => ({ status: 200, body: Buffer.alloc(0) });
  */
 export async function resolvePayment(
   ctx: Context,
-  input: Decided & {
+  input: DecisionParameters & {
     action: 'accept' | 'reject' | 'refund_sent';
     transfers: readonly string[] | null;
     /** The transaction of a refund, as stated by the merchant. */
@@ -537,7 +537,7 @@ async function checkNotOnItsWay(tx: Tx, record: PaymentRecord, transfers: readon
   const [open] = await tx<{ id: string; state: string }[]>`
     select id, state from refunds
     where payment_id = ${record.facts.id} and coin = any(${transfers.map(({ coin }) => coin)}::text[])
-      and (state in ('approved', 'signed', 'failed') or (state = 'sent' and sweep_id is not null))
+      and (state in ('approved', 'signed', 'failed') or (state = 'sent' and file_id is not null))
     order by number limit 1`;
   if (open) throw new Problem('refund_open', open);
 }
@@ -561,7 +561,7 @@ async function decide(
  * A member has reviewed the exceptions of an ended payment, and nothing is left to do: it leaves the queue until there is a new
  * exception. Errors: payment_not_found, payment_status_conflict.
  */
-export async function reviewPayment(ctx: Context, input: Decided): Promise<ReplayableReply> {
+export async function reviewPayment(ctx: Context, input: DecisionParameters): Promise<ReplayableReply> {
   return change(ctx, { ...input, idempotency: null, also: auditDecision(input, 'reviewed') }, async (tx, record) => {
     const { status, id } = record.facts;
     if (!isFinal(status)) throw new Problem('payment_status_conflict', { status, action: 'marking as handled' });
@@ -574,7 +574,7 @@ export async function reviewPayment(ctx: Context, input: Decided): Promise<Repla
  * Archives a payment, which hides it from the lists, or unarchives it. Its records stay unchanged, and new activity unarchives it
  * automatically. Errors: payment_not_found, payment_status_conflict, payment_needs_attention.
  */
-export async function archivePayment(ctx: Context, input: Decided & { archived: boolean }): Promise<ReplayableReply> {
+export async function archivePayment(ctx: Context, input: DecisionParameters & { archived: boolean }): Promise<ReplayableReply> {
   const also = auditDecision(input, input.archived ? 'archived' : 'unarchived');
   return change(ctx, { ...input, idempotency: null, also }, async (tx, record) => {
     const { status, id } = record.facts;
@@ -610,7 +610,7 @@ export async function setInvoiceId(
 export async function setMetadata(
   ctx: Context,
   input: Owner &
-    Stated & {
+    NamedShop & {
       metadata: Readonly<Record<string, string | null>>;
       idempotency: IdempotencyClaim | null;
       render: Render;
@@ -770,7 +770,7 @@ async function change(
     idempotency,
     render,
     also,
-  }: Owner & Stated & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
+  }: Owner & NamedShop & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
   write: (tx: Tx, record: PaymentRecord) => Promise<Written>,
 ): Promise<ReplayableReply> {
   return runOnce(ctx.db, idempotency, async (tx) => {

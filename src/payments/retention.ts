@@ -74,23 +74,23 @@ const erasePayouts = ({ db: { sql } }: Context) => sql`
     cross join lateral (select p.id from payouts p
       where p.merchant_id = m.id and p.erased_at is null and p.state in ('sent', 'confirmed', 'failed', 'canceled')
         and coalesce(p.ended_at, p.sent_at) < clock_timestamp() - make_interval(days => m.days)
-        and not exists (select 1 from sweeps s where s.id = p.sweep_id and s.state in ('made', 'signed', 'sent'))
+        and not exists (select 1 from signing_files s where s.id = p.file_id and s.state in ('made', 'signed', 'sent'))
       order by coalesce(p.ended_at, p.sent_at) limit ${STEP}) as due
     where m.days is not null limit ${STEP})`;
 
 /** The signing files of payouts, once they have ended and all of their payouts are erased. A canceled file has none. */
 const erasePayoutFiles = ({ db: { sql } }: Context) => sql`
   with erased as (
-    update sweeps set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp() where id in (
+    update signing_files set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp() where id in (
       select due.id from ${merchantDays(sql)} as m
-      cross join lateral (select s.id from sweeps s
+      cross join lateral (select s.id from signing_files s
         where s.merchant_id = m.id and s.purpose = 'payout' and s.erased_at is null and s.state in ('confirmed', 'failed', 'canceled')
           and s.ended_at < clock_timestamp() - make_interval(days => m.days)
-          and not exists (select 1 from payouts p where p.sweep_id = s.id and p.erased_at is null)
+          and not exists (select 1 from payouts p where p.file_id = s.id and p.erased_at is null)
         order by s.ended_at limit ${STEP}) as due
       where m.days is not null limit ${STEP})
     returning id)
-  update sweep_transactions set raw = '' where sweep_id in (select id from erased)`;
+  update signed_transactions set raw = '' where file_id in (select id from erased)`;
 
 async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<number> {
   await tx`insert into erasures (merchant_id, mode) values (${merchantId}, ${mode}) on conflict do nothing`;
@@ -143,12 +143,12 @@ async function eraseFiles(tx: Tx, { merchantId, ids }: { merchantId: string; ids
   if (rows.length === 0) return;
   await tx`
     with erased as (
-      update sweeps s set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp()
+      update signing_files s set file = jsonb_set(file, '{requests}', '[]'), erased_at = clock_timestamp()
       where merchant_id = ${merchantId} and purpose = 'refund' and erased_at is null and state in ('confirmed', 'failed', 'canceled')
         and exists (select 1 from jsonb_path_query(file, '$.requests[*].**.reference') as line (reference)
           where line.reference #>> '{}' = any(${rows.map(({ id }) => id)}::text[]))
       returning id)
-    update sweep_transactions set raw = '' where sweep_id in (select id from erased)`;
+    update signed_transactions set raw = '' where file_id in (select id from erased)`;
 }
 
 /** Ended, and unchanged for this long. Refunds that may still be sent keep their address, and the payment its data. */
@@ -158,8 +158,8 @@ const ended = (tx: Tx, days: number) => tx`
     and not exists (select 1 from refunds r where r.payment_id = p.id and (r.state in ('approved', 'signed')
       -- Its transaction may not be found yet.
       or (r.state = 'sent' and r.sent_at > clock_timestamp() - make_interval(days => ${FOLLOWED_DAYS}))
-      or exists (select 1 from sweeps s where s.id = r.sweep_id and s.state in ('made', 'signed', 'sent'))
+      or exists (select 1 from signing_files s where s.id = r.file_id and s.state in ('made', 'signed', 'sent'))
       -- The file of a token says when its authorizations expire.
       or exists (select 1 from refunds o
-        where o.sweep_id = r.sweep_id and o.state in ('approved', 'signed', 'sent') and o.coin like '%@%')
+        where o.file_id = r.file_id and o.state in ('approved', 'signed', 'sent') and o.coin like '%@%')
       or (r.state = 'requested' and (r.address is not null or r.claim_until > clock_timestamp())))))`;

@@ -278,6 +278,6 @@ export async function readPulse(
 export async function readChainPulse(ctx: Context, { owners }: { owners: readonly { mode: Mode }[] }): Promise<(string | null)[]> {
   if (owners.every(({ mode }) => mode === 'test')) return owners.map(() => null);
   const [row] = await ctx.db.sql<{ pulse: string | null }[]>`
-    select string_agg(concat_ws(' ', coin, hash, safe_height, finalized_height, chainlock_height), ',' order by coin) as pulse from tips`;
+    select string_agg(concat_ws(' ', chain, hash, safe_height, finalized_height, chainlock_height), ',' order by chain) as pulse from tips`;
   return owners.map(({ mode }) => (mode === 'live' ? row!.pulse : null));
 }

@@ -1,6 +1,6 @@
 /** A payment as read: its facts, what follows from them, and what was requested. All replies, events and pages are built from it. */
 import type { Scenario } from '../chains/simulated.ts';
-import type { Asset, Chain, Coin } from '../core/coin.ts';
+import type { Asset, ChainId, Coin } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '../core/payment.ts';
 
@@ -101,7 +101,7 @@ export type CustomerView = PaymentView & {
    */
   coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean; costs: Costs | null }[];
   /** The chains on which money for its address is found, whatever was asked for. */
-  watched: readonly Chain[];
+  watched: readonly ChainId[];
   refundAddress: { coin: Coin; address: string } | null;
 };
 

@@ -75,7 +75,7 @@ export async function writeWalletAudit(tx: Tx, { coin, action, after }: { coin: 
   await tx`
     insert into audit_log (merchant_id, mode, actor_name, action, object, after, ip)
     select distinct merchant_id, 'live', 'operator command', ${action}, ${coin}, ${stored(tx, after)}, '' from wallets
-    where coin = ${COIN[coin].family} and active`;
+    where family = ${COIN[coin].family} and active`;
 }
 
 export type AuditEntry = {

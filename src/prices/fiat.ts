@@ -95,7 +95,7 @@ const SAMPLES: Readonly<Record<Fiat, string>> = {
 
 type Rates = ReadonlyMap<Fiat, bigint>;
 /** The report of one source; `asOf` if it includes a time. */
-type Told = { rates: Rates; asOf: Date | null };
+type RateReport = { rates: Rates; asOf: Date | null };
 type Ask = (outgoing: Outgoing) => Promise<{ rates: Iterable<readonly [string, bigint | null]>; asOf?: Date }>;
 
 const coinbase =
@@ -185,7 +185,7 @@ const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; everyMs?: numb
 };
 export const FIAT_SOURCES: readonly string[] = Object.keys(ADAPTERS);
 
-function createFiatSources(names: readonly string[], hosts: Hosts): (FeedSource<Told> & { reference: boolean })[] {
+function createFiatSources(names: readonly string[], hosts: Hosts): (FeedSource<RateReport> & { reference: boolean })[] {
   return [...new Set(names)].map((name) => {
     const adapter = Object.hasOwn(ADAPTERS, name) ? ADAPTERS[name] : undefined;
     if (!adapter) throw new Error(`FIAT_RATES names ${name}; known are ${FIAT_SOURCES.join(', ')} and static:`);

@@ -3,7 +3,7 @@
 import { parseAccountKey } from '../chains/account-key.ts';
 import type { Script } from '../chains/address.ts';
 import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, NATIVE_COINS, type Network } from '../core/coin.ts';
+import { ALL_COINS, COIN, type Coin, type Family, NATIVE_COINS, type Network } from '../core/coin.ts';
 import { Problem } from '../core/problem.ts';
 import { type Action, mayDo } from '../core/roles.ts';
 import type { Fragment, Sql, Tx } from '../db/db.ts';
@@ -54,7 +54,7 @@ export async function previewAccountKey(
   const key = readAccountKey(ctx, { coin, accountKey, script: chosen });
   const [stored] = await ctx.db.sql<{ merchantId: string; active: boolean }[]>`
     select merchant_id as "merchantId", active from wallets
-    where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script}`;
+    where family = ${coin} and chain_key = ${key.chainKey} and script = ${key.script}`;
   return {
     network: key.network,
     script: key.script,
@@ -180,11 +180,12 @@ async function readCurrent(
 ): Promise<{ current: Current | null; waits: WaitReason | null }> {
   const [current = null] = await sql<Current[]>`
     select chain_key as "chainKey", script, account_key as "accountKey" from wallets
-    where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+    where merchant_id = ${merchantId} and family = ${coin} and (active or paused_at is not null)`;
   if (current && current.chainKey === key.chainKey && current.script === key.script) return { current, waits: null };
   if ((await readWaitOff(sql, { merchantId }))?.isOff) return { current, waits: null };
   if (current) return { current, waits: 'changed_key' };
-  const [other] = await sql`select 1 from wallets w where w.merchant_id = ${merchantId} and w.coin <> ${coin} and ${IS_LIVE(sql)} limit 1`;
+  const [other] =
+    await sql`select 1 from wallets w where w.merchant_id = ${merchantId} and w.family <> ${coin} and ${IS_LIVE(sql)} limit 1`;
   return { current, waits: other ? 'further_coin' : null };
 }
 
@@ -216,7 +217,7 @@ export async function importAccountKey(
     const before = current && showKey(coin, current);
     if (reason !== null) {
       const [foreign] = await tx`
-        select 1 from wallets where coin = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
+        select 1 from wallets where family = ${coin} and chain_key = ${key.chainKey} and script = ${key.script} and merchant_id <> ${merchantId}`;
       if (foreign)
         throw new Problem(
           'account_key_invalid',
@@ -224,10 +225,10 @@ export async function importAccountKey(
           { param: 'key' },
         );
       const [waits] = await tx<{ dueAt: Date }[]>`
-        insert into wallet_changes (merchant_id, coin, account_key, script, asked_by, asked_by_name, due_at)
+        insert into wallet_changes (merchant_id, family, account_key, script, asked_by, asked_by_name, due_at)
         values (${merchantId}, ${coin}, ${accountKey.trim()}, ${script}, ${actor.userId}, ${actor.name},
           clock_timestamp() + make_interval(hours => ${CHANGE_WAIT_HOURS}))
-        on conflict (merchant_id, coin) do update set account_key = excluded.account_key, script = excluded.script,
+        on conflict (merchant_id, family) do update set account_key = excluded.account_key, script = excluded.script,
           asked_by = excluded.asked_by, asked_by_name = excluded.asked_by_name, asked_at = clock_timestamp(), due_at = excluded.due_at
         returning due_at as "dueAt"`;
       await writeAudit(tx, {
@@ -255,7 +256,7 @@ const lockWaiting = async (tx: Tx, { merchantId, coin }: { merchantId: string; c
   const [row] = await tx<Waiting[]>`
     select account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at <= clock_timestamp() as due,
       ${standsFor(tx, { merchantId, userId: tx`wallet_changes.asked_by`, action: 'wallets.change' })} as stands
-    from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
+    from wallet_changes where merchant_id = ${merchantId} and family = ${coin}`;
   return row ?? null;
 };
 
@@ -289,7 +290,7 @@ export const confirmChange = (ctx: Context, decision: Decision): Promise<void> =
 /** Discards the waiting key; the current one stays. Errors: wallet_not_found. */
 export const dropChange = (ctx: Context, decision: Decision): Promise<void> =>
   decide(ctx, decision, async (tx, _waiting, shown) => {
-    await tx`delete from wallet_changes where merchant_id = ${decision.merchantId} and coin = ${decision.coin}`;
+    await tx`delete from wallet_changes where merchant_id = ${decision.merchantId} and family = ${decision.coin}`;
     return { action: 'wallet.change_dropped', before: shown };
   });
 
@@ -297,12 +298,12 @@ export const dropChange = (ctx: Context, decision: Decision): Promise<void> =>
 export async function endWaitingChanges(tx: Tx, { merchantId, userId, role, actor }: Departure): Promise<void> {
   const audit = { merchantId, mode: 'live', actor } as const;
   if (role === null || !mayDo(role, 'wallets.change')) {
-    const dropped = await tx<{ coin: Coin; accountKey: string; script: Script; askedByName: string }[]>`
+    const dropped = await tx<{ family: Family; accountKey: string; script: Script; askedByName: string }[]>`
       delete from wallet_changes where merchant_id = ${merchantId} and asked_by = ${userId}
-      returning coin, account_key as "accountKey", script, asked_by_name as "askedByName"`;
-    for (const { coin, askedByName, ...key } of dropped) {
-      const before = { ...showKey(coin, key), asked_by: askedByName };
-      await writeAudit(tx, { ...audit, action: 'wallet.change_dropped', object: coin, before });
+      returning family, account_key as "accountKey", script, asked_by_name as "askedByName"`;
+    for (const { family, askedByName, ...key } of dropped) {
+      const before = { ...showKey(family, key), asked_by: askedByName };
+      await writeAudit(tx, { ...audit, action: 'wallet.change_dropped', object: family, before });
     }
   }
   if (role !== null && mayDo(role, 'wallets.wait')) return;
@@ -319,9 +320,9 @@ export async function endWaitingChanges(tx: Tx, { merchantId, userId, role, acto
 
 /** Applies keys whose waiting period is over, a few at a time. Run by the worker. Returns the number. */
 export async function applyDueChanges(ctx: Context): Promise<number> {
-  const due = await ctx.db.sql<{ merchantId: string; coin: Coin }[]>`
-    select merchant_id as "merchantId", coin from wallet_changes where due_at <= clock_timestamp() order by due_at limit 20`;
-  for (const { merchantId, coin } of due) {
+  const due = await ctx.db.sql<{ merchantId: string; family: Family }[]>`
+    select merchant_id as "merchantId", family from wallet_changes where due_at <= clock_timestamp() order by due_at limit 20`;
+  for (const { merchantId, family: coin } of due) {
     const apply = async (tx: Tx, waiting: Waiting) => {
       if (!waiting.stands) throw new Problem('nothing_to_confirm');
       await writeWallet(ctx, tx, { merchantId, coin, accountKey: waiting.accountKey, script: waiting.script });
@@ -342,7 +343,7 @@ export async function applyDueChanges(ctx: Context): Promise<number> {
       if (!(error instanceof Problem)) throw error;
       // Owners cannot be warned right now, so it waits.
       if (error.code === 'mail_limit_reached') return;
-      await settle((tx) => tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`, 'wallet.change_failed');
+      await settle((tx) => tx`delete from wallet_changes where merchant_id = ${merchantId} and family = ${coin}`, 'wallet.change_failed');
     });
   }
   return due.length;
@@ -356,10 +357,10 @@ export async function pauseWallet(
   await ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
     const changed = paused
-      ? await tx`update wallets set active = false, paused_at = clock_timestamp() where merchant_id = ${merchantId} and coin = ${coin} and active`
+      ? await tx`update wallets set active = false, paused_at = clock_timestamp() where merchant_id = ${merchantId} and family = ${coin} and active`
       : await tx`
           update wallets set active = true, paused_at = null, xid = pg_current_xact_id()
-          where merchant_id = ${merchantId} and coin = ${coin} and paused_at is not null`;
+          where merchant_id = ${merchantId} and family = ${coin} and paused_at is not null`;
     if (changed.count === 0) throw new Problem('wallet_not_found', { coin });
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: paused ? 'wallet.paused' : 'wallet.resumed', object: coin });
   });
@@ -397,7 +398,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
   const [wallets, former, changes, [live], waitOff] = await Promise.all([
     ctx.db.sql<
       {
-        coin: Coin;
+        family: Family;
         active: boolean;
         accountKey: string;
         script: Script;
@@ -411,7 +412,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
         firstSeen: bigint | null;
       }[]
     >`
-      select w.coin, w.active, w.account_key as "accountKey", w.script, w.path, w.next_index as "nextIndex", d.*
+      select w.family, w.active, w.account_key as "accountKey", w.script, w.path, w.next_index as "nextIndex", d.*
       from wallets w cross join lateral (
         select count(*)::int as seen, coalesce(sum(units), 0)::text as received, max(at) as "lastAt", max(index) filter (where used) as "lastUsed",
           max(index - before - 1) filter (where used) as longest, min(index) as "firstSeen"
@@ -419,29 +420,29 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
           select index, units, used, at, coalesce(lag(index) over (partition by used order by index), min(index) over () - 1) as before
           from (
             select a.index, coalesce(t.units, 0) as units, t.used, t.at
-            from (select index, payment_id, coin from deposit_addresses where wallet_id = w.id order by index desc limit ${ADDRESSES_SEEN}) a
+            from (select index, payment_id, family from deposit_addresses where wallet_id = w.id order by index desc limit ${ADDRESSES_SEEN}) a
             cross join lateral (
-              select sum(units) filter (where coin = a.coin) as units, count(*) > 0 as used, max(first_seen_at) as at from transfers
+              select sum(units) filter (where coin = a.family) as units, count(*) > 0 as used, max(first_seen_at) as at from transfers
               where payment_id = a.payment_id and conflict_txid is null and coin in (
                 select member.coin from unnest(${ALL_COINS}::text[], ${ALL_COINS.map((coin) => COIN[coin].family)}::text[]) member(coin, family)
-                where member.family = a.coin
+                where member.family = a.family
               )
             ) t
           ) given
         ) runs
       ) d
       where w.merchant_id = ${merchantId} and (w.active or w.paused_at is not null)`,
-    ctx.db.sql<{ coin: Coin; keys: number }[]>`
-      select coin, count(*)::int as keys from wallets where merchant_id = ${merchantId} and not active and paused_at is null group by coin`,
-    ctx.db.sql<{ coin: Coin; accountKey: string; script: Script; askedBy: string; askedByName: string; dueAt: Date }[]>`
-      select coin, account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt"
+    ctx.db.sql<{ family: Family; keys: number }[]>`
+      select family, count(*)::int as keys from wallets where merchant_id = ${merchantId} and not active and paused_at is null group by family`,
+    ctx.db.sql<{ family: Family; accountKey: string; script: Script; askedBy: string; askedByName: string; dueAt: Date }[]>`
+      select family, account_key as "accountKey", script, asked_by as "askedBy", asked_by_name as "askedByName", due_at as "dueAt"
       from wallet_changes where merchant_id = ${merchantId}`,
     ctx.db.sql`select 1 from wallets w where w.merchant_id = ${merchantId} and ${IS_LIVE(ctx.db.sql)} limit 1`,
     readWaitOff(ctx.db.sql, { merchantId }),
   ]);
   return NATIVE_COINS.map((coin) => {
-    const wallet = wallets.find((w) => w.coin === coin);
-    const change = changes.find((c) => c.coin === coin);
+    const wallet = wallets.find((w) => w.family === coin);
+    const change = changes.find((c) => c.family === coin);
     const trailing = wallet
       ? wallet.nextIndex - 1n - (wallet.lastUsed ?? (wallet.firstSeen === null ? wallet.nextIndex - 1n : wallet.firstSeen - 1n))
       : 0n;
@@ -459,7 +460,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
       receivedUnits: BigInt(wallet?.received ?? 0),
       receivedIsAll: (wallet?.seen ?? 0) < ADDRESSES_SEEN,
       lastDepositAt: wallet?.lastAt ?? null,
-      formerKeys: former.find((f) => f.coin === coin)?.keys ?? 0,
+      formerKeys: former.find((f) => f.family === coin)?.keys ?? 0,
       waiting: change
         ? {
             key: maskAccountKey(change.accountKey),

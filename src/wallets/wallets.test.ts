@@ -126,7 +126,7 @@ test('the same key imported again, in any notation, resumes its counter and neve
   assert.equal((await set(accountKey(3), { firstIndex: 50n })).nextIndex, 50n);
   const active = await shop.app.ctx.db.sql<
     { id: string }[]
-  >`select id from wallets where merchant_id = ${shop.merchant.merchantId} and coin = 'BTC' and active`;
+  >`select id from wallets where merchant_id = ${shop.merchant.merchantId} and family = 'BTC' and active`;
   assert.deepEqual(
     active.map(({ id }) => id),
     [first.walletId],

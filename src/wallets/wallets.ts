@@ -85,20 +85,20 @@ export async function writeWallet(ctx: Context, tx: Tx, wanted: NewWallet): Prom
   const { network, chainKey, accountKey, script, path } = readAccountKey(ctx, wanted);
   const [merchant] = await tx`select 1 from merchants where id = ${merchantId} for update`;
   if (!merchant) throw new Problem('merchant_not_found', { id: merchantId }, { param: 'merchant' });
-  await tx`delete from wallet_changes where merchant_id = ${merchantId} and coin = ${coin}`;
+  await tx`delete from wallet_changes where merchant_id = ${merchantId} and family = ${coin}`;
   await tx`
     update wallets set active = false, paused_at = null
-    where merchant_id = ${merchantId} and coin = ${coin} and (active or paused_at is not null)`;
+    where merchant_id = ${merchantId} and family = ${coin} and (active or paused_at is not null)`;
   const walletId = walletIdOf({ coin: COIN[coin].family, chainKey, script });
   // Of two merchants who set the same key at the same time, one gets its error.
   await tx`select pg_advisory_xact_lock(hashtextextended(${walletId}, 0))`;
   // The same key may come again with its origin, by which hardware wallets find it.
   const named = tx`wallets.merchant_id = excluded.merchant_id and excluded.path like 'm/%'`;
   const [stored] = await tx<{ id: string; merchantId: string; nextIndex: bigint }[]>`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path, next_index, issued_on)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path, next_index, issued_on)
     values (${walletId}, ${merchantId}, ${coin}, ${network}, ${chainKey}, ${accountKey}, ${script}, ${path}, ${firstIndex},
       ${await readServer(tx)})
-    on conflict (coin, chain_key, script) do update
+    on conflict (family, chain_key, script) do update
       set active = wallets.merchant_id = excluded.merchant_id, next_index = greatest(wallets.next_index, excluded.next_index),
         account_key = case when ${named} then excluded.account_key else wallets.account_key end,
         path = case when ${named} then excluded.path else wallets.path end,
@@ -147,7 +147,7 @@ export async function nextAddress(
         public_addresses = case when public_hour = date_trunc('hour', clock_timestamp()) then public_addresses + 1 else 1 end`
           : tx``
       }
-    where merchant_id = ${merchantId} and coin = ${COIN[coin].family} and active
+    where merchant_id = ${merchantId} and family = ${COIN[coin].family} and active
     returning id, chain_key as "chainKey", script, next_index - 1 as counter, issued_on as "issuedOn", ${serverRun(tx)} as run,
       public_addresses as "publicAddresses",
       ceil(extract(epoch from date_trunc('hour', clock_timestamp()) + interval '1 hour' - clock_timestamp()))::int as "secondsLeft"`;
@@ -191,10 +191,10 @@ export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string 
   const noted = await readWalletIndexes(dataFolder);
   const server = await readServer(tx);
   const wallets = await tx<
-    { id: string; coin: Coin; next: bigint }[]
-  >`select id, coin, next_index as next from wallets order by id for update`;
+    { id: string; family: Family; next: bigint }[]
+  >`select id, family, next_index as next from wallets order by id for update`;
   const jumps: Jump[] = [];
-  for (const { id: walletId, coin, next: from } of wallets) {
+  for (const { id: walletId, family: coin, next: from } of wallets) {
     const issued = noted.get(walletId) ?? 0n;
     const to = issued > from + RESERVED_AHEAD ? issued : from + RESERVED_AHEAD;
     await jump(tx, { walletId, from, to, reason: 'restore' });

@@ -20,7 +20,7 @@ import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { startSweep } from '../payments/sweep.ts';
+import { startHousekeeping } from '../payments/housekeeping.ts';
 import { startDeliveries } from './deliver.ts';
 import { createEndpoint, SECRET_PURPOSE } from './endpoints.ts';
 import { nextStepSeconds, readDeliveryQueue } from './queue.ts';
@@ -421,8 +421,8 @@ test('a worker that returns after its lease went to another decides nothing, but
 });
 
 test('events of a payment arrive in order, later ones wait for at most three attempts, other payments do not wait', async (t) => {
-  const sweep = startSweep(ctx);
-  t.after(() => sweep.stop());
+  const housekeeping = startHousekeeping(ctx);
+  t.after(() => housekeeping.stop());
   let down = true;
   let blocked = '';
   const shop = await openShop(t, { answer: (reply, hit) => reply.writeHead(down && hit.payment === blocked ? 500 : 200).end() });

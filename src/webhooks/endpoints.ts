@@ -43,7 +43,7 @@ export type Endpoint = {
 };
 export type WithSecret = Endpoint & { secret: string };
 /** What saving an endpoint also finds. */
-type Found = {
+type SaveFindings = {
   /** Other endpoints of the merchant with the same URL in this mode: their receiver gets each event once for each of them. */
   sameUrl: string[];
 };
@@ -149,7 +149,7 @@ export async function planEndpoint(
     /** The signing secret, if the caller brings one. */
     secret?: string | null;
   },
-): Promise<(tx: Tx, shop?: ByShop) => Promise<WithSecret & Found>> {
+): Promise<(tx: Tx, shop?: ByShop) => Promise<WithSecret & SaveFindings>> {
   await requireWebhooks(ctx, ctx.db.sql, { merchantId });
   const types = checkEvents(events, dialect);
   checkDescription(description);
@@ -255,7 +255,7 @@ type Update = Owner &
  * Validates an update and returns the function that writes it. Enabling resets the failures; missed events are sent by a recovery.
  * Errors: endpoint_not_found, plan_required, url_invalid, parameter_invalid (events, description).
  */
-export async function planUpdate(ctx: Context, update: Update): Promise<Write<Endpoint & Found>> {
+export async function planUpdate(ctx: Context, update: Update): Promise<Write<Endpoint & SaveFindings>> {
   const { merchantId, events, description, enabled, url } = update;
   const known = await getEndpoint(ctx, update);
   if (enabled !== false) await requireWebhooks(ctx, ctx.db.sql, { merchantId });
@@ -270,7 +270,7 @@ async function writeUpdate(
   ctx: Context,
   tx: Tx,
   { merchantId, mode, endpointId, url, events, description, enabled, by = BY_API, secret = null, ...of }: Update,
-): Promise<Endpoint & Found> {
+): Promise<Endpoint & SaveFindings> {
   const was = await getEndpoint(ctx, { merchantId, mode, endpointId, tx, ...of });
   await tx`
     update endpoints set url = coalesce(${url ?? null}, url), events = coalesce(${(events as string[] | undefined) ?? null}::text[], events),

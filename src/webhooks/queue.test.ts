@@ -19,7 +19,7 @@ import type { Context } from '../context.ts';
 import { idOfNumber, numberOfId } from '../core/id.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { startSweep } from '../payments/sweep.ts';
+import { startHousekeeping } from '../payments/housekeeping.ts';
 import { startDeliveries } from './deliver.ts';
 import { createEndpoint, deleteEndpoint } from './endpoints.ts';
 import { beginRequest, type Paces, roomFor } from './pace.ts';
@@ -242,8 +242,8 @@ test('endpoints of one merchant that hang hold an eighth of the requests while t
 });
 
 test('an endpoint that only fails is paused between single probes and gets everything in order when it answers again', async (t) => {
-  const sweep = startSweep(ctx);
-  t.after(() => sweep.stop());
+  const housekeeping = startHousekeeping(ctx);
+  t.after(() => housekeeping.stop());
   const shop = await openShop(t, status(500), ['*']);
   const payments = await create(shop, 20);
   for (const id of payments) {

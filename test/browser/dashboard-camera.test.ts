@@ -145,7 +145,7 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
   const content = signingFileText(file);
   const { sql } = app.app.ctx.db;
   await sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+    insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
     select ${file.id}, merchant_id, id, 'BTC', 'made', ${sql.json(JSON.parse(content))}, ${destination},
       ${file.totalUnits.toString()}, ${file.feeUnits.toString()}, 3, 'Test' from wallets limit 1`;
   await page.context().grantPermissions(['camera']);
@@ -200,7 +200,7 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
 
   const [signed = ''] = readSignedFile(signFile({ content, secret: PHRASE, destination }).text).transactions;
   for (const [number, input] of inputsOfRaw(signed).entries())
-    await sql`insert into sweep_inputs (sweep_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
+    await sql`insert into signing_inputs (file_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
 
   // A wallet with UR codes: they are read whole, and the server says that nobody signed this PSBT.
   await page.context().grantPermissions(['camera']);
@@ -218,7 +218,7 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
   showToCamera(film, parts.toReversed());
   await page.getByRole('button', { name: 'Scan signed transaction' }).click();
   await page.getByText('The signed file is correct').waitFor();
-  const [{ state } = { state: '' }] = await sql<{ state: string }[]>`select state from sweeps where id = ${file.id}`;
+  const [{ state } = { state: '' }] = await sql<{ state: string }[]>`select state from signing_files where id = ${file.id}`;
   assert.notEqual(state, 'made');
   noFaults(/signed$/, /422 \(Unprocessable Entity\)$/);
 });

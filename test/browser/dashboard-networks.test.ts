@@ -171,9 +171,9 @@ test('a sweep: its destination waits, a file with a seed phrase is refused, and 
   await page.getByText('A new destination is pending.').waitFor();
 
   await sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+    insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
     select ${file.id}, merchant_id, id, 'BTC', 'made', ${sql.json(JSON.parse(content))}, ${destination},
-      ${file.totalUnits.toString()}, ${file.feeUnits.toString()}, 1, 'Olga Owner' from wallets where coin = 'BTC'`;
+      ${file.totalUnits.toString()}, ${file.feeUnits.toString()}, 1, 'Olga Owner' from wallets where family = 'BTC'`;
   await open('live/sweeps');
   await page.getByText('Waiting for signature').waitFor();
   await audit('Sweeps with a destination that waits');
@@ -185,7 +185,7 @@ test('a sweep: its destination waits, a file with a seed phrase is refused, and 
   await upload(signFile({ content, secret: PHRASE, destination }).text);
   await page.getByRole('dialog').getByText('Signed', { exact: true }).waitFor();
   await page.getByRole('dialog').getByText('Not sent yet').waitFor();
-  await sql`update sweep_transactions set sent_at = clock_timestamp()`;
+  await sql`update signed_transactions set sent_at = clock_timestamp()`;
   await open('live/sweeps');
   await page.getByRole('button', { name: '7.97555398 BTC' }).click();
   await page.getByRole('dialog').getByRole('link', { name: 'Explorer' }).waitFor();

@@ -18,7 +18,7 @@ before(async () => {
   const { sql } = app.app.ctx.db;
   for (const state of ['made', 'canceled'])
     await sql`
-      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+      insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
       select ${`swp_${state}`}, merchant_id, id, 'BTC', ${state}, '{"requests":[]}', 'x', 1000, 10, 1, 'Test' from wallets`;
 });
 after(() => app?.stop());
@@ -30,10 +30,10 @@ async function insertBoth(name: string, file: string): Promise<[refund: string, 
   const [refund, payout] = [`ref_${name}`, `po_${name}`];
   const [{ id: paymentId } = { id: '' }] = await sql<{ id: string }[]>`select id from payments limit 1`;
   await sql`
-    insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, requested_by, created_at, sweep_id, sweep_number)
+    insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, requested_by, created_at, file_id, transaction_number)
     values (${refund}, ${merchantId}, 'test', ${paymentId}, 'BTC', 1000, 100, 'payment', 'approved', 'a', 'Ada', now(), ${file}, 0)`;
   await sql`
-    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at, sweep_id, sweep_number)
+    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at, file_id, transaction_number)
     values (${payout}, ${merchantId}, 'test', 'BTC', 1000, 100, 'a', 'approved', 'Ada', now(), ${file}, 1)`;
   return [refund, payout];
 }
@@ -59,7 +59,7 @@ test('what was in a canceled file is shown as free, marked as sent without that 
   }
   assert.deepEqual([await followRefunds(ctx), await followPayouts(ctx)], [0, 0]);
   const kept = await ctx.db.sql`
-    select 1 from refunds where sweep_id = 'swp_canceled' union all select 1 from payouts where sweep_id = 'swp_canceled'`;
+    select 1 from refunds where file_id = 'swp_canceled' union all select 1 from payouts where file_id = 'swp_canceled'`;
   assert.equal(kept.length, 0);
 });
 
@@ -70,9 +70,9 @@ test('a payout that another file takes while it is marked as sent is in that fil
   let refused = Promise.resolve();
   await ctx.db.begin(async (tx) => {
     await tx`
-      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+      insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
       select 'swp_taken', merchant_id, id, 'BTC', 'made', '{"requests":[]}', 'x', 1000, 10, 1, 'Test' from wallets`;
-    await tx`update payouts set sweep_id = 'swp_taken' where id = ${id}`;
+    await tx`update payouts set file_id = 'swp_taken' where id = ${id}`;
     const actor = { userId: '', name: 'Test', ip: '' };
     const marking = markPayoutSent(ctx, { merchantId, mode: 'test', id, txid: 'cd'.repeat(32), actor });
     refused = assert.rejects(marking, { code: 'payout_in_file' });

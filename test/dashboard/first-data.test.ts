@@ -131,11 +131,11 @@ test('a stream tells when a customer enters an address for a refund, and when a 
     claimRefund(ctx, { refund: await getRefund(ctx, { merchantId, mode: 'test', id: refund.id }), address: 'test_btc_payer' });
   assert.ok((await told('test', claim)).includes('refunds'));
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values ('wal_news', ${merchantId}, 'BTC', 'testnet', 'news', 'news', 'p2wpkh', '0')`;
   const makeFile = () => sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
+    insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
     values ('swp_news', ${merchantId}, 'wal_news', 'BTC', 'sweep', 'made', '{}', 'tb1q', 1000, 10, 1, 'Olga Owner')`;
   assert.deepEqual(await told('live', makeFile), ['sweeps']);
-  assert.deepEqual(await told('live', () => sql`update sweeps set state = 'canceled' where id = 'swp_news'`), ['sweeps']);
+  assert.deepEqual(await told('live', () => sql`update signing_files set state = 'canceled' where id = 'swp_news'`), ['sweeps']);
 });

@@ -265,7 +265,7 @@ async function insertRefundFiles(paymentId: string): Promise<void> {
   const { sql } = app.app.ctx.db;
   const { merchantId } = app.merchant;
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values ('wal_erase', ${merchantId}, 'BTC', 'testnet', 'erase', 'erase', 'p2wpkh', '0')`;
   const files = [
     ['swp_open', 'sent', paymentId],
@@ -275,14 +275,14 @@ async function insertRefundFiles(paymentId: string): Promise<void> {
   for (const [id, state, reference] of files) {
     const file = { requests: [{ kind: 'psbt', lines: [{ purpose: 'refund', to: 'tb1qeve', units: '1000', reference }] }] };
     await sql`
-      insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
+      insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
       values (${id}, ${merchantId}, 'wal_erase', 'BTC', 'refund', ${state}, ${sql.json(file)}, 'tb1q', 1000, 10, 1, 'Olga Owner')`;
     await sql`
-      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units) values (${id}, 0, 0, ${id}, 'tb1qeve', 10)`;
+      insert into signed_transactions (file_id, round, number, txid, raw, fee_units) values (${id}, 0, 0, ${id}, 'tb1qeve', 10)`;
   }
 }
 const filesWith = async (paymentId: string): Promise<string[]> =>
-  (await app.app.ctx.db.sql<{ id: string }[]>`select id from sweeps where file::text like ${`%${paymentId}%`} order by id`).map(
+  (await app.app.ctx.db.sql<{ id: string }[]>`select id from signing_files where file::text like ${`%${paymentId}%`} order by id`).map(
     ({ id }) => id,
   );
 
@@ -347,7 +347,7 @@ test('erasing: off by default; then customer data of payments that ended long ag
     'an approved refund still needs its address',
   );
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 1);
-  await sql`update refunds set state = 'sent', sweep_id = 'swp_open' where id = 'ref_open'`;
+  await sql`update refunds set state = 'sent', file_id = 'swp_open' where id = 'ref_open'`;
   /** The service erases automatically too: a round of it that began earlier may put off what is made due here. */
   const eraseNow = async (id: string) => {
     await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${id}`;
@@ -361,8 +361,8 @@ test('erasing: off by default; then customer data of payments that ended long ag
   assert.deepEqual(await filesWith(advanced.id), ['swp_ended', 'swp_open']);
   // Together, or the service would conclude the refund and settle its payment.
   await sql`
-    with confirmed as (update sweeps set state = 'confirmed' where id = 'swp_open' returning id)
-    update refunds set state = 'confirmed' where sweep_id in (select id from confirmed)`;
+    with confirmed as (update signing_files set state = 'confirmed' where id = 'swp_open' returning id)
+    update refunds set state = 'confirmed' where file_id in (select id from confirmed)`;
   await eventually(
     async () => {
       await eraseNow(advanced.id);
@@ -381,7 +381,7 @@ test('erasing: off by default; then customer data of payments that ended long ag
   assert.deepEqual(await filesWith(advanced.id), []);
   assert.deepEqual(await filesWith('pay_other'), ['swp_other'], 'files of other payments stay');
   assert.deepEqual(
-    (await sql`select sweep_id, length(raw) > 0 as kept from sweep_transactions order by sweep_id`).map((row) => [row.sweep_id, row.kept]),
+    (await sql`select file_id, length(raw) > 0 as kept from signed_transactions order by file_id`).map((row) => [row.file_id, row.kept]),
     [
       ['swp_ended', false],
       ['swp_open', false],
@@ -479,15 +479,15 @@ test('erasing: payouts and their signing files, once they ended long enough ago'
   const { merchantId } = app.merchant;
   assert.equal((await owner.post('/live/settings/business', { retention_days: 30 })).status, 200);
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values ('wal_payout', ${merchantId}, 'LTC', 'testnet', 'payout', 'payout', 'p2wpkh', '0')`;
   const files = { swp_old: 'confirmed', swp_half: 'confirmed', swp_waits: 'sent' };
   const file = { requests: [{ kind: 'psbt', lines: [{ purpose: 'payout', to: 'tb1qbob', units: '1000', reference: 'bob' }] }] };
   for (const [id, state] of Object.entries(files)) {
     await sql`
-      insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
+      insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
       values (${id}, ${merchantId}, 'wal_payout', 'LTC', 'payout', ${state}, ${sql.json(file)}, 'tb1q', 1000, 10, 1, 'Olga Owner', now() - interval '31 days')`;
-    await sql`insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units) values (${id}, 0, 0, ${id}, 'tb1qbob', 10)`;
+    await sql`insert into signed_transactions (file_id, round, number, txid, raw, fee_units) values (${id}, 0, 0, ${id}, 'tb1qbob', 10)`;
   }
   const rows: [id: string, state: string, days: number, file: string | null, erased: boolean][] = [
     ['po_old', 'confirmed', 31, 'swp_old', true],
@@ -501,7 +501,7 @@ test('erasing: payouts and their signing files, once they ended long enough ago'
   ];
   for (const [id, state, days, sweep] of rows)
     await sql`
-      insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, description, reference, state, requested_by, created_at, sent_at, ended_at, sweep_id)
+      insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, description, reference, state, requested_by, created_at, sent_at, ended_at, file_id)
       values (${id}, ${merchantId}, 'live', 'LTC', 1000, 97, 'tb1qbob', 'For Bob', ${id}, ${state}, 'API', now() - interval '99 days',
         now() - make_interval(days => ${days}), ${state === 'sent' ? null : sql`now() - make_interval(days => ${days})`}, ${sweep})`;
   const read = () => sql`select id, address is null and description is null and erased_at is not null as erased from payouts order by id`;
@@ -514,7 +514,7 @@ test('erasing: payouts and their signing files, once they ended long enough ago'
   const { payout } = (await owner.get('/live/payouts/po_old')).json;
   assert.deepEqual([payout.address, payout.description, payout.reference, payout.amount], [null, null, 'po_old', '0.00001000']);
   const left = () => sql`
-    select s.id from sweeps s join sweep_transactions t on t.sweep_id = s.id
+    select s.id from signing_files s join signed_transactions t on t.file_id = s.id
     where s.wallet_id = 'wal_payout' and s.file::text like '%tb1qbob%' and length(t.raw) > 0 order by s.id`;
   assert.deepEqual(
     (await eventually(left, (kept) => kept.length < 3)).map(({ id }) => id),

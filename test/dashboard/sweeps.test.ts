@@ -26,7 +26,7 @@ before(async () => {
   const { sql } = app.app.ctx.db;
   await sql`update wallets set next_index = 1`;
   await sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+    insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
     select ${id}, merchant_id, id, 'BTC', 'made', ${sql.json(JSON.parse(content))}, ${made.destination},
       ${made.file.totalUnits.toString()}, ${made.file.feeUnits.toString()}, 3, 'Test' from wallets`;
 });
@@ -166,7 +166,7 @@ test('a file with a private key or a seed phrase is refused and stored nowhere; 
   // Only members may send so much.
   const nobody = await new Person(app.url).post('/live/sweeps/signed', { content: 'ab'.repeat(100_000) });
   assert.deepEqual(answer(nobody), [401, 'not_signed_in']);
-  assert.equal((await app.app.ctx.db.sql`select 1 from sweep_transactions`).length, 0);
+  assert.equal((await app.app.ctx.db.sql`select 1 from signed_transactions`).length, 0);
 });
 
 test('its PSBT is downloaded as bytes for another wallet, and says whether hardware wallets find their keys', async () => {

@@ -124,7 +124,7 @@ test('replacing a key takes a day; the person who requested it cannot confirm it
   const now = await card('BTC');
   assert.ok(key(2).endsWith(now.key.slice(-6)));
   assert.deepEqual([now.waiting, now.former_keys], [null, 1]);
-  assert.equal((await sql`select 1 from wallets where coin = 'BTC'`).length, 2, 'the look-ahead still derives from the old key');
+  assert.equal((await sql`select 1 from wallets where family = 'BTC'`).length, 2, 'the look-ahead still derives from the old key');
   assert.equal((await audit('wallet.change_confirmed'))[0]!.actor_name, 'Pia Partner');
   assert.equal((await partner.post('/live/wallets/BTC/change/confirm')).status, 404);
 });
@@ -276,9 +276,9 @@ test('a paused coin is not offered, and is resumed with the same key and counter
 
 test('the card shows total received, the last deposit and the longest run of unused addresses, over at most the newest thousand', async () => {
   const { sql } = app.app.ctx.db;
-  const [wallet] = await sql`select id, merchant_id from wallets where coin = 'BTC' and active`;
+  const [wallet] = await sql`select id, merchant_id from wallets where family = 'BTC' and active`;
   const give = (from: number, to: number) => sql`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     select 'BTC', 'k' || i, 'a' || i, 'pay_' || i, ${wallet!.merchant_id}, ${wallet!.id}, i, now() from generate_series(${from}::int, ${to}::int) i`;
   const pay = (index: number, conflict: string | null = null) => sql`
     insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, conflict_txid)
@@ -326,8 +326,8 @@ test('the first key of another coin waits a day once a coin is live; keys set up
   assert.equal(await add('LTC'), null, 'the same day, before anybody could pay');
   // A customer gets an address.
   await sql`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
-    select 'BTC', 'sam', 'sam', 'pay_sam', ${merchantId}, id, 0, now() from wallets where merchant_id = ${merchantId} and coin = 'BTC'`;
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    select 'BTC', 'sam', 'sam', 'pay_sam', ${merchantId}, id, 0, now() from wallets where merchant_id = ${merchantId} and family = 'BTC'`;
   assert.equal((await preview('DASH')).waits, 'further_coin');
   assert.equal((await card('DASH', sam)).first_key_waits, true);
   const due = await add('DASH');
@@ -340,7 +340,11 @@ test('the first key of another coin waits a day once a coin is live; keys set up
     /^Sam Several added a DASH wallet\. It starts receiving payments on 20\d\d-\d\d-\d\d \d\d:\d\d UTC, unless/,
   );
   assert.deepEqual(await mailsAbout(/added a DASH wallet/), ['sam@shop.example']);
-  assert.equal((await sql`select 1 from wallets where merchant_id = ${merchantId} and coin = 'DASH'`).length, 0, 'no payer is offered it');
+  assert.equal(
+    (await sql`select 1 from wallets where merchant_id = ${merchantId} and family = 'DASH'`).length,
+    0,
+    'no payer is offered it',
+  );
   const own = await sam.post('/live/wallets/DASH/change/confirm');
   assert.deepEqual([own.status, own.json.error.code], [409, 'second_owner_required']);
   // Pausing the live coin is not a way around it.
@@ -352,7 +356,7 @@ test('the first key of another coin waits a day once a coin is live; keys set up
   // A day after set-up a coin counts as live, even without any address.
   await sql`delete from deposit_addresses where merchant_id = ${merchantId}`;
   assert.equal((await preview('DOGE')).waits, null);
-  await sql`update wallets set created_at = now() - interval '24 hours 1 second' where merchant_id = ${merchantId} and coin = 'LTC'`;
+  await sql`update wallets set created_at = now() - interval '24 hours 1 second' where merchant_id = ${merchantId} and family = 'LTC'`;
   assert.equal((await preview('DOGE')).waits, 'further_coin');
   // By command at once; and at once where the merchant turned the waiting period off.
   await setWallet(ctx, { merchantId, coin: 'DOGE', accountKey: keys.DOGE, script: 'p2pkh' });
@@ -410,7 +414,7 @@ test('an address paid only in a token counts as used, and its amount is not adde
   const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(45)).derive("m/44'/60'/0'");
   const { walletId } = await setWallet(app.app.ctx, { merchantId, coin: 'ETH', accountKey: accountKey.publicExtendedKey });
   await sql`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     select 'ETH', 'e' || i, '0x' || i, 'pay_e' || i, ${merchantId}, ${walletId}, i, now() from generate_series(0, 29) i`;
   // The customer of the third payment sent bitcoin to its other address.
   await sql`

@@ -55,7 +55,7 @@ before(async () => {
   // What their networks say is final: files end there.
   for (const coin of ['ETH', 'USDC@base'] as const)
     await ctx.db.sql`
-      insert into tips (coin, height, hash, finalized_height, scanned_through)
+      insert into tips (chain, height, hash, finalized_height, scanned_through)
       values (${chainCode(coin)}, ${TIP_HEIGHT}, 'tip', ${TIP_HEIGHT - 100}, clock_timestamp())`;
 });
 after(() => app?.stop());
@@ -233,7 +233,7 @@ async function goLive(merchantId: string): Promise<void> {
   await sql`update payments set mode = 'live', sequence = sequence + 1000000 where merchant_id = ${merchantId}`;
   await sql`update refunds set mode = 'live' where merchant_id = ${merchantId}`;
   await sql`
-    insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+    insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     select family, payment_id, payment_id, payment_id, ${merchantId}, ${WALLET} || ${merchantId} || family, row_number() over (), clock_timestamp()
     from (select distinct t.payment_id, f.family from transfers t
       join unnest(${ALL_COINS.map((coin) => coin as string)}::text[], ${ALL_COINS.map((coin) => COIN[coin].family as string)}::text[]) as f (coin, family)
@@ -263,21 +263,21 @@ async function storeFile(
   const fee = transactions.reduce((sum, one) => sum + one.fee, 0n);
   const total = inputs.reduce((sum, { units }) => sum + units, 0n);
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values (${walletOf(merchantId, coin)}, ${merchantId}, ${COIN[coin].family}, 'mainnet', ${merchantId}, 'xpub', 'p2wpkh', 'm') on conflict do nothing`;
   await sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
+    insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by, ended_at)
     values (${id}, ${merchantId}, ${walletOf(merchantId, coin)}, ${coin}, ${purpose}, ${state}, '{}', 'mine', ${(total - fee).toString()},
       ${fee.toString()}, ${inputs.length}, 'Ada', ${ended})`;
   await sql`
-    insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units, released_at)
+    insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units, released_at)
     select ${id}, number, 'chain', ${id} || number, ${coin}, payment_id, ref, units::numeric, ${ended}
     from unnest(${inputs.map((_, i) => i)}::int[], ${inputs.map(({ paymentId }) => paymentId)}::text[], ${inputs.map(({ ref }) => ref)}::text[],
       ${inputs.map(({ units }) => units.toString())}::text[]) as given (number, payment_id, ref, units)`;
   if (ended) return id;
   for (const [number, one] of transactions.entries())
     await sql`
-      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, block_height, block_hash, after_number, unmoved)
+      insert into signed_transactions (file_id, round, number, txid, raw, fee_units, sent_at, block_height, block_hash, after_number, unmoved)
       values (${id}, 0, ${number}, ${`tx ${number} of ${id}`}, '\\x00', ${one.fee.toString()}, clock_timestamp(), 900, 'b900', ${one.after ?? null},
         ${one.unmoved ?? []}::text[])`;
   return id;
@@ -290,7 +290,7 @@ async function storePayout(
 ): Promise<void> {
   const id = `po_${String(++payouts).padStart(24, '0')}`;
   await ctx.db.sql`
-    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, txid, requested_by, sweep_id, sweep_number, created_at, sent_at)
+    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, txid, requested_by, file_id, transaction_number, created_at, sent_at)
     values (${id}, ${merchantId}, 'live', ${coin}, ${units.toString()}, ${usdCents.toString()}, 'recipient', 'sent', 'paid', 'Ada', ${file},
       ${file === null ? null : 0}, clock_timestamp(), clock_timestamp())`;
 }
@@ -299,7 +299,8 @@ async function storePayout(
 async function endFile(coin: Coin, id: string): Promise<void> {
   const following = startSweeps(ctx, chainOf(coin));
   await eventually(
-    async () => (await ctx.db.sql<{ ended: boolean }[]>`select ended_at is not null as ended from sweeps where id = ${id}`)[0]!.ended,
+    async () =>
+      (await ctx.db.sql<{ ended: boolean }[]>`select ended_at is not null as ended from signing_files where id = ${id}`)[0]!.ended,
     (ended) => ended,
   );
   await following.stop();
@@ -335,7 +336,7 @@ async function happenLater(owner: { merchantId: string; mode: 'live' }, given: L
   const free = await ctx.db.sql<{ payment: string; coin: string; ref: string }[]>`
     select t.payment_id as payment, t.coin, t.ref from transfers t where t.merchant_id = ${owner.merchantId}
       and (t.block_height is null) = ${given.do === 'mine again'} and t.conflict_txid is null
-      and not exists (select 1 from sweep_inputs i where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
+      and not exists (select 1 from signing_inputs i where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
       and not exists (select 1 from refunds r where r.payment_id = t.payment_id)
     order by t.payment_id, t.ref`;
   const picked = free.filter((_, i) => (given.mask >> (i % 8)) & 1);
@@ -521,8 +522,8 @@ test('the check of the books finds a fact that is broken', async () => {
   await broken((by) => sql`update payments set received_units = received_units + ${by} where merchant_id = ${merchantId}`);
   await broken(
     (by) => sql`
-      update sweep_inputs set units = units + ${by}
-      where payment_id is not null and sweep_id in (select id from sweeps where merchant_id = ${merchantId})`,
+      update signing_inputs set units = units + ${by}
+      where payment_id is not null and file_id in (select id from signing_files where merchant_id = ${merchantId})`,
   );
 });
 
@@ -593,9 +594,9 @@ const inputsOf = async (merchantId: string, coin: Coin): Promise<Input[]> => {
 /** The newest refunds of a merchant are paid by transactions of a file, in order. */
 async function payWith(merchantId: string, id: string, numbers: readonly number[]): Promise<void> {
   const refunds = await ctx.db.sql<{ id: string }[]>`
-    select id from refunds where merchant_id = ${merchantId} and sweep_id is null order by number limit ${numbers.length}`;
+    select id from refunds where merchant_id = ${merchantId} and file_id is null order by number limit ${numbers.length}`;
   for (const [i, refund] of refunds.entries())
-    await ctx.db.sql`update refunds set sweep_id = ${id}, sweep_number = ${numbers[i]!} where id = ${refund.id}`;
+    await ctx.db.sql`update refunds set file_id = ${id}, transaction_number = ${numbers[i]!} where id = ${refund.id}`;
 }
 const koinlyOf = async (wish: Awaited<ReturnType<typeof wishOf>>, scope: 'all' | 'deposits'): Promise<string[]> =>
   golden((await whole(exportKoinly(ctx, { ...wish, scope }))).toString()).slice(1, -1);

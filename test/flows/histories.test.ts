@@ -251,7 +251,7 @@ async function live({ ctx, merchantId, setTime }: Install, { coin, targets, reco
             select r.id, 1, ${merchantId}, ${coin}, r.key, ${String(PRICE[coin] * 100_000_000n)}, r.units, ${at}, ${new Date(now + 15 * MINUTE)}
             from jsonb_to_recordset(${tx.json(rows)}) as r (id text, key text, units numeric)`;
           await tx`
-            insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+            insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
             select ${coin}, r.key, r.key, r.id, ${merchantId}, 'wal_1', r.n, ${at}
             from jsonb_to_recordset(${tx.json(rows)}) as r (id text, key text, n bigint)`;
           await meanwhile?.();

@@ -225,7 +225,7 @@ test('a sweep that is final ends the kept files of canceled refunds, and the nex
     await assert.rejects(makeFile(), { code: 'refund_file_empty', message: /is in another file now/ });
     await acceptSigned(ctx, { ...owner, content: text, actor });
     await desk.sendElsewhere(raws[0]!);
-    await ctx.db.sql`update sweeps set state = 'confirmed' where id = ${sweep.id}`;
+    await ctx.db.sql`update signing_files set state = 'confirmed' where id = ${sweep.id}`;
     assert.deepEqual((await makeFile()).refunds, [second]);
   }));
 
@@ -354,7 +354,7 @@ const endWithoutDeposit = ({ isReplaced, hasNode = true }: { isReplaced: boolean
     const source = hasNode ? ctx.chains.get('bitcoin')! : asPeers(ctx.chains.get('bitcoin')!);
     const read = async () => (await getSweep(ctx, { ...owner, id: sweep.id })).sweep.state;
     for (let looks = 0; looks < 4 && (await read()) !== 'failed'; looks++) {
-      await ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+      await ctx.db.sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
       await followSweeps(ctx, source, null);
       chain.mine(8);
       await look(2);
@@ -437,9 +437,9 @@ test('after the database went back, what was approved is not paid until members 
     const made = await makePayouts();
     await desk.sendElsewhere((await sign(made.sweep.id)).raws[0]!);
     // As an older copy of the database is: it knows the approvals, and no file.
-    await sql`update payouts set sweep_id = null, sweep_number = null, anchor = null`;
-    await sql`delete from sweep_inputs`;
-    await sql`delete from sweeps`;
+    await sql`update payouts set file_id = null, transaction_number = null, anchor = null`;
+    await sql`delete from signing_inputs`;
+    await sql`delete from signing_files`;
     // The service compares every two seconds too, and may be first. Before that no file is made, and after that nothing is approved.
     await assert.rejects(makePayouts(), { code: /^(sweep_busy|payout_file_empty)$/ });
     await assert.rejects(makeFile(), { code: /^(sweep_busy|refund_file_empty)$/ });

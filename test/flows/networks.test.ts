@@ -6,7 +6,7 @@
 import '../kit/more-rows.ts';
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Chain, COIN } from '../../src/core/coin.ts';
+import { type ChainId, COIN } from '../../src/core/coin.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { exportPayments, exportTransfers } from '../../src/payments/exports.ts';
@@ -245,7 +245,7 @@ const token = (...outputs: Payout[]): OnChain => ({ txid: chain.nameOf('5'), kin
 
 test('live, on the second chain: one address for both networks, detected by its follower, completed by its confirmations', async () => {
   const { ctx } = app.app;
-  (ctx.chains as Map<Chain, unknown>).set(SECOND, { ...source, follows: true, sources: [] });
+  (ctx.chains as Map<ChainId, unknown>).set(SECOND, { ...source, follows: true, sources: [] });
   await asIfFollowed(app, 'ETH');
   await look();
   const create = async (network: string) =>
@@ -256,7 +256,7 @@ test('live, on the second chain: one address for both networks, detected by its 
   // The family has one wallet and one counter: the next payment on the other chain gets the next address.
   const other = await create('ethereum');
   const given = await ctx.db.sql<{ family: string; key: string; index: bigint }[]>`
-    select coin as family, key, index from deposit_addresses where payment_id in (${made.id}, ${other.id}) order by index`;
+    select family, key, index from deposit_addresses where payment_id in (${made.id}, ${other.id}) order by index`;
   assert.deepEqual(
     given.map(({ family, index }) => [family, index]),
     [
@@ -298,7 +298,7 @@ test('live, on the second chain: one address for both networks, detected by its 
   await look();
   const done = await live();
   assert.deepEqual([done.status, done.currency, done.network], ['completed', TOKEN, SECOND]);
-  const tips = await ctx.db.sql<{ code: string }[]>`select coin as code from tips order by coin`;
+  const tips = await ctx.db.sql<{ code: string }[]>`select chain as code from tips order by chain`;
   assert.deepEqual(
     tips.map(({ code }) => code),
     ['ETH', SECOND],

@@ -178,7 +178,7 @@ test('followers continue from the stored cursors, and payments of then and now c
     const txState = async () => ({ state: 'mempool' as const, blockHash: null, lock: null });
     const follower = createFollower(app.ctx, { ...source, txState });
     await follower.step();
-    assert.equal((await sql`select 1 from chain_guard where coin = ${code} and reorg_depth is not null`).length, 0, 'no reorganization');
+    assert.equal((await sql`select 1 from chain_guard where chain = ${code} and reorg_depth is not null`).length, 0, 'no reorganization');
     const seen = fixture.payments[`live ${code} seen`]!;
     const body = { crypto: code, amount: 60, currency_fiat: 'USD' };
     const made = await clients.live!.post('/v1/transactions/create', body);
@@ -187,7 +187,7 @@ test('followers continue from the stored cursors, and payments of then and now c
       select key, index from deposit_addresses where payment_id = ${made.json.id}`;
     const [before] = await sql<{ index: bigint }[]>`
       select max(d.index) as index from deposit_addresses d join payments p on p.id = d.payment_id
-      where d.coin = ${COIN[code as Coin].family} and d.payment_id <> ${made.json.id}`;
+      where d.family = ${COIN[code as Coin].family} and d.payment_id <> ${made.json.id}`;
     assert.equal(given!.index, before!.index + 1n, 'the next address of the wallet');
     const [whole, fraction] = made.json.amount.split('.') as [string, string];
     const units = BigInt(whole + fraction.padEnd(COIN[code].decimals, '0'));

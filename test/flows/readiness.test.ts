@@ -91,7 +91,7 @@ test('the page of a link says before its form that nothing can be paid; operator
   await importAccountKey('LTC');
   const told = (await (await fetch(`${app.url}/readyz`)).json()) as { warnings: string[] };
   assert.ok(told.warnings.includes('LTC: a wallet is set up, but no source is connected, so it cannot be paid'), told.warnings.join());
-  await sql`delete from wallets where coin = 'LTC'`;
+  await sql`delete from wallets where family = 'LTC'`;
 });
 
 test('everything that is missing is listed, each with what to do and where to read more', async () => {

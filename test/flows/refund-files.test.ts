@@ -143,7 +143,7 @@ test('a fee is raised for the refunds that can pay it, and signed files are reco
     const stored = async () =>
       (
         await ctx.db.sql<{ at: string }[]>`
-        select round || ' ' || number as at from sweep_transactions where sweep_id = ${sweep.id} order by round, number`
+        select round || ' ' || number as at from signed_transactions where file_id = ${sweep.id} order by round, number`
       ).map(({ at }) => at);
     const text = await sign();
     assert.deepEqual([await upload(text), await upload(text)], [false, true]);
@@ -159,7 +159,7 @@ test('a fee is raised for the refunds that can pay it, and signed files are reco
     assert.ok(again.feeUnits > twice.feeUnits);
     // The other one is mined, so nothing can be raised.
     await ctx.db
-      .sql`update sweep_transactions set block_height = 1, block_hash = 'ab' where sweep_id = ${sweep.id} and number = 0 and round = 0`;
+      .sql`update signed_transactions set block_height = 1, block_hash = 'ab' where file_id = ${sweep.id} and number = 0 and round = 0`;
     await assert.rejects(raise(), { code: 'sweep_empty', message: /the money is not enough for a higher fee/ });
   });
 });

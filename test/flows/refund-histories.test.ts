@@ -52,7 +52,7 @@ test(`${SCHEDULES} random schedules of refunds: nobody is paid twice, nothing is
         }
       }
       const ends = await ctx.db.sql<{ what: string; count: number }[]>`
-        select state || case when sweep_id is null then '' else ' in a file' end as what, count(*)::int as count from refunds group by 1 order by 1`;
+        select state || case when file_id is null then '' else ' in a file' end as what, count(*)::int as count from refunds group by 1 order by 1`;
       t.diagnostic(`${kills.count} steps killed; refunds: ${ends.map(({ what, count }) => `${count} ${what}`).join(', ')}`);
     },
     { environment: { PRICES: 'static:BTC=1000.00' } },
@@ -75,7 +75,7 @@ async function makeAtOnce({ app, chain, look, pay }: SteppedShop): Promise<void>
     return ctx.db.begin(work);
   };
   await assert.rejects(make({ ...ctx, db: { ...ctx.db, begin } }), { code: 'refund_file_empty' });
-  const files = await ctx.db.sql<{ id: string }[]>`select id from sweeps`;
+  const files = await ctx.db.sql<{ id: string }[]>`select id from signing_files`;
   assert.deepEqual([...files], [{ id: first }]);
   await cancelSweep(ctx, { ...owner, id: first!, actor });
   await followRefunds(ctx);
@@ -127,10 +127,11 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
 
   const refunds = () =>
     sql<Row[]>`
-      select id, state, units, address, txid, sweep_id as "sweepId" from refunds where payment_id = any(${paid}::text[]) order by number`;
+      select id, state, units, address, txid, file_id as "sweepId" from refunds where payment_id = any(${paid}::text[]) order by number`;
   // Money of earlier schedules may pay for refunds, too.
-  const [last] = await sql<{ number: bigint }[]>`select coalesce(max(number), 0) as number from sweeps`;
-  const sweeps = () => sql<{ id: string; state: string }[]>`select id, state from sweeps where number > ${last!.number} order by number`;
+  const [last] = await sql<{ number: bigint }[]>`select coalesce(max(number), 0) as number from signing_files`;
+  const sweeps = () =>
+    sql<{ id: string; state: string }[]>`select id, state from signing_files where number > ${last!.number} order by number`;
   const pick = <T>(all: readonly T[]): T | undefined => all[below(all.length)];
   const anyRefund = async (...states: string[]) => pick((await refunds()).filter(({ state }) => states.includes(state)));
   const anySweep = async (...states: string[]) => pick((await sweeps()).filter(({ state }) => states.includes(state)));
@@ -175,7 +176,7 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
   let seen: string | null = null;
   const follow = async (ctx: Context) => {
     // What waited for a minute is due again.
-    await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+    await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
     seen = (await attempt(followSweeps(ctx, source, below(2) ? seen : null))) ?? null;
     await attempt(followRefunds(ctx));
   };
@@ -250,7 +251,7 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
 
   /** No refund is paid by more than one transaction, or by a file and by hand, or more than its amount. */
   const check = async () => {
-    const held = await sql`select input from sweep_inputs where released_at is null group by chain, input having count(*) > 1`;
+    const held = await sql`select input from signing_inputs where released_at is null group by chain, input having count(*) > 1`;
     assert.deepEqual([...held], [], 'an input is in two files');
     for (const refund of await refunds()) {
       const mined = chain.blocks.flatMap(({ txs }) => txs.flatMap((tx) => tx.outputs.filter(({ address }) => address === refund.address)));

@@ -1,8 +1,8 @@
 /**
- * A rolling upgrade: the previous version runs beside this one on the same database. Both create and settle payments, and each follows the
- * chain while it holds the lock.
+ * A rolling upgrade: the previous release runs beside this version on the same database. Both create and settle payments, and each follows
+ * the chain while it holds the lock. Before the first release there is nothing to run.
  */
-// Invariant: The previous version and this one can serve one database at the same time.
+// Invariant: From the first release on, the previous release and this version can serve one database at the same time.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,14 +16,12 @@ import { base58check } from '../kit/base58.ts';
 import { freePort, startBitcoind } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
-/** The last commit before the tables separated assets, chains and families from coins. */
-const PREVIOUS = 'a360cba';
-
-/** The code of the previous version in a folder; null without the repository's history. */
+/** The code of the newest release in a folder; null before the first one, and where the repository has no tags. */
 function checkOut(): string | null {
   const folder = mkdtempSync(join(tmpdir(), 'florin-previous-'));
   try {
-    const archive = execFileSync('git', ['archive', PREVIOUS, 'src', 'sdk', 'docs', 'dashboard', 'package.json', 'openapi.json'], {
+    const [release] = execFileSync('git', ['tag', '--list', 'v*', '--sort=-v:refname'], { encoding: 'utf8', stdio: 'pipe' }).split('\n');
+    const archive = execFileSync('git', ['archive', release!, 'src', 'sdk', 'docs', 'dashboard', 'package.json', 'openapi.json'], {
       maxBuffer: 1 << 30,
       stdio: ['ignore', 'pipe', 'ignore'],
     });
@@ -81,7 +79,7 @@ async function preparePrevious(
 
 test('the previous version and this one create and settle payments on one database', async (t) => {
   const folder = checkOut();
-  if (folder === null) return t.skip(`the repository has no commit ${PREVIOUS}, such as in a shallow clone`);
+  if (folder === null) return t.skip('the repository has no release, such as in a shallow clone');
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const environment = Object.fromEntries(['BTC', 'ETH', 'LTC'].map((coin) => [`${coin}_NODE_URL`, 'http://florin:test@127.0.0.1:1']));
   // This version migrates first. The previous one then serves the same database.
@@ -93,7 +91,7 @@ test('the previous version and this one create and settle payments on one databa
     const script = coin === 'ETH' ? [] : ['--script', 'p2wpkh'];
     await service.florin('wallet', 'set', '--merchant', service.merchantId, '--coin', coin, '--mode', 'live', '--key', key, ...script);
     await sql`
-      insert into tips (coin, height, hash, scanned_through, looked_at, watched_from, watched_parent, watched_since)
+      insert into tips (chain, height, hash, scanned_through, looked_at, watched_from, watched_parent, watched_since)
       values (${coin}, 0, 'nobody', clock_timestamp(), clock_timestamp() + interval '1 day', 1, 'nobody', clock_timestamp())`;
   }
   await previous.start();
@@ -136,7 +134,7 @@ const FOLLOW_LOCK = 7_233_200;
 
 test('payments are followed while the lock passes between the versions: no event is sent twice, and nothing is lost or undone', async (t) => {
   const folder = checkOut();
-  if (folder === null) return t.skip(`the repository has no commit ${PREVIOUS}, such as in a shallow clone`);
+  if (folder === null) return t.skip('the repository has no release, such as in a shallow clone');
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const node = await startBitcoind();
   t.after(() => node.destroy());

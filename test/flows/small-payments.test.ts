@@ -61,7 +61,7 @@ async function owe(coin: Coin, usd: number, { merchantId, client }: { merchantId
         values (${id}, 1, ${merchantId}, ${coin}, ${key}, ${String(BigInt(PRICE[coin]) * 100_000_000n)}, ${String(units)},
           clock_timestamp(), clock_timestamp() + interval '15 minutes')`;
       await tx`
-        insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+        insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
         values (${coin}, ${key}, ${key}, ${id}, ${merchantId}, 'wal_1', ${index}, clock_timestamp())`;
     }),
   );

@@ -24,10 +24,10 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
   const { sql } = ctx.db;
   const walletId = 'wal_test';
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values (${walletId}, ${app.merchant.merchantId}, 'BTC', 'mainnet', 'k', 'k', 's', 'm')`;
   const insert = (id: string, height: number) => sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, read_height, read_hash)
+    insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, read_height, read_hash)
     values (${id}, ${app.merchant.merchantId}, ${walletId}, 'BTC', 'sent', '{}', 'bc1', 1, 1, 1, 'test', ${height}, ${`b${height}`})`;
   await insert('swp_old', 100);
   await insert('swp_new', 4_950);
@@ -37,10 +37,10 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
     ['swp_unsent', null],
   ] as const)
     await sql`
-      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at)
+      insert into signed_transactions (file_id, round, number, txid, raw, fee_units, sent_at)
       values (${id}, 0, 0, ${id === 'swp_old' ? tx.id : 'ab'}, ${Buffer.from(tx.toBytes(true, true))}, 1, ${sentAt})`;
   await sql`
-    insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
+    insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
     values ('swp_old', 0, 'BTC', ${`${'01'.repeat(32)}:0`}, 'BTC', 'pay_0', 'ref', 1)`;
   const searched: number[] = [];
   let depth: { best: string; confirmations: number } | null = null;
@@ -63,7 +63,7 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
     },
   } as unknown as Chain;
   const heights = async () =>
-    (await sql<{ height: number }[]>`select read_height::int as height from sweeps order by id`).map(({ height }) => height);
+    (await sql<{ height: number }[]>`select read_height::int as height from signing_files order by id`).map(({ height }) => height);
   const show = async (id: string) => (await getSweep(ctx, { merchantId: app.merchant.merchantId, id })).sweep;
   let seen = await followSweeps(ctx, chain, null);
   assert.deepEqual(await heights(), [4_950, 4_900, 4_900]);
@@ -88,7 +88,7 @@ test('a transaction that is mined under another ID, because somebody wrote its s
   const { merchantId } = app.merchant;
   const walletId = 'wal_old_form';
   await sql`
-    insert into wallets (id, merchant_id, coin, network, chain_key, account_key, script, path)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)
     values (${walletId}, ${merchantId}, 'DOGE', 'mainnet', 'd', 'd', 'p2pkh', 'm')`;
   const written = (signature: number, units = 1_000n) => {
     const made = new Transaction({ allowUnknownOutputs: true, allowUnknownInputs: true, disableScriptCheck: true });
@@ -100,14 +100,14 @@ test('a transaction that is mined under another ID, because somebody wrote its s
   const spender = { ours: changed, theirs: other };
   const play = async (id: string, who: 'ours' | 'theirs') => {
     await sql`
-      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, read_height, read_hash)
+      insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by, read_height, read_hash)
       values (${id}, ${merchantId}, ${walletId}, 'DOGE', 'sent', '{}', 'D1', 1, 1, 1, 'test', 99, 'b99')`;
     await sql`
-      insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at)
+      insert into signed_transactions (file_id, round, number, txid, raw, fee_units, sent_at)
       values (${id}, 0, 0, ${sent.id}, ${Buffer.from(sent.toBytes(true, true))}, 1, clock_timestamp())`;
     const outpoint = `${'02'.repeat(32)}:1`;
     await sql`
-      insert into sweep_inputs (sweep_id, number, chain, input, coin, payment_id, ref, units)
+      insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
       values (${id}, 0, 'DOGE', ${outpoint}, 'DOGE', 'pay_0', 'ref', 1000)`;
     const mined = spender[who];
     const at = (txid: string) => ({ state: txid === mined.id ? 'mined' : 'unknown', blockHash: txid === mined.id ? 'b100' : null });
@@ -134,12 +134,12 @@ test('a transaction that is mined under another ID, because somebody wrote its s
     } as unknown as Chain;
     let seen: string | null = null;
     for (let round = 0; round < 14; round++) {
-      await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds' where sweep_id = ${id}`;
+      await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds' where file_id = ${id}`;
       seen = await followSweeps(ctx, chain, seen);
       tip += 20;
     }
     const { sweep, transactions } = await getSweep(ctx, { merchantId, id });
-    await sql`delete from sweep_inputs where sweep_id = ${id}`;
+    await sql`delete from signing_inputs where file_id = ${id}`;
     return [sweep.state, transactions[0]!.txid];
   };
   assert.deepEqual(await play('swp_changed', 'ours'), ['confirmed', changed.id]);

@@ -46,7 +46,7 @@ test(`${SCHEDULES} random schedules of sweeps: nothing is in two files, and noth
       const { sql } = told.app.app.ctx.db;
       const ends = await sql<{ what: string; count: number }[]>`
         select state || case when failure like '%conflict:%' then ' with a conflict' else '' end || case when round > 0 then ', replaced' else '' end
-          as what, count(*)::int as count from sweeps group by 1 order by 1`;
+          as what, count(*)::int as count from signing_files group by 1 order by 1`;
       t.diagnostic(ends.map(({ what, count }) => `${count} ${what}`).join('; '));
     },
     { environment: { PRICES: 'static:BTC=1000.00' } },
@@ -90,7 +90,7 @@ async function moveElsewhere({ app, chain, servers, look, pay }: SteppedShop): P
   let seen: string | null = null;
   const settle = async () => {
     for (let round = 0; round < 3; round++) {
-      await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+      await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
       await sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
       seen = await followSweeps(ctx, source, seen);
       await followMoved(ctx, source);
@@ -188,17 +188,17 @@ async function endAfterReorganization({ app, chain, servers, look, pay }: Steppe
   // So many others wait that the next round looks at the first transaction only.
   const other = 'swp_000000000000000000000009';
   await sql`
-    insert into sweeps (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
-    select ${other}, merchant_id, wallet_id, coin, purpose, 'sent', file, destination, total_units, fee_units, 1, 'Test' from sweeps`;
+    insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by)
+    select ${other}, merchant_id, wallet_id, coin, purpose, 'sent', file, destination, total_units, fee_units, 1, 'Test' from signing_files`;
   await sql`
-    insert into sweep_transactions (sweep_id, round, number, txid, raw, fee_units, sent_at, looked_at)
+    insert into signed_transactions (file_id, round, number, txid, raw, fee_units, sent_at, looked_at)
     select ${other}, 0, n, md5(n::text) || md5(n::text), '', 0, clock_timestamp(), clock_timestamp() - interval '1 hour'
     from generate_series(1, 199) n`;
-  await sql`update sweep_transactions set looked_at = case when txid = ${first!.txid} then null else clock_timestamp() end where sweep_id = ${id}`;
+  await sql`update signed_transactions set looked_at = case when txid = ${first!.txid} then null else clock_timestamp() end where file_id = ${id}`;
   await look();
   for (let rounds = 0; rounds < 3; rounds++) await follow();
   const mined = await sql<{ txid: string; state: string }[]>`
-    select t.txid, s.state from sweep_transactions t join sweeps s on s.id = t.sweep_id where s.id = ${id} and t.block_height is not null`;
+    select t.txid, s.state from signed_transactions t join signing_files s on s.id = t.file_id where s.id = ${id} and t.block_height is not null`;
   assert.deepEqual([...mined], [{ txid: first!.txid, state: 'confirmed' }]);
 }
 
@@ -220,7 +220,7 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
     select ref, units from transfers where payment_id = any(${paid}::text[])`;
   assert.equal(deposits.length, 3);
   const make = () => mayFail(makeSweep(ctx, { merchantId, coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor }));
-  const sweeps = () => sql<{ id: string; state: string }[]>`select id, state from sweeps order by number`;
+  const sweeps = () => sql<{ id: string; state: string }[]>`select id, state from signing_files order by number`;
   const any = async (...states: string[]): Promise<string | null> => {
     const open = (await sweeps()).filter(({ state }) => states.includes(state));
     return open[below(open.length)]?.id ?? null;
@@ -235,7 +235,7 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
   let seen: string | null = null;
   const follow = async () => {
     // What waited for a minute is due again.
-    await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+    await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
     seen = await mayFail(followSweeps(ctx, source, below(2) ? seen : null));
   };
   const steps: (() => Promise<unknown>)[] = [
@@ -277,14 +277,14 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
   const outpoints = deposits.map(({ ref }) => ref);
   const check = async () => {
     const twice = await sql`
-      select input from sweep_inputs where released_at is null group by chain, input having count(*) > 1`;
+      select input from signing_inputs where released_at is null group by chain, input having count(*) > 1`;
     assert.deepEqual([...twice], [], 'an input is in two files');
     const lost = await sql`
-      select s.id from sweeps s where s.state = 'canceled' and exists (select 1 from sweep_inputs i where i.sweep_id = s.id and i.released_at is null)`;
+      select s.id from signing_files s where s.state = 'canceled' and exists (select 1 from signing_inputs i where i.file_id = s.id and i.released_at is null)`;
     assert.deepEqual([...lost], [], 'a canceled file keeps money');
     // A confirmed sweep is on the chain.
     const ended = await sql<{ txid: string }[]>`
-      select t.txid from sweeps s join sweep_transactions t on t.sweep_id = s.id where s.state = 'confirmed' and t.block_height is not null`;
+      select t.txid from signing_files s join signed_transactions t on t.file_id = s.id where s.state = 'confirmed' and t.block_height is not null`;
     const mined = new Set(chain.blocks.flatMap(({ txs }) => txs.map(({ txid }) => txid)));
     for (const { txid } of ended) assert.ok(mined.has(txid), 'a confirmed sweep is not on the chain');
   };
@@ -320,13 +320,13 @@ async function playSchedule({ app, chain, servers, look, pay, statuses }: Steppe
   );
   // What files spend, also those that were canceled, and another wallet spent.
   const asked = await sql<{ ref: string; units: bigint }[]>`
-    select distinct i.ref, i.units from sweep_inputs i join sweeps s on s.id = i.sweep_id where s.merchant_id = ${merchantId}
+    select distinct i.ref, i.units from signing_inputs i join signing_files s on s.id = i.file_id where s.merchant_id = ${merchantId}
     union select ref, units from moved_deposits where merchant_id = ${merchantId}`;
   const elsewhere = asked.reduce((sum, { ref, units }) => (strange.has(ref) ? sum + units : sum), 0n);
   assert.equal(books.find(({ account }) => account === 'moved_elsewhere')?.units ?? 0n, elsewhere, 'what another wallet spent');
   // A file spends exactly what is left, and nothing that is spent.
   const last = await make();
-  const spending = await sql<{ input: string }[]>`select input from sweep_inputs where sweep_id = ${last?.sweep.id ?? ''} order by input`;
+  const spending = await sql<{ input: string }[]>`select input from signing_inputs where file_id = ${last?.sweep.id ?? ''} order by input`;
   const unspent = [...left].filter((one) => !spent.has(one)).toSorted();
   assert.deepEqual(
     spending.map(({ input }) => input),

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { signFile } from '../../signer/sign.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
-import { CHAIN, type Chain, COIN, type Coin } from '../../src/core/coin.ts';
+import { CHAIN, type ChainId, COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { type AccountRequest, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
@@ -21,7 +21,7 @@ const { runtime } = JSON.parse(readFileSync(join(import.meta.dirname, '../fixtur
 export const DESTINATION = '0x00000000000000000000000000000000000A11cE';
 const actor = { userId: '', name: 'Test', ip: '' };
 const secret = account('ETH').privateExtendedKey;
-const settingOf = (chain: Chain): string => (chain === 'ethereum' ? 'ETH' : chain.toUpperCase());
+const settingOf = (chain: ChainId): string => (chain === 'ethereum' ? 'ETH' : chain.toUpperCase());
 
 export type AccountDesk = Awaited<ReturnType<typeof startAccountDesk>>;
 
@@ -40,12 +40,12 @@ export async function startAccountDesk({
   flags = [],
   environment = {},
 }: {
-  chains?: readonly Chain[];
+  chains?: readonly ChainId[];
   tokens?: readonly Coin[];
   flags?: readonly string[];
   environment?: Record<string, string>;
 }) {
-  const nodes = {} as Record<Chain, EthNode>;
+  const nodes = {} as Record<ChainId, EthNode>;
   const settings: Record<string, string> = {};
   for (const chain of chains) {
     const { chainIds } = CHAIN[chain];

@@ -112,9 +112,9 @@ export async function startTestApp(
 /** As if the nodes of these coins had been answering all day: their addresses are issued, although nothing answers. */
 export async function asIfFollowed(app: TestApp, ...coins: Coin[]): Promise<void> {
   await app.app.ctx.db.sql`
-    insert into tips (coin, height, hash, scanned_through, looked_at, watched_from, watched_parent, watched_since)
-    select coin, 0, 'nobody', clock_timestamp(), clock_timestamp() + interval '1 day', 1, 'nobody', clock_timestamp()
-    from unnest(${coins}::text[]) as c (coin)`;
+    insert into tips (chain, height, hash, scanned_through, looked_at, watched_from, watched_parent, watched_since)
+    select code, 0, 'nobody', clock_timestamp(), clock_timestamp() + interval '1 day', 1, 'nobody', clock_timestamp()
+    from unnest(${coins}::text[]) as c (code)`;
 }
 
 /**

@@ -20,7 +20,7 @@ async function recount(ctx: Context, { merchantId, mode }: BooksOwner): Promise<
   };
   const ids = await sql<{ id: string }[]>`select id from payments where merchant_id = ${merchantId} and mode = ${mode}`;
   // What a member entered does not count once it is known not to pay.
-  const isPaid = sql`(state = 'confirmed' or (state = 'sent' and (sweep_id is not null or failure is null)))`;
+  const isPaid = sql`(state = 'confirmed' or (state = 'sent' and (file_id is not null or failure is null)))`;
   const refunds = await sql<{ paymentId: string; coin: Coin; units: bigint }[]>`
     select payment_id as "paymentId", coin, units from refunds
     where merchant_id = ${merchantId} and mode = ${mode} and ${isPaid}`;
@@ -117,13 +117,13 @@ async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }
   const { sql } = ctx.db;
   const { holdings, dust } = await readHoldings(ctx, { merchantId, walletId, coin });
   const [row] = await sql<{ units: bigint }[]>`
-    select coalesce(sum(i.units), 0) as units from sweep_inputs i join sweeps s on s.id = i.sweep_id
+    select coalesce(sum(i.units), 0) as units from signing_inputs i join signing_files s on s.id = i.file_id
     where s.merchant_id = ${merchantId} and i.coin = ${coin} and i.released_at is null and s.state in ('made', 'signed', 'sent')`;
   // Dust is counted before it is in a block, too.
   const least = isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n;
   const [unmined] = await sql<{ units: bigint }[]>`
     select coalesce(sum(t.units), 0) as units from transfers t join payments p on p.id = t.payment_id
-    join deposit_addresses a on a.payment_id = t.payment_id and a.coin = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    join deposit_addresses a on a.payment_id = t.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null and t.block_height is null
       and t.units < ${least.toString()} and not ${hasOpenRefund(sql)}`;
   const mined = holdings.reduce((sum, { units, blockHeight }) => sum + (blockHeight === null ? 0n : units), 0n);
@@ -134,7 +134,7 @@ async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }
 async function leftBehind(ctx: Context, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<bigint> {
   if (kindOf(coin) !== 'ethereum' || isToken(coin)) return 0n;
   const [row] = await ctx.db.sql<{ units: bigint }[]>`
-    select coalesce(sum(t.fee_units - t.paid_units), 0) as units from sweeps s join sweep_transactions t on t.sweep_id = s.id
+    select coalesce(sum(t.fee_units - t.paid_units), 0) as units from signing_files s join signed_transactions t on t.file_id = s.id
     where s.merchant_id = ${merchantId} and s.coin = ${coin} and s.purpose = 'sweep' and s.state in ('confirmed', 'failed')
       and t.block_height is not null and cardinality(t.unmoved) = 0`;
   return row!.units;

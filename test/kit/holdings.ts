@@ -53,7 +53,7 @@ export function depositsOf(
   const chainKey = bytesToHex(publicKey!) + bytesToHex(chainCode!);
   return {
     chain: { coin, network: 'mainnet', outlet } as unknown as Chain,
-    wallet: { ...{ id: 'wal_0', coin, chainKey, accountKey: '', script, path: '0', active: true } },
+    wallet: { ...{ id: 'wal_0', family: coin, chainKey, accountKey: '', script, path: '0', active: true } },
     holdings,
   };
 }

@@ -405,7 +405,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
   const broadcast = async (rows: Rows) => {
     const one = pick(sweepsIn(rows, 'signed', 'sent', 'confirmed', 'failed'));
     if (!one) return;
-    const sent = await world.database.db.sql<{ raw: Uint8Array }[]>`select raw from sweep_transactions where sweep_id = ${one.id}`;
+    const sent = await world.database.db.sql<{ raw: Uint8Array }[]>`select raw from signed_transactions where file_id = ${one.id}`;
     const raw = pick(sent)?.raw;
     if (raw) await ground.send(Buffer.from(raw).toString('hex'));
   };
@@ -488,7 +488,7 @@ async function correctOne(
 function laterInTurn(world: MoneyWorld, merchantId: string): Promise<void> {
   later = later.then(async () => {
     await world.database.db.sql`
-      update sweep_transactions t set sent_at = t.sent_at - interval '61 seconds' from sweeps s where s.id = t.sweep_id and s.merchant_id = ${merchantId}`;
+      update signed_transactions t set sent_at = t.sent_at - interval '61 seconds' from signing_files s where s.id = t.file_id and s.merchant_id = ${merchantId}`;
     await lookOften(world);
   });
   return later;
@@ -526,7 +526,7 @@ async function correctAll(world: MoneyWorld, outside: Outside, below: (n: number
  */
 async function rivalsOf({ database }: MoneyWorld, { young }: Outside, below: (n: number) => number): Promise<string[]> {
   const rows = await database.db.sql<{ raw: Uint8Array }[]>`
-    select t.raw from sweep_transactions t join sweeps s on s.id = t.sweep_id where s.state in ('signed', 'sent') order by s.number, t.round`;
+    select t.raw from signed_transactions t join signing_files s on s.id = t.file_id where s.state in ('signed', 'sent') order by s.number, t.round`;
   const signed = rows.filter(() => below(4) === 0).map(({ raw }) => Buffer.from(raw).toString('hex'));
   const customers = young.flatMap(({ pays, other }) => [[other], [pays], []][below(3)]!);
   return [...customers, ...signed];
@@ -534,12 +534,14 @@ async function rivalsOf({ database }: MoneyWorld, { young }: Outside, below: (n:
 
 const readOuts = ({ database }: MoneyWorld, id: string | null = null) =>
   database.db.sql<Out[]>`
-    select 'refund' as kind, id, merchant_id as "merchantId", payment_id as of, coin, state, units, address, txid, sweep_id as "sweepId" from refunds
+    select 'refund' as kind, id, merchant_id as "merchantId", payment_id as of, coin, state, units, address, txid, file_id as "sweepId" from refunds
       where ${id}::text is null or id = ${id}
-    union all select 'payout', id, merchant_id, reference, coin, state, units, address, txid, sweep_id from payouts
+    union all select 'payout', id, merchant_id, reference, coin, state, units, address, txid, file_id from payouts
       where ${id}::text is null or id = ${id}`;
 async function readRows(world: MoneyWorld): Promise<Rows> {
-  const sweeps = await world.database.db.sql<Sweep[]>`select id, merchant_id as "merchantId", coin, state from sweeps order by number`;
+  const sweeps = await world.database.db.sql<
+    Sweep[]
+  >`select id, merchant_id as "merchantId", coin, state from signing_files order by number`;
   return { outs: [...(await readOuts(world))], sweeps: [...sweeps] };
 }
 
@@ -550,7 +552,7 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
   const paid = (all: readonly Paid[]) => Map.groupBy(all, ({ address }) => address);
   const [everywhere, inBlocks] = [paid([...mined, ...waiting]), paid(mined)];
   const { sql } = world.database.db;
-  const signed = new Set((await sql<{ txid: string }[]>`select txid from sweep_transactions`).map(({ txid }) => txid));
+  const signed = new Set((await sql<{ txid: string }[]>`select txid from signed_transactions`).map(({ txid }) => txid));
   const recipients = Map.groupBy(rows.outs, ({ address }) => address);
   for (const [address, outs] of recipients)
     assert.ok(outs.filter(({ state }) => state !== 'canceled').length <= 1, `a repeated request is not another one: ${address}`);
@@ -565,7 +567,7 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
     const unpaid = !leaked.has(address) && recipients.get(address)!.every(isUnpaid);
     if (unpaid) assert.equal(got.length, 0, `${kind} ${id} is ${state} and paid`);
   }
-  const held = await sql`select input from sweep_inputs where released_at is null group by chain, input having count(*) > 1`;
+  const held = await sql`select input from signing_inputs where released_at is null group by chain, input having count(*) > 1`;
   assert.deepEqual([...held], [], 'an input is in two files');
   return rows;
 }
@@ -597,19 +599,19 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     const { sweeps } = await readRows(world);
     for (const { id, merchantId, state } of sweeps) if (state === 'made') await world.desk(() => 0).ask('cancelSweep', { merchantId, id });
     // What waited for a minute is due again.
-    await sql`update sweep_transactions set sent_at = sent_at - interval '61 seconds'`;
+    await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
     await mine(DEEP);
     await caughtUp(world);
     // What was published and did nothing is not sent any more.
     await sql`
-      update sweeps set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1')
+      update signing_files set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1')
       where state in ('confirmed', 'failed') and purpose in ('refund', 'payout') and file::jsonb #> '{requests,0,validBefore}' is not null`;
     await sql`update payouts set published_until = 1 where published_until is not null`;
     for (let looks = 0; looks < 60; looks++) {
       const [row] = await sql<{ open: boolean }[]>`
-        select exists (select 1 from sweeps where state in ('made', 'signed', 'sent'))
-          or exists (select 1 from (select id, state, sweep_id from refunds union all select id, state, sweep_id from payouts) o
-            where (state in ('signed', 'sent') or (state = 'approved' and sweep_id is not null)) and id <> all(${byHand}::text[])) as open`;
+        select exists (select 1 from signing_files where state in ('made', 'signed', 'sent'))
+          or exists (select 1 from (select id, state, file_id from refunds union all select id, state, file_id from payouts) o
+            where (state in ('signed', 'sent') or (state = 'approved' and file_id is not null)) and id <> all(${byHand}::text[])) as open`;
       if (!row!.open) return void (await check(world, outside));
       await sleep(50);
     }
@@ -618,7 +620,7 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
   const open = sweeps.filter(({ state }) => ['made', 'signed', 'sent'].includes(state)).map(({ id }) => id);
   const waiting = await sql`
     select s.id, s.state, s.purpose, s.failure, t.round, t.number, t.txid, t.sent_at, t.refusal, t.block_height, t.conflict_height, t.failed_at
-    from sweeps s left join sweep_transactions t on t.sweep_id = s.id where s.id = any(${open}::text[]) order by s.number, t.number, t.round`;
+    from signing_files s left join signed_transactions t on t.file_id = s.id where s.id = any(${open}::text[]) order by s.number, t.number, t.round`;
   assert.deepEqual(
     [...waiting, ...outs.filter(({ id, state }) => ['signed', 'sent'].includes(state) && !outside.byHand.has(id))],
     [],

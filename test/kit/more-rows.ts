@@ -2,10 +2,10 @@
  * Rows that exist in tests only: a second EVM chain, a token of six decimals on both EVM chains, and one of eighteen on the second. Import this module before all others,
  * because some modules read the tables while they load.
  */
-import { type Asset, addRows, CHAIN, type Chain, COIN, type Coin } from '../../src/core/coin.ts';
+import { type Asset, addRows, CHAIN, type ChainId, COIN, type Coin } from '../../src/core/coin.ts';
 
 export const TOKEN = 'USDX' as Asset;
-export const SECOND = 'second' as Chain;
+export const SECOND = 'second' as ChainId;
 export const ON_SECOND = 'USDX@second' as Coin;
 export const ON_ETHEREUM = 'USDX@ethereum' as Coin;
 export const OTHER = 'USDY' as Asset;

@@ -160,14 +160,14 @@ export async function startService({
       const { sql } = database.db;
       // What was under way when the source went away has ended.
       await eventually(
-        () => sql<{ isAway: boolean }[]>`select failures > 0 or behind_code is not null as "isAway" from followers where coin = ${coin}`,
+        () => sql<{ isAway: boolean }[]>`select failures > 0 or behind_code is not null as "isAway" from followers where chain = ${coin}`,
         ([row]) => row?.isAway === true,
         60_000,
       );
       await ageToDeadline(paymentId);
       await sql`
         update tips set scanned_through = scanned_through - make_interval(secs => ${seconds}), looked_at = looked_at - make_interval(secs => ${seconds})
-        where coin = ${coin}`;
+        where chain = ${coin}`;
       await agePayment(database.db, paymentId, seconds);
       await eventually(
         () => sql<{ isDue: boolean }[]>`select due_at <= clock_timestamp() as "isDue" from payments where id = ${paymentId}`,
@@ -182,7 +182,7 @@ export async function startService({
         async () =>
           (
             await sql<{ done: boolean }[]>`
-              select exists (select 1 from tips where coin = ${coin} and scanned_through > ${from!.now})
+              select exists (select 1 from tips where chain = ${coin} and scanned_through > ${from!.now})
                 and not exists (select 1 from due_work where kind = 'settle') as done`
           )[0]!.done,
         (done) => done,

@@ -131,7 +131,7 @@ test('a batch that expired before it was mined is valid again with a higher fee,
   const { sweep } = await desk.make(coin);
   const { timestamp } = await desk.nodeOf(coin).rpc('eth_getBlockByNumber', 'latest', false);
   await desk.ctx.db.sql`
-    update sweeps set file = jsonb_set(file, '{requests,0,validBefore}', to_jsonb(${Number(timestamp) + 300}::int8)) where id = ${sweep.id}`;
+    update signing_files set file = jsonb_set(file, '{requests,0,validBefore}', to_jsonb(${Number(timestamp) + 300}::int8)) where id = ${sweep.id}`;
   await sent(sweep.id);
   await mineDear(coin, 900);
   const expired = await batchIn(sweep.id);
@@ -205,7 +205,7 @@ test('OP Mainnet: gas addresses pay for publishing too, in the file and when its
   const { requests, gasPrice } = await desk.fileOf(refund.id);
   await desk.cancel(refund.id);
   await eventually(
-    () => desk.ctx.db.sql`select 1 from refunds where sweep_id = ${refund.id}`,
+    () => desk.ctx.db.sql`select 1 from refunds where file_id = ${refund.id}`,
     ({ length }) => length === 0,
   );
   const fee = (requests[0] as { gas: bigint }).gas * gasPrice!.max;

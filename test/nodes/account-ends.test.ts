@@ -23,7 +23,7 @@ const chainOf = (coin: 'ETH' | typeof BASE) => desk.ctx.chains.get(coin === 'ETH
 async function mine(coin: 'ETH' | typeof BASE, blocks: number): Promise<void> {
   const height = await desk.nodeOf(coin).mine(blocks);
   await eventually(
-    () => desk.ctx.db.sql<{ height: number }[]>`select height::int from tips where coin = ${coin === 'ETH' ? 'ETH' : 'base'}`,
+    () => desk.ctx.db.sql<{ height: number }[]>`select height::int from tips where chain = ${coin === 'ETH' ? 'ETH' : 'base'}`,
     ([row]) => row!.height >= height - 1,
   );
   await followSweeps(desk.ctx, chainOf(coin), null);
@@ -66,7 +66,7 @@ for (const [coin, deep] of [
     await node.mine(1);
     await desk.upload(signed);
     const conflict = async () =>
-      (await desk.ctx.db.sql`select conflict_height, failed_at from sweep_transactions where sweep_id = ${lost.id}`)[0]!;
+      (await desk.ctx.db.sql`select conflict_height, failed_at from signed_transactions where file_id = ${lost.id}`)[0]!;
     await eventually(conflict, (row) => row.conflict_height !== null);
     await mine(coin, deep);
     await mine(coin, 1);

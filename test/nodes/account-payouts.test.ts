@@ -195,7 +195,7 @@ test('USDC: a stranger who pays a recipient first makes the transaction fail: on
   await sendAs(file.id, text, at('payout', ada));
   // And moves what would pay the other one together.
   await sendAs(file.id, text, at('gather', bob));
-  await ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${file.id}`;
+  await ctx.db.sql`update signed_transactions set sent_at = sent_at - interval '2 minutes' where file_id = ${file.id}`;
   assert.equal((await shop.finish(file.id)).state, 'confirmed');
   assert.equal((await shop.node.rpc('eth_getTransactionReceipt', transaction!.txid)).status, '0x0');
   await reaches(paid, 'confirmed');
@@ -244,7 +244,7 @@ for (const [what, ends] of [
     // Another transaction of the gas address takes its nonce.
     await node.rpc('anvil_dropTransaction', (await getSweep(ctx, { ...owner, id: file.id })).transactions[0]!.txid);
     await useNonce(from);
-    await ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${file.id}`;
+    await ctx.db.sql`update signed_transactions set sent_at = sent_at - interval '2 minutes' where file_id = ${file.id}`;
     assert.equal((await shop.finish(file.id)).state, 'failed');
     await isFree(id);
     assert.equal((await payout(id)).state, 'sent');
@@ -310,7 +310,7 @@ test('USDC: what cannot be paid is left with its reason', async () => {
   const again = await approved(USDC, '30', ada);
   assert.match(await leftOf(), /a payout to its recipient was canceled, but its signed file can still be sent until/);
   await ctx.db.sql`
-    update sweeps set file = jsonb_set(file, '{requests,0,validBefore}', '1')
+    update signing_files set file = jsonb_set(file, '{requests,0,validBefore}', '1')
     where purpose = 'payout' and state = 'canceled' and file #> '{requests,0,validBefore}' is not null`;
   const { sweep: file } = await make(USDC);
   await shop.upload((await signed(file.id, [ada])).text);

@@ -46,7 +46,7 @@ async function sendAs(raw: string): Promise<void> {
   await desk.nodeOf(USDC).mine(1);
 }
 const expire = (sweepId: string) =>
-  desk.ctx.db.sql`update sweeps set file = jsonb_set(file, '{requests,0,validBefore}', '1') where id = ${sweepId}`;
+  desk.ctx.db.sql`update signing_files set file = jsonb_set(file, '{requests,0,validBefore}', '1') where id = ${sweepId}`;
 
 test('USDC: while the file of a canceled refund can be sent, the payment is refunded in no other one', async () => {
   const customer = customerAt(1);
@@ -168,7 +168,7 @@ test('ETH: a file ends whose deposit was replaced with its block; its refund is 
     () => desk.refundOf(id),
     ({ state }) => state === 'failed',
   );
-  const kept = await desk.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+  const kept = await desk.ctx.db.sql`select input from signing_inputs where file_id = ${sweep.id} and released_at is null`;
   assert.deepEqual([...kept], []);
   await desk.cancelRefund(id);
   const again = await desk.app.live.post('/v1/refunds', { payment_id: paymentId, amount: '0.04', address: customer });

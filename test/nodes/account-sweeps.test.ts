@@ -270,7 +270,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
     await followRefunds(ctx);
     assert.equal((await refundOf(id)).state, 'sent');
     if (late) await sendAs(await signed(sweep.id));
-    await ctx.db.sql`update sweeps set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1') where id = ${sweep.id}`;
+    await ctx.db.sql`update signing_files set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1') where id = ${sweep.id}`;
     await eventually(
       () => refundOf(id),
       (refund) => refund.state === state,
@@ -498,7 +498,7 @@ test('ETH: a higher fee for a refund that is mined already sends no more money f
   await given(0, 1);
   // While it is locked, nobody writes down that a block contains the transaction.
   await ctx.db.begin(async (tx) => {
-    await tx`select 1 from sweep_transactions where sweep_id = ${sweep.id} and number = 1 for update`;
+    await tx`select 1 from signed_transactions where file_id = ${sweep.id} and number = 1 for update`;
     await node.mine(1);
     await replaceSweep(ctx, { ...sweep, speed: 'fast', actor });
   });
@@ -550,7 +550,7 @@ test('ETH: a higher fee for a refund whose deposit is gone for a while sends no 
   );
   await upload(await signed());
   await setBalance(full + 10n ** 17n);
-  await app.app.ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${sweep.id}`;
+  await app.app.ctx.db.sql`update signed_transactions set sent_at = sent_at - interval '2 minutes' where file_id = ${sweep.id}`;
   await finish(sweep.id);
   await refundReaches(id, 'confirmed');
   assert.equal(await balanceOf(customer), units);
@@ -573,7 +573,7 @@ test('ETH: a refund whose block is replaced is sent again, and paid once', async
   assert.equal(await balanceOf(customer), 0n);
   await eventually(transaction, ({ blockHeight }) => blockHeight === null);
   assert.equal((await refundOf(id)).state, 'sent');
-  await app.app.ctx.db.sql`update sweep_transactions set sent_at = sent_at - interval '2 minutes' where sweep_id = ${file.id}`;
+  await app.app.ctx.db.sql`update signed_transactions set sent_at = sent_at - interval '2 minutes' where file_id = ${file.id}`;
   await finish(file.id);
   await refundReaches(id, 'confirmed');
   assert.equal(await balanceOf(customer), 5n * 10n ** 15n);
@@ -892,7 +892,7 @@ test('a sweep ends once the nonce of the gas address was used elsewhere, and the
     const done = await finish(sweep.id);
     assert.equal(done.state, 'failed');
     assert.match(done.failure ?? '', /^conflict: /);
-    const kept = await app.app.ctx.db.sql`select input from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+    const kept = await app.app.ctx.db.sql`select input from signing_inputs where file_id = ${sweep.id} and released_at is null`;
     assert.deepEqual([...kept], [], 'nothing that it reserved was spent');
     const again = await make(coin);
     assert.equal(again.sweep.totalUnits, sweep.totalUnits);

@@ -83,7 +83,7 @@ async function openShop(t: TestContext, nodes: readonly RealNode[]): Promise<Sho
     noReorg: async () => {
       const rows = await db.sql`
         select t.hold_reason as hold, g.reorg_depth as depth, (select count(*)::int from transfers where unmined_since is not null) as unmined
-        from tips t left join chain_guard g using (coin)`;
+        from tips t left join chain_guard g using (chain)`;
       assert.deepEqual([...rows], [{ hold: null, depth: null, unmined: 0 }]);
     },
   };

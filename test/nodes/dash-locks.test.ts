@@ -122,7 +122,7 @@ test('without its own lock, the ChainLock of its block completes it', async () =
   const done = await reach(id, 'completed');
   assert.equal(done.confirmations, 1);
   await service.looked('DASH');
-  const [tip] = await service.database.db.sql`select height, chainlock_height from tips where coin = 'DASH'`;
+  const [tip] = await service.database.db.sql`select height, chainlock_height from tips where chain = 'DASH'`;
   assert.equal(tip!.chainlock_height, tip!.height);
 });
 

@@ -234,8 +234,8 @@ test('a pruned node: how much it keeps, and whether unread blocks are gone', asy
   assert.match(little.detail, /keeps the last 100 blocks, about 17 hours/);
   assert.match(little.fix!, /prune=/);
   const { sql } = database.db;
-  await sql`insert into chains (coin, genesis) values ('BTC', ${await node.rpc('getblockhash', 0)})`;
-  await sql`insert into tips (coin, height, hash, scanned_through) values ('BTC', ${tip - 101}, 'x', clock_timestamp() - interval '20 minutes')`;
+  await sql`insert into chains (chain, genesis) values ('BTC', ${await node.rpc('getblockhash', 0)})`;
+  await sql`insert into tips (chain, height, hash, scanned_through) values ('BTC', ${tip - 101}, 'x', clock_timestamp() - interval '20 minutes')`;
   const found = await examine({ BTC_NODE_URL: await pruned() });
   assert.match(only(found).detail, new RegExp(`those after ${tip - 101} were not read and are gone`));
   assert.ok(found.findings.some(({ detail, ok, fix }) => ok && /last 20 minutes ago/.test(detail) && /^start the service/.test(fix ?? '')));
@@ -246,7 +246,7 @@ test('a pruned node: how much it keeps, and whether unread blocks are gone', asy
 
 test('a different chain than the one of the payments', async () => {
   const { sql } = database.db;
-  await sql`update chains set genesis = 'another' where coin = 'BTC'`;
+  await sql`update chains set genesis = 'another' where chain = 'BTC'`;
   const { detail, fix } = only(await examine());
   assert.match(detail, /its chain starts with 0f9188f1.*, but the payments here are on another/);
   assert.match(fix!, /point BTC_NODE_URL to a node on that chain/);

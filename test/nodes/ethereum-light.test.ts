@@ -96,12 +96,12 @@ const payToken = (node: EthNode, address: string) => node.send({ to: CONTRACT, d
 const readThrough = async (node: EthNode): Promise<void> => {
   const hash = await tipOf(node);
   await eventually(
-    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = 'ETH'`,
+    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = 'ETH'`,
     ([row]) => row?.hash === hash,
     60_000,
   );
 };
-const followedTip = async () => (await app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = 'ETH'`)[0]?.hash;
+const followedTip = async () => (await app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = 'ETH'`)[0]?.hash;
 /** A few rounds of the follower, which polls every few seconds. */
 const rounds = async (count = 3): Promise<void> => {
   const asked = first.requests + second.requests;

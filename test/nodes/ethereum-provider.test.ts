@@ -70,7 +70,7 @@ async function mine(blocks = 1): Promise<void> {
   await node.mine(blocks);
   const { hash } = await node.rpc('eth_getBlockByNumber', 'latest', false);
   await eventually(
-    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = 'ETH'`,
+    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = 'ETH'`,
     ([row]) => row?.hash === hash,
     60_000,
   );
@@ -78,7 +78,7 @@ async function mine(blocks = 1): Promise<void> {
 /** The state of each source, and whether it is followed. */
 const sources = async (): Promise<string[]> => {
   const [row] = await app.app.ctx.db.sql<{ sources: { name: string; state: string; reason: string | null }[] }[]>`
-    select sources from chain_guard where coin = 'ETH'`;
+    select sources from chain_guard where chain = 'ETH'`;
   const nameOf = (name: string) => (provider.url.endsWith(name) ? 'provider' : 'own');
   return (row?.sources ?? []).map(({ name, state, reason }) => `${nameOf(name)} ${state}${reason === null ? '' : `: ${reason}`}`);
 };

@@ -126,7 +126,7 @@ for (const { name: provider, refused, namesInner } of PROVIDERS) {
     const scanned = async () => {
       const tip = await node.rpc('eth_getBlockByNumber', 'latest', false);
       await eventually(
-        () => service.database.db.sql<{ hash: string }[]>`select hash from tips where coin = 'ETH'`,
+        () => service.database.db.sql<{ hash: string }[]>`select hash from tips where chain = 'ETH'`,
         ([row]) => row?.hash === tip.hash,
         60_000,
       );
@@ -612,7 +612,7 @@ describe('amounts that wait until the chain is final', () => {
   const tips = async () =>
     (
       await service.database.db.sql<{ height: bigint; hash: string; safe: bigint | null; finalized: bigint | null }[]>`
-        select height, hash, safe_height as safe, finalized_height as finalized from tips where coin = 'ETH'`
+        select height, hash, safe_height as safe, finalized_height as finalized from tips where chain = 'ETH'`
     )[0]!;
   /** Mines, and waits until the follower knows which blocks are final. */
   const mine = async (blocks: number, depth: bigint) => {
@@ -673,7 +673,7 @@ describe('amounts that wait until the chain is final', () => {
       return {};
     };
     const stored = () =>
-      service.database.db.sql<{ height: bigint; hash: string }[]>`select height, hash from blocks where coin = 'ETH' order by height desc`;
+      service.database.db.sql<{ height: bigint; hash: string }[]>`select height, hash from blocks where chain = 'ETH' order by height desc`;
     const old = new Map((await stored()).map((row) => [row.height, row.hash]));
     await node.rpc('anvil_reorg', 80, []);
     const { hash } = await node.rpc('eth_getBlockByNumber', 'latest', false);

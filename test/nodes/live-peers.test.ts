@@ -147,10 +147,10 @@ test('a wallet connects the service to the network of its coin: seen by two peer
     async () => peers[0]!.messages.some((message) => message.command === 'getdata' && message.items.some(({ hash }) => hash === txid)),
     (asked) => asked,
   );
-  await app.app.ctx.db.sql`update tips set looked_at = 'epoch' where coin = 'BTC'`;
+  await app.app.ctx.db.sql`update tips set looked_at = 'epoch' where chain = 'BTC'`;
   await eventually(
     async () =>
-      (await app.app.ctx.db.sql<{ polled: boolean }[]>`select looked_at > 'epoch' as polled from tips where coin = 'BTC'`)[0]!.polled,
+      (await app.app.ctx.db.sql<{ polled: boolean }[]>`select looked_at > 'epoch' as polled from tips where chain = 'BTC'`)[0]!.polled,
     (polled) => polled,
   );
   assert.equal((await app.live.get(`/api/payment/${id}`)).json.status, 'pending');
@@ -178,7 +178,7 @@ test('a wallet connects the service to the network of its coin: seen by two peer
     opened,
   );
   // What was announced before the peers were connected is unknown for an hour, so nothing expires, and the reason is recorded.
-  const [doubt] = await app.app.ctx.db.sql<{ code: string }[]>`select behind_code as code from followers where coin = 'BTC'`;
+  const [doubt] = await app.app.ctx.db.sql<{ code: string }[]>`select behind_code as code from followers where chain = 'BTC'`;
   assert.equal(doubt!.code, 'settling');
 });
 
@@ -210,7 +210,7 @@ test('while headers are read, the reason and the progress are shown everywhere, 
   await isPayable(app);
   const [tip] = await app.app.ctx.db.sql<
     { height: bigint; from: bigint }[]
-  >`select height, watched_from as "from" from tips where coin = 'BTC'`;
+  >`select height, watched_from as "from" from tips where chain = 'BTC'`;
   // The follower begins at the newest block, not where the headers were when it was started.
   assert.deepEqual(tip, { height: BigInt(CHECKPOINT + 400), from: BigInt(CHECKPOINT + 401) });
 });

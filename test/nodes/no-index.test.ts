@@ -105,7 +105,7 @@ async function sweepAway(t: TestContext, { service, node, key }: { service: Serv
   );
   await node.mine(1);
   await eventually(
-    () => service.database.db.sql<{ state: string }[]>`select state from sweeps`,
+    () => service.database.db.sql<{ state: string }[]>`select state from signing_files`,
     ([sweep]) => sweep!.state === 'confirmed',
   );
 

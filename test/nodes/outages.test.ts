@@ -95,9 +95,9 @@ type Shop = Awaited<ReturnType<typeof openNodeShop>>;
 /** Nothing was treated as a reorganization: no hold, and no block was read twice. */
 async function noReorg({ service: { database } }: Shop): Promise<void> {
   const rows = await database.db.sql`
-    select hold_reason as hold, watched_from > (select min(height) from blocks b where b.coin = t.coin) as "fromStart", reorg_depth as depth,
+    select hold_reason as hold, watched_from > (select min(height) from blocks b where b.chain = t.chain) as "fromStart", reorg_depth as depth,
       (select count(*)::int from transfers where unmined_since is not null or block_height is null) as unmined
-    from tips t left join chain_guard using (coin)`;
+    from tips t left join chain_guard using (chain)`;
   assert.deepEqual([...rows], [{ hold: null, fromStart: true, depth: null, unmined: 0 }]);
 }
 /** A payment with one of two confirmations, and one whose customer never paid. */

@@ -114,7 +114,7 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
 
   const { sweep } = await makeFile();
   const anchors = await ctx.db.sql<{ anchor: string; spent: boolean }[]>`
-    select anchor, exists (select 1 from sweep_inputs i where i.sweep_id = ${sweep.id} and i.input = p.anchor) as spent from payouts p`;
+    select anchor, exists (select 1 from signing_inputs i where i.file_id = ${sweep.id} and i.input = p.anchor) as spent from payouts p`;
   assert.deepEqual([new Set(anchors.map(({ anchor }) => anchor)).size, anchors.every(({ spent }) => spent)], [1, true]);
   const [asked] = (await readSigningFileOf(ctx, { ...owner(), id: sweep.id })).requests;
   assert.ok(asked?.kind === 'psbt');
@@ -139,7 +139,7 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
   );
   await node.mine(1);
   // Broadcast again, the replaced one too, and the copy of the canceled file.
-  for (const { raw } of await ctx.db.sql<{ raw: Uint8Array }[]>`select raw from sweep_transactions where sweep_id = ${sweep.id}`)
+  for (const { raw } of await ctx.db.sql<{ raw: Uint8Array }[]>`select raw from signed_transactions where file_id = ${sweep.id}`)
     await assert.rejects(node.rpc('sendrawtransaction', Buffer.from(raw).toString('hex')));
   await assert.rejects(node.rpc('sendrawtransaction', kept.transactions[0]));
   await node.mine(1);
@@ -228,9 +228,9 @@ test('what one process looks at, another one leaves alone, and waits for nothing
   await approvePayouts(ctx, { ...owner(), which: { id }, actor });
   const { sweep } = await makeFile();
   await upload(await sign(sweep.id, destination, [recipient]));
-  const looks = () => ctx.db.sql`select looked_at from sweep_transactions where sweep_id = ${sweep.id}`;
+  const looks = () => ctx.db.sql`select looked_at from signed_transactions where file_id = ${sweep.id}`;
   await ctx.db.begin(async (tx) => {
-    await tx`select 1 from sweep_transactions where sweep_id = ${sweep.id} for update`;
+    await tx`select 1 from signed_transactions where file_id = ${sweep.id} for update`;
     const before = await looks();
     await followSweeps(ctx, ctx.chains.get('bitcoin')!, null);
     assert.deepEqual(await looks(), before);

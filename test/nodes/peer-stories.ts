@@ -132,7 +132,7 @@ export async function tellAway({
   );
   assert.equal(paid.transfers[0].block_height, 20 + paidAfter + 1);
   const [read] = await again.ctx.db.sql<{ blocks: number; lowest: number; highest: number }[]>`
-    select count(*)::int as blocks, min(height)::int as lowest, max(height)::int as highest from blocks where coin = 'BTC' and height > 20`;
+    select count(*)::int as blocks, min(height)::int as lowest, max(height)::int as highest from blocks where chain = 'BTC' and height > 20`;
   assert.deepEqual(read, { blocks: Math.min(blocks, KEPT), lowest: Math.max(21, blocks + 21 - KEPT), highest: blocks + 20 });
   await eventually(readyz, ({ reasons }) => reasons.length === 0);
 }

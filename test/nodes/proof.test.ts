@@ -16,7 +16,7 @@ const tell = (trusts: readonly ('own' | 'untrusted')[], story: (told: SteppedSho
   tellStepped(trusts, story, { work: {} });
 type Source = { name: string; state: string; reason: string | null };
 const sourcesOf = async ({ app }: SteppedShop): Promise<Source[]> => {
-  const [row] = await app.app.ctx.db.sql<{ sources: Source[] }[]>`select sources from chain_guard where coin = 'BTC'`;
+  const [row] = await app.app.ctx.db.sql<{ sources: Source[] }[]>`select sources from chain_guard where chain = 'BTC'`;
   return row!.sources;
 };
 const readyz = async ({ app }: SteppedShop): Promise<string> => {
@@ -233,7 +233,7 @@ test('a node on a branch that the network left completes nothing and is named, a
       const metrics = await (await fetch(`${app.url}/metrics`)).text();
       assert.match(metrics, /^florin_peers\{coin="BTC",purpose="comparison"\} 1$/m);
       assert.match(metrics, /^florin_peer_bytes_total\{coin="BTC",purpose="comparison",direction="in"\} \d+$/m);
-      await ctx.db.sql`update peer_status set phase = 'connecting' where coin = 'BTC'`;
+      await ctx.db.sql`update peer_status set phase = 'connecting' where chain = 'BTC'`;
       const { troubles } = (await readChainStatus(ctx, { coin: 'BTC' }))[0]!;
       assert.deepEqual(troubles, ['the node cannot be compared with peers yet: connecting to peers']);
 

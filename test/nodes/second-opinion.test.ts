@@ -29,7 +29,7 @@ function tell(story: (told: Told) => Promise<void>): Promise<void> {
     async (shop) => {
       const { app, look } = shop;
       const sources = async () => {
-        const [row] = await app.app.ctx.db.sql<{ sources: Source[] }[]>`select sources from chain_guard where coin = 'BTC'`;
+        const [row] = await app.app.ctx.db.sql<{ sources: Source[] }[]>`select sources from chain_guard where chain = 'BTC'`;
         const others = row!.sources.find(({ name }) => name === 'peers')!;
         return { node: row!.sources.find((one) => one !== others)!, others };
       };

@@ -39,7 +39,7 @@ const strays = () => service.database.db.sql<{ index: bigint; address: string; t
 const scanned = async () => {
   const from = Date.now() / 1000;
   await eventually(
-    () => service.database.db.sql<{ at: Date }[]>`select scanned_through as at from tips where coin = 'LTC'`,
+    () => service.database.db.sql<{ at: Date }[]>`select scanned_through as at from tips where chain = 'LTC'`,
     ([tip]) => tip!.at.getTime() / 1000 > from,
     60_000,
   );
@@ -162,9 +162,9 @@ test('an address issued to a payment while a deposit to it is being read belongs
   let txid = '';
   await sql.begin(async (tx) => {
     const [wallet] = await tx<{ id: string }[]>`
-      update wallets set next_index = 1, xid = pg_current_xact_id() where active and coin = 'LTC' returning id`;
+      update wallets set next_index = 1, xid = pg_current_xact_id() where active and family = 'LTC' returning id`;
     await tx`
-      insert into deposit_addresses (coin, key, address, payment_id, merchant_id, wallet_id, index, created_at)
+      insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
       values ('LTC', ${key}, ${address}, ${json.transaction_id}, ${service.merchantId}, ${wallet!.id}, 0, clock_timestamp())`;
     txid = await node.pay(address, '0.25000000');
     // The follower treats the address as unused and waits for the wallet.
@@ -201,7 +201,7 @@ test('doctor reports every stray deposit until it is claimed, and verify still a
 test('an address is recorded in the data folder before it is issued, with one write for twenty', async () => {
   const path = `${service.database.folder}/wallet-indexes.json`;
   await importWallet(24, 0);
-  const [wallet] = await service.database.db.sql<{ id: string }[]>`select id from wallets where active and coin = 'LTC'`;
+  const [wallet] = await service.database.db.sql<{ id: string }[]>`select id from wallets where active and family = 'LTC'`;
   const all = (): Record<string, number> => JSON.parse(readFileSync(path, 'utf8'));
   const noted = () => all()[wallet!.id];
   assert.equal(noted(), undefined);

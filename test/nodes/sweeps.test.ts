@@ -190,7 +190,7 @@ for (const coin of ['BTC', 'LTC'] as const)
     const destination = await receive(coin);
     const [{ id: paymentId } = { id: '' }] = await sql<{ id: string }[]>`
       select p.id from payments p join transfers t on t.payment_id = p.id and t.coin = ${coin}
-      where not exists (select 1 from sweep_inputs i where i.payment_id = p.id) order by p.sequence limit 1`;
+      where not exists (select 1 from signing_inputs i where i.payment_id = p.id) order by p.sequence limit 1`;
     const customer = await nodes[coin].newAddress();
     // Everything, so that another deposit pays for the fee.
     const { json: made } = await app.live.post('/v1/refunds', { payment_id: paymentId, address: customer });
@@ -206,7 +206,7 @@ for (const coin of ['BTC', 'LTC'] as const)
     const canceling = { ...change, idempotency: null, render: () => ({ status: 200, body: '' }) };
     await assert.rejects(cancelRefund(ctx, canceling), { code: 'refund_in_file' });
     const anchors = () =>
-      sql`select input from sweep_inputs where sweep_id in (select id from sweeps where purpose = 'refund') and payment_id = ${paymentId}`;
+      sql`select input from signing_inputs where file_id in (select id from signing_files where purpose = 'refund') and payment_id = ${paymentId}`;
     await cancelSweep(ctx, { ...owner(), id: first.sweep.id, actor });
     await eventually(refund, ({ sweepId }) => sweepId === null);
     const { sweep } = await makeFile();
@@ -257,7 +257,7 @@ test('money of a payment with an open refund stays, also when the refund is requ
   const ready = async () => (await listSweepable(ctx, owner())).find(({ coin }) => coin === 'BTC')!;
   const payments = await sql<{ id: string }[]>`
     select distinct p.id from payments p join transfers t on t.payment_id = p.id and t.coin = 'BTC'
-    where not exists (select 1 from sweep_inputs i where i.payment_id = p.id) order by p.id`;
+    where not exists (select 1 from signing_inputs i where i.payment_id = p.id) order by p.id`;
   assert.equal(payments.length, 3);
   const [first, second] = payments.map(({ id }) => id);
   const made = await app.live.post('/v1/refunds', { payment_id: first });
@@ -297,7 +297,7 @@ test('a sweep ends once another transaction spent one of its inputs, and the res
   // A file for one of the payments is signed and then canceled here, but its transaction is sent elsewhere.
   const payments = await sql<{ id: string }[]>`
     select distinct p.id from payments p join transfers t on t.payment_id = p.id and t.coin = 'BTC'
-    where not exists (select 1 from sweep_inputs i where i.payment_id = p.id and i.released_at is null) order by p.id`;
+    where not exists (select 1 from signing_inputs i where i.payment_id = p.id and i.released_at is null) order by p.id`;
   await sql`update transfers set first_seen_at = first_seen_at - interval '2 days' where payment_id = ${payments[0]!.id}`;
   const small = (await make('BTC', { ...DEFAULT_WISH, minAgeHours: 24 })).sweep;
   assert.equal(small.inputCount, 1);
@@ -313,7 +313,7 @@ test('a sweep ends once another transaction spent one of its inputs, and the res
       async () =>
         (
           await sql<{ height: number | null }[]>`
-        select conflict_height::int as height from sweep_transactions where sweep_id = ${sweep.id}`
+        select conflict_height::int as height from signed_transactions where file_id = ${sweep.id}`
         )[0]!.height,
       is,
     );
@@ -333,7 +333,7 @@ test('a sweep ends once another transaction spent one of its inputs, and the res
   const { sweep: failed } = await getSweep(app.app.ctx, { ...owner(), id: sweep.id });
   assert.match(failed.failure ?? '', /^conflict: .* 1 of 1 transactions$/);
   const kept = await sql<{ id: string }[]>`
-    select payment_id as id from sweep_inputs where sweep_id = ${sweep.id} and released_at is null`;
+    select payment_id as id from signing_inputs where file_id = ${sweep.id} and released_at is null`;
   assert.deepEqual(
     kept.map(({ id }) => id),
     [payments[0]!.id],

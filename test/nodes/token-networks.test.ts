@@ -19,7 +19,7 @@ import {
 } from '../../src/chains/ethereum/token-calls.ts';
 import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
 import { signHash } from '../../src/chains/ethereum/transaction.ts';
-import { ALL_COINS, CHAIN, type Chain, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
+import { ALL_COINS, CHAIN, type ChainId, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
@@ -46,8 +46,8 @@ import {
   word,
 } from '../kit/token-contracts.ts';
 
-const RANGES = ['base', 'arbitrum', 'optimism', 'polygon'] as const satisfies Chain[];
-const NETWORKS = ['ethereum', ...RANGES] as const satisfies Chain[];
+const RANGES = ['base', 'arbitrum', 'optimism', 'polygon'] as const satisfies ChainId[];
+const NETWORKS = ['ethereum', ...RANGES] as const satisfies ChainId[];
 type OnNetwork = (typeof NETWORKS)[number];
 const TOKENS = COINS.filter((coin) => isToken(coin));
 const CONTRACTS = ALL_COINS.filter((coin) => COIN[coin].contract !== null && NETWORKS.some((network) => network === COIN[coin].chain));
@@ -133,7 +133,7 @@ async function mine(coin: Coin, blocks: number): Promise<void> {
 async function readAll(coin: Coin): Promise<void> {
   const { hash, parentHash } = await nodeOf(coin).rpc('eth_getBlockByNumber', 'latest', false);
   await eventually(
-    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = ${chainCode(coin)}`,
+    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = ${chainCode(coin)}`,
     ([row]) => row?.hash === (chainOf(coin).ranges ? parentHash : hash),
     60_000,
   );
@@ -158,13 +158,13 @@ test('every stablecoin of every network: paid, completed, and named with its net
 
 test('customers see what a transfer costs now on each network; no page view asks a provider', async () => {
   const rows = await eventually(
-    () => app.app.ctx.db.sql<{ coin: string; gasPrice: string; dataFee: string }[]>`
-      select coin, gas_price::text as "gasPrice", data_fee::text as "dataFee" from tips where fee_at is not null`,
+    () => app.app.ctx.db.sql<{ chain: string; gasPrice: string; dataFee: string }[]>`
+      select chain, gas_price::text as "gasPrice", data_fee::text as "dataFee" from tips where fee_at is not null`,
     // The oracle of OP Mainnet is missing.
     ({ length }) => length === NETWORKS.length - 1,
     60_000,
   );
-  const known = Object.fromEntries(rows.map(({ coin, gasPrice, dataFee }) => [coin, { gas: BigInt(gasPrice), data: BigInt(dataFee) }]));
+  const known = Object.fromEntries(rows.map(({ chain, gasPrice, dataFee }) => [chain, { gas: BigInt(gasPrice), data: BigInt(dataFee) }]));
   // The bytes of a transfer with a fee, without its signature; the bytes of its call.
   assert.ok(known.base!.data >= 105n * 10n ** 12n && known.base!.data <= 120n * 10n ** 12n && known.base!.data % 10n ** 12n === 0n);
   assert.equal(known.arbitrum!.data, 68n * 1_000n * 10n ** 9n);

@@ -61,7 +61,7 @@ async function mine(blocks: number): Promise<void> {
   await node.mine(blocks);
   const { hash } = await node.rpc('eth_getBlockByNumber', 'latest', false);
   await eventually(
-    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where coin = 'ETH'`,
+    () => app.app.ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = 'ETH'`,
     ([row]) => row?.hash === hash,
     60_000,
   );

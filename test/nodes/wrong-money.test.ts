@@ -10,7 +10,7 @@ import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
-import { type Chain, COIN, type Coin, feeCoinOf, isToken } from '../../src/core/coin.ts';
+import { type ChainId, COIN, type Coin, feeCoinOf, isToken } from '../../src/core/coin.ts';
 import { readSigningFile, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { readStatement } from '../../src/money-out/books.ts';
@@ -24,7 +24,7 @@ import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { account, giveWallet, reach } from '../kit/shop.ts';
 
 const { runtime } = JSON.parse(readFileSync(join(import.meta.dirname, '../fixtures/contracts/tokens.json'), 'utf8'));
-const NETWORKS = ['ethereum', 'base'] as const satisfies Chain[];
+const NETWORKS = ['ethereum', 'base'] as const satisfies ChainId[];
 type OnNetwork = (typeof NETWORKS)[number];
 const OFFERED = ['USDC@ethereum', 'USDT@ethereum', 'USDC@base'] as const satisfies Coin[];
 /** Tokens on the chains. Those of USDT and of bridges have no transfers by authorization. */
@@ -128,7 +128,7 @@ test('sent on the wrong network or in the wrong coin: found, held, and completed
   // More confirmations alone change nothing.
   for (const network of NETWORKS) await nodes[network].mine(3);
   await eventually(
-    () => app.app.ctx.db.sql<{ height: bigint }[]>`select height from tips where coin in ('ETH', 'base')`,
+    () => app.app.ctx.db.sql<{ height: bigint }[]>`select height from tips where chain in ('ETH', 'base')`,
     (tips) => tips.every(({ height }) => height >= 8n),
     60_000,
   );

@@ -59,8 +59,8 @@ test('a newer release has the headers since the block that was read last, below 
   const options = { params: PARAMS, db: database.db, hashWork, clock: clockAt(timeOf(blocks.at(-1)!)), log };
   const read = (height: number) =>
     database.db.sql`
-      insert into tips (coin, height, hash, scanned_through) values (${chainCode('BTC')}, ${height}, ${'00'.repeat(32)}, now())
-      on conflict (coin) do update set height = excluded.height`;
+      insert into tips (chain, height, hash, scanned_through) values (${chainCode('BTC')}, ${height}, ${'00'.repeat(32)}, now())
+      on conflict (chain) do update set height = excluded.height`;
   const before = createHeaderService({ ...options, start: startAt(start) });
   await (await before.open()).add(sent(blocks.slice(0, 100)), 'a peer');
   await before.close();

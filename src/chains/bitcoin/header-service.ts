@@ -101,7 +101,7 @@ function createSaver({ save }: Stored, log: Log, coin: string): { later(): void;
  * installed after a pause, or with a restored backup, has the headers of the blocks in between.
  */
 async function beginningOf({ params, start, earlier = [], db }: Options): Promise<{ start: Start; later: readonly Start[] }> {
-  const [last] = db === null ? [] : await db.sql<{ height: bigint }[]>`select height from tips where coin = ${chainCode(params.coin)}`;
+  const [last] = db === null ? [] : await db.sql<{ height: bigint }[]>`select height from tips where chain = ${chainCode(params.coin)}`;
   const starts = [start, ...earlier];
   const used = last
     ? Math.max(

@@ -158,7 +158,7 @@ test('a later checkpoint in the page where the stored headers end does not join 
   await renewed.chain.add(sent(blocks));
   await renewed.save();
   const stored = await database.db.sql<{ first: number; headers: Buffer }[]>`
-    select first_height as first, headers from header_pages where coin = 'LTC' and network = 'regtest'`;
+    select first_height as first, headers from header_pages where chain = 'LTC' and network = 'regtest'`;
   assert.deepEqual([...stored], [{ first: 2_101, headers: Buffer.concat(blocks.map(({ bytes }) => bytes)) }]);
   assert.deepEqual((await open(params, later)).chain.tip(), renewed.chain.tip());
 });
@@ -205,13 +205,19 @@ test('pages of an older version, which were larger, are cut into pages of this o
     ...{ first, page: Math.floor(first / 256) },
     headers: Buffer.concat(blocks.slice(first - 301, (all[i + 1] ?? 901) - 301).map(({ bytes }) => bytes)),
   }));
-  const others = await db.sql`select coin, network, sum(length(headers)) from header_pages group by coin, network order by coin, network`;
+  const others =
+    await db.sql`select chain, network, sum(length(headers)) from header_pages group by chain, network order by chain, network`;
   await db.sql.unsafe('alter table header_pages alter column headers set storage external');
   for (const { first, page, headers } of old)
-    await db.sql`insert into header_pages (coin, network, page, first_height, headers) values ('BTC', 'testnet4', ${page}, ${first}, ${headers})`;
+    await db.sql`insert into header_pages (chain, network, page, first_height, headers) values ('BTC', 'testnet4', ${page}, ${first}, ${headers})`;
   const migration = migrationNames().find((name) => name.endsWith('header_pages_inline.sql'))!;
   const text = readFileSync(join(import.meta.dirname, '../../db/migrations', migration), 'utf8');
-  await db.begin((tx) => tx.unsafe(text));
+  await db.begin(async (tx) => {
+    // The column had another name then.
+    await tx.unsafe('alter table header_pages rename column chain to coin');
+    await tx.unsafe(text);
+    await tx.unsafe('alter table header_pages rename column coin to chain');
+  });
   const pages = await db.sql`
     select page, first_height as first, length(headers) / 80 as count from header_pages where network = 'testnet4' order by page`;
   assert.deepEqual(
@@ -221,6 +227,6 @@ test('pages of an older version, which were larger, are cut into pages of this o
   const stored = await open(params, start);
   assert.deepEqual(stored.chain.tip().bytes, blocks.at(-1)!.bytes);
   const rest = db.sql`
-    select coin, network, sum(length(headers)) from header_pages where network <> 'testnet4' group by coin, network order by coin, network`;
+    select chain, network, sum(length(headers)) from header_pages where network <> 'testnet4' group by chain, network order by chain, network`;
   assert.deepEqual([...(await rest)], [...others]);
 });

@@ -23,7 +23,7 @@ async function loadHeaders(sql: Sql, { coin, network }: Place, from: number, tak
   for (let next = from; ; ) {
     const pages = await sql<Page[]>`
       select first_height as "firstHeight", headers from header_pages
-      where coin = ${coin} and network = ${network} and page >= ${pageOf(next)}
+      where chain = ${coin} and network = ${network} and page >= ${pageOf(next)}
       order by page limit ${PAGES_READ}`;
     const start = next;
     for (const { firstHeight, headers } of pages) {
@@ -51,7 +51,7 @@ function cutPages(from: number, headers: Buffer): Page[] {
 /** Replaces everything from a height on. `base`: the first height that is stored. Errors: RangeError when headers below are missing. */
 async function saveHeaders(tx: Tx, { coin, network }: Place, base: number, from: number, headers: Buffer): Promise<void> {
   await tx`select pg_advisory_xact_lock(${HEADERS_LOCK}::int, hashtext(${`${coin} ${network}`}))`;
-  const own = tx`coin = ${coin} and network = ${network}`;
+  const own = tx`chain = ${coin} and network = ${network}`;
   // A checkpoint that is raised can leave a row in this page that ends below it: nothing may be appended to that one.
   await tx`
     delete from header_pages where ${own} and (first_height >= ${from}
@@ -69,10 +69,10 @@ async function saveHeaders(tx: Tx, { coin, network }: Place, base: number, from:
     OID.bytea,
   );
   await tx`
-    insert into header_pages (coin, network, page, first_height, headers)
+    insert into header_pages (chain, network, page, first_height, headers)
     select ${coin}, ${network}, height / ${PAGE}::int, height, bytes
     from unnest(${heights}::int[], ${bytes}::bytea[]) as added (height, bytes)
-    on conflict (coin, network, page) do update set headers = header_pages.headers || excluded.headers`;
+    on conflict (chain, network, page) do update set headers = header_pages.headers || excluded.headers`;
 }
 
 export type StoredChain = {

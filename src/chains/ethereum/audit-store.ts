@@ -41,18 +41,18 @@ export const createAuditStore = (db: Db): AuditStore => ({
     // Only blocks of the chain that was read, and, of those that are too old to be remembered, only if none was skipped since.
     const rows = await db.sql<Row[]>`
       with remembered as (
-        select coalesce((select min(height) from blocks where coin = ${CHAIN}), 0) as lowest,
-          coalesce((select watched_from from tips where coin = ${CHAIN}), 0) as read_from),
+        select coalesce((select min(height) from blocks where chain = ${CHAIN}), 0) as lowest,
+          coalesce((select watched_from from tips where chain = ${CHAIN}), 0) as read_from),
       gains as (
         select g.key, g.height, g.units from balance_gains g, remembered r
         where g.chain = ${CHAIN} and g.key = any(${keys as string[]}::text[]) and g.height < ${height}
           and ((g.height < r.lowest and g.height >= r.read_from)
-            or exists (select 1 from blocks b where b.coin = ${CHAIN} and b.height = g.height and b.hash = g.hash))),
+            or exists (select 1 from blocks b where b.chain = ${CHAIN} and b.height = g.height and b.hash = g.hash))),
       bases as (
         select distinct on (p.key) p.* from balance_proofs p, remembered r
         where p.chain = ${CHAIN} and p.key = any(${keys as string[]}::text[]) and p.height < ${height}
           and ((p.height < r.lowest and p.height >= r.read_from)
-            or exists (select 1 from blocks b where b.coin = ${CHAIN} and b.height = p.height and b.hash = p.hash))
+            or exists (select 1 from blocks b where b.chain = ${CHAIN} and b.height = p.height and b.hash = p.hash))
         order by p.key, p.height desc)
       select key, height::int as height, block_time as time, nonce::text as nonce, balance::text as balance, code_hash as "codeHash",
         assumed as "isAssumed",

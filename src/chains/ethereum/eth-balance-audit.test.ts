@@ -233,11 +233,11 @@ describe('after a restart', () => {
     await sql`truncate blocks, tips, balance_proofs, balance_gains`;
     for (const { header, hash } of blocks.slice(0, through + 1))
       await sql`
-        insert into blocks (coin, height, hash, parent, time)
+        insert into blocks (chain, height, hash, parent, time)
         values ('ETH', ${Number(header.number)}, ${hash}, ${header.parentHash}, ${timeAt(Number(header.number))})`;
     const tip = blocks[through]!;
     await sql`
-      insert into tips (coin, height, hash, scanned_through, watched_from)
+      insert into tips (chain, height, hash, scanned_through, watched_from)
       values ('ETH', ${Number(tip.header.number)}, ${tip.hash}, now(), 100)`;
   };
   const begin = (chain: Chain) => auditOf(chain, { facts: createAuditFacts(createAuditStore(database.db)) });

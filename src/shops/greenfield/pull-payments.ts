@@ -21,8 +21,8 @@ const MOST_DECIMALS = 18;
 const LONGEST_NAME = 50;
 const LONGEST_REASON = 200;
 /** `coins`: in which the customer may get the money; null for any. */
-type Given = { name: string; amount: string; currency: string; coins: readonly Coin[] | null };
-type Made = { id: string; createdAt: Date; expiresAt: Date | null; viewLink: string };
+type PullPaymentRequest = { name: string; amount: string; currency: string; coins: readonly Coin[] | null };
+type NewPullPayment = { id: string; createdAt: Date; expiresAt: Date | null; viewLink: string };
 
 export async function createPullPayment(call: ShopCall): Promise<object> {
   const { ctx, shop, body } = call;
@@ -62,8 +62,8 @@ export async function createPullPayment(call: ShopCall): Promise<object> {
 /** A refund like those that the API creates: the same states and the same limit. */
 async function ofPayment(
   { ctx, shop: { merchantId, mode }, actor, idempotency }: ShopCall,
-  { paymentId, name, coins, ...price }: Given & { paymentId: string },
-): Promise<Made> {
+  { paymentId, name, coins, ...price }: PullPaymentRequest & { paymentId: string },
+): Promise<NewPullPayment> {
   const reply = await requestRefund(ctx, {
     ...{ merchantId, mode, paymentId, idempotency, rate: 'payment', address: null, actor },
     asked: askedOf(price),
@@ -89,7 +89,7 @@ function readMethods({ payoutMethods, paymentMethods }: StoredJson): readonly Co
   return [...new Set(coins)];
 }
 
-function askedOf({ amount, currency }: Pick<Given, 'amount' | 'currency'>): AskedRefund {
+function askedOf({ amount, currency }: Pick<PullPaymentRequest, 'amount' | 'currency'>): AskedRefund {
   const read = (decimals: number): bigint => {
     const units = readAmountText(amount, decimals);
     if (units === null) throw invalid({ path: 'Amount', message: `The amount can have at most ${decimals} decimals.` });
@@ -107,7 +107,7 @@ function askedOf({ amount, currency }: Pick<Given, 'amount' | 'currency'>): Aske
 }
 
 /** What is asked for, in US cents; null if there is no price for it. */
-function worthOf(ctx: Context, shop: ShopKey, { amount, currency }: Pick<Given, 'amount' | 'currency'>): bigint | null {
+function worthOf(ctx: Context, shop: ShopKey, { amount, currency }: Pick<PullPaymentRequest, 'amount' | 'currency'>): bigint | null {
   try {
     return readOrderPrice(ctx, shop, { amount, written: amount, currency, faults: [] })?.amountUsdCents ?? null;
   } catch (error) {
@@ -116,7 +116,7 @@ function worthOf(ctx: Context, shop: ShopKey, { amount, currency }: Pick<Given, 
   }
 }
 
-async function withoutPayment({ ctx, shop, actor }: ShopCall, asked: Given): Promise<Made> {
+async function withoutPayment({ ctx, shop, actor }: ShopCall, asked: PullPaymentRequest): Promise<NewPullPayment> {
   const { merchantId, mode } = shop;
   const usdCents = worthOf(ctx, shop, asked);
   const { id, createdAt, claimUntil: expiresAt } = await askRefund(ctx, { merchantId, mode, actor, usdCents, ...asked });

@@ -13,7 +13,6 @@ import { getMoment, getPaymentForCustomer } from '../../payments/queries.ts';
 import { reportUnpayable } from '../../payments/readiness.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { isTooSmall } from './choice.ts';
-import { registerClaims } from './claim-page.ts';
 import { type Counting, countRequests } from './counting.ts';
 import { registerEmbed } from './embedding.ts';
 import { PAYMENT_ID, registerForms } from './forms.ts';
@@ -21,10 +20,11 @@ import { registerLinks } from './link-page.ts';
 import { NOW_HEADER, registerLive } from './live.ts';
 import { pageState } from './page.ts';
 import { paperOf, receiptPdf } from './receipt-pdf.ts';
-import { registerRefunds } from './refund-page.ts';
+import { registerRefundClaims } from './refund-claim-page.ts';
 import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } from './responses.ts';
 import { SCRIPT, SCRIPT_PATH } from './shell.ts';
 import { registerShopPages } from './shop-pages.ts';
+import { registerShopRefunds } from './shop-refund-page.ts';
 import { registerStates } from './state-pages.ts';
 
 /** Adds the pages to the server. */
@@ -45,11 +45,11 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
     registerFiles(pages, ctx);
     registerForms(pages, ctx, { counting });
     registerLinks(pages, ctx, { counting, languageOf: (request, merchant) => languageOfRequest(request, null, merchant.settings.locale) });
-    registerRefunds(pages, ctx, { counting });
+    registerRefundClaims(pages, ctx, { counting });
     registerLive(pages, ctx, { idOf, counting });
     registerEmbed(pages, ctx);
     registerShopPages(pages, ctx);
-    registerClaims(pages, ctx, { counting });
+    registerShopRefunds(pages, ctx, { counting });
     registerStates(pages, ctx);
   });
 }

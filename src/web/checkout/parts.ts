@@ -1,6 +1,6 @@
 /** What several pages of a payment share: amounts, times, transactions, the fields of forms. */
 import { HOUR_MS } from '../../core/clock.ts';
-import { type Chain, COIN, type Coin, type Network } from '../../core/coin.ts';
+import { type ChainId, COIN, type Coin, type Network } from '../../core/coin.ts';
 import { explorerUrl } from '../../core/explorer.ts';
 import { formatDecimal, formatUnits } from '../../core/money.ts';
 import { itemAmount } from '../../payments/price.ts';
@@ -16,7 +16,7 @@ export type PageOptions = {
   /** The language the payer chose on the page; it is kept in forms and links. */
   chosen: Locale | null;
   ethChainId: number;
-  networks: Readonly<Record<Chain, Network>>;
+  networks: Readonly<Record<ChainId, Network>>;
   /** Ties forms to the payment. */
   formToken: string;
   fault?: FormFault | null;

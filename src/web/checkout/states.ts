@@ -7,7 +7,7 @@ import {
   ASSET,
   CHAIN,
   CHAINS,
-  type Chain,
+  type ChainId,
   COIN,
   COINS,
   type Coin,
@@ -47,7 +47,7 @@ const ITEMS: readonly PaymentItem[] = [
   { productId: 'beans', name: 'Coffee beans, 1 kg', quantity: 1n, unitPriceMinor: 2_400n },
 ];
 
-type Paid = { share: readonly [part: bigint, of: bigint]; minutesAgo: number; confirmations?: number; more?: Partial<Transfer> };
+type SampleTransfer = { share: readonly [part: bigint, of: bigint]; minutesAgo: number; confirmations?: number; more?: Partial<Transfer> };
 type Story = {
   state: PageState;
   coin?: Coin;
@@ -56,7 +56,7 @@ type Story = {
   /** Minutes since creation, and since each rate was fixed. */
   age?: number;
   quotes?: readonly { minutesAgo: number; priceE8?: bigint }[];
-  paid?: readonly Paid[];
+  paid?: readonly SampleTransfer[];
   decisions?: readonly Decision[];
   merchant?: Partial<CustomerView['merchant']>;
   coins?: CustomerView['coins'];
@@ -85,12 +85,13 @@ const choicesOf = (offered: readonly Coin[], usdCents: bigint): CustomerView['co
 type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
 const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>
   coins.map((one) => (reasons[one.coin] ? { ...one, unavailable: reasons[one.coin] ?? null, estimateUnits: null } : one));
-const part = (coin: Coin, units: bigint, [share, of]: Paid['share']): bigint => ((units * share) / of / dueUnit(coin)) * dueUnit(coin);
+const part = (coin: Coin, units: bigint, [share, of]: SampleTransfer['share']): bigint =>
+  ((units * share) / of / dueUnit(coin)) * dueUnit(coin);
 
 /** Minutes before the time at which the state is shown. */
 type Before = (minutes: number) => Date;
 /** A fixture with dates in it has a fixed time. */
-type Told = Story | ((before: Before) => Story);
+type StorySource = Story | ((before: Before) => Story);
 
 const RULES: PaymentFacts['rules'] = {
   windowSeconds: 3_600,
@@ -396,19 +397,19 @@ const STORIES = {
     ...over,
     paid: [{ share: all, minutesAgo: 60, more: { conflict: { txid: TXID, height: 999, seenAt: before(30) } } }],
   }),
-} satisfies Readonly<Record<string, Told>>;
+} satisfies Readonly<Record<string, StorySource>>;
 
 export type Fixture = { name: string; state: PageState; view: CustomerView; fault: FormFault | null };
 /** Every state at a given time: near times stay near, regardless of the current date. */
 export function fixturesAt(now: Date): readonly Fixture[] {
   const before: Before = (minutes) => addMs(now, -minutes * MINUTE_MS);
-  return Object.entries(STORIES as Readonly<Record<string, Told>>).map(([name, told]) => {
+  return Object.entries(STORIES as Readonly<Record<string, StorySource>>).map(([name, told]) => {
     const story = typeof told === 'function' ? told(before) : told;
     return { name, state: story.state, view: viewOf(story, now, before), fault: story.fault ?? null };
   });
 }
 
-const MAINNET = Object.fromEntries(CHAINS.map((chain) => [chain, NETWORKS[0]])) as Readonly<Record<Chain, Network>>;
+const MAINNET = Object.fromEntries(CHAINS.map((chain) => [chain, NETWORKS[0]])) as Readonly<Record<ChainId, Network>>;
 /** A fixture as rendered in a language. */
 export function fixtureOptions(fixture: Fixture, tag: keyof typeof LOCALES, ethChainId = 1): PageOptions {
   const language = languageOf(tag);

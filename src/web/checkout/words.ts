@@ -1,7 +1,7 @@
 /** The languages of the page: which one a payer gets, and how numbers and dates are written in it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CHAIN, type Chain } from '../../core/coin.ts';
+import { CHAIN, type ChainId } from '../../core/coin.ts';
 import { formatDecimal, formatUsd } from '../../core/money.ts';
 import { escapeHtml, Html } from '../html.ts';
 import type en from './words/en.json';
@@ -48,7 +48,7 @@ export type Language = {
   /** Under two minutes in seconds. */
   duration(seconds: number): string;
   /** The names of networks, as a list. */
-  names(chains: readonly Chain[]): string;
+  names(chains: readonly ChainId[]): string;
   /** In UTC, which the page says beside it; scripts put the payer's own time in its place. */
   time(at: Date): string;
   day(at: Date): string;

@@ -26,14 +26,14 @@ export const createKeptTransactions = (sql: Sql, { coin, network }: { coin: Bitc
     );
     for (let from = 0; from < rows.length; from += AT_ONCE)
       await sql`
-        insert into kept_transactions (coin, network, txid, raw)
+        insert into kept_transactions (chain, network, txid, raw)
         select ${coin}, ${network}, r.txid, decode(r.raw, 'hex')
         from jsonb_to_recordset(${sql.json(rows.slice(from, from + AT_ONCE))}) as r (txid text, raw text)
         on conflict do nothing`;
   },
   find: async (txids) => {
     const rows = await sql<KeptTransaction[]>`
-      select txid, raw from kept_transactions where coin = ${coin} and network = ${network} and txid = any(${[...txids]}::text[])`;
+      select txid, raw from kept_transactions where chain = ${coin} and network = ${network} and txid = any(${[...txids]}::text[])`;
     return new Map(rows.map(({ txid, raw }) => [txid, raw]));
   },
 });

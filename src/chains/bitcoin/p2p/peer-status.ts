@@ -37,11 +37,11 @@ export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
   const { coin, network, phase, connected, relaying, height, hash, parent, blockTime, syncing, percent, secondsLeft } = report;
   const { trouble, clockAheadSeconds, bytesIn, bytesOut, startedAt } = report;
   await sql`
-    insert into peer_status (coin, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, seconds_left,
+    insert into peer_status (chain, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, seconds_left,
       trouble, clock_ahead_seconds, bytes_in, bytes_out, started_at)
     values (${coin}, ${network}, ${phase}, ${connected}, ${relaying}, ${height}, ${hash}, ${parent}, ${blockTime}, ${syncing}, ${percent},
       ${secondsLeft}, ${trouble}, ${clockAheadSeconds}, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
-    on conflict (coin, network) do update set phase = excluded.phase, connected = excluded.connected, relaying = excluded.relaying,
+    on conflict (chain, network) do update set phase = excluded.phase, connected = excluded.connected, relaying = excluded.relaying,
       height = excluded.height, hash = excluded.hash, parent = excluded.parent, block_time = excluded.block_time,
       syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left, trouble = excluded.trouble,
       clock_ahead_seconds = excluded.clock_ahead_seconds, bytes_in = excluded.bytes_in, bytes_out = excluded.bytes_out,
@@ -50,10 +50,10 @@ export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
 
 /** What was last reported about each network, whatever its age. */
 export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
-  select coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
+  select chain as coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
     seconds_left as "secondsLeft", trouble, clock_ahead_seconds as "clockAheadSeconds", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
     started_at as "startedAt", extract(epoch from clock_timestamp() - reported_at)::float8 as "ageSeconds"
-  from peer_status order by coin, network`;
+  from peer_status order by chain, network`;
 
 /** The process that was connected to the peers has stopped, or none ever was. */
 export const isStale = (report: StoredReport | undefined): boolean => report === undefined || report.ageSeconds > STALE_SECONDS;

@@ -16,16 +16,16 @@ const endpoints = (stored: readonly string[], most: number): PeerAddress[] =>
 export const createPeerStore = (db: Db, { coin, network }: { coin: BitcoinFamily; network: Network }): PeerStore => ({
   load: async () => {
     const [row] = await db.sql<{ anchors: string[]; proven: string[] }[]>`
-      select anchors, proven from known_peers where coin = ${coin} and network = ${network}`;
+      select anchors, proven from known_peers where chain = ${coin} and network = ${network}`;
     return { anchors: endpoints(row?.anchors ?? [], MAX_ANCHORS), proven: endpoints(row?.proven ?? [], MAX_PROVEN) };
   },
   // Without any peer there is nothing better than what is stored.
   save: async ({ anchors, proven }) => {
     if (anchors.length + proven.length === 0) return;
     await db.sql`
-      insert into known_peers (coin, network, anchors, proven)
+      insert into known_peers (chain, network, anchors, proven)
       values (${coin}, ${network}, ${names(anchors, MAX_ANCHORS)}::text[], ${names(proven, MAX_PROVEN)}::text[])
-      on conflict (coin, network) do update
+      on conflict (chain, network) do update
         set anchors = excluded.anchors, proven = excluded.proven, saved_at = clock_timestamp()`;
   },
 });

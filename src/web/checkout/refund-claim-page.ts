@@ -20,10 +20,10 @@ import { type Language, type Locale, say, type Words } from './words.ts';
 
 type Claim = { refund: Refund; merchant: Merchant; path: string };
 /** What the customer typed: to be checked by them, or refused. */
-type Given = { address: string; fault: string | null };
+type EnteredAddress = { address: string; fault: string | null };
 type Key = keyof Words;
 
-export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
 
   const open = async (request: FastifyRequest): Promise<Claim> => {
@@ -34,7 +34,7 @@ export function registerRefunds(pages: FastifyInstance, ctx: Context, { counting
     return { refund, merchant: await getMerchant(ctx, { merchantId: refund.merchantId }), path: `/claim/${token}` };
   };
   const languageIn = (request: FastifyRequest, { merchant }: Claim): Language => languageOfRequest(request, null, merchant.settings.locale);
-  const show = (request: FastifyRequest, reply: FastifyReply, claim: Claim, given: Given | null = null, status = 200) => {
+  const show = (request: FastifyRequest, reply: FastifyReply, claim: Claim, given: EnteredAddress | null = null, status = 200) => {
     const { theme, accent } = claim.merchant.settings;
     const own = languageIn(request, claim);
     const { title, main } = renderRefund(claim, { language: own, chosen: chosenBy(request), given, now: ctx.clock.now() });
@@ -82,7 +82,12 @@ const isOpen = ({ state, address, claimUntil }: Refund, now: Date): boolean =>
 /** The page: the form, the check of the address, or the state of the refund. */
 export function renderRefund(
   claim: Claim,
-  { language: { words }, chosen = null, given, now }: { language: Language; chosen?: Locale | null; given: Given | null; now: Date },
+  {
+    language: { words },
+    chosen = null,
+    given,
+    now,
+  }: { language: Language; chosen?: Locale | null; given: EnteredAddress | null; now: Date },
 ): { title: string; main: Html } {
   const { refund, merchant } = claim;
   const heading = say(words.refundFrom, { merchant: merchant.name });
@@ -111,7 +116,7 @@ type Spoken = { words: Words; chosen: Locale | null };
 const inLanguage = (chosen: Locale | null): string => (chosen === null ? '' : `?lang=${chosen}`);
 const keepLanguage = (chosen: Locale | null): Html | false => chosen !== null && html`<input type="hidden" name="lang" value="${chosen}">`;
 
-function addressForm({ refund, path }: Claim, given: Given | null, { words, chosen }: Spoken): Html {
+function addressForm({ refund, path }: Claim, given: EnteredAddress | null, { words, chosen }: Spoken): Html {
   const wrong = given?.fault != null;
   const more = `${ADDRESS_FIELD}${wrong ? ' aria-invalid="true" aria-describedby="fault"' : ''}`;
   return html`${networkOf(refund, words)}<form method="post" action="${path}">${keepLanguage(chosen)}
@@ -132,9 +137,9 @@ function checkForm({ refund, path }: Claim, address: string, { words, chosen }: 
 <button class="main" id="confirm">${words.claimConfirm}</button></form><p><a class="main second" id="back" href="${back}">${words.claimOther}</a></p>`;
 }
 
-type Told = { tone: 'good' | 'busy' | 'over' | 'warn'; title: Key; text: Key };
-const APPROVED: Told = { tone: 'busy', title: 'refundApproved', text: 'refundApprovedText' };
-const STATES: Readonly<Record<RefundState, Told>> = {
+type StateWords = { tone: 'good' | 'busy' | 'over' | 'warn'; title: Key; text: Key };
+const APPROVED: StateWords = { tone: 'busy', title: 'refundApproved', text: 'refundApprovedText' };
+const STATES: Readonly<Record<RefundState, StateWords>> = {
   requested: { tone: 'busy', title: 'claimReceived', text: 'claimReceivedText' },
   approved: APPROVED,
   signed: APPROVED,
@@ -143,7 +148,7 @@ const STATES: Readonly<Record<RefundState, Told>> = {
   failed: { tone: 'warn', title: 'refundFailed', text: 'refundFailedText' },
   canceled: { tone: 'over', title: 'refundCanceled', text: 'refundCanceledText' },
 };
-const EXPIRED: Told = { tone: 'over', title: 'linkExpired', text: 'linkExpiredText' };
+const EXPIRED: StateWords = { tone: 'over', title: 'linkExpired', text: 'linkExpiredText' };
 
 function renderState({ refund, merchant, path }: Claim, { words, now, stripe }: { words: Words; now: Date; stripe: Html | false }): Html {
   const ended = refund.state === 'requested' && refund.address === null && refund.claimUntil !== null && now >= refund.claimUntil;

@@ -16,7 +16,7 @@ const BATCH = 200;
 const HOUSEKEEPING_MS = 10_000;
 
 /** Starts the loops; `stop` waits for the current rounds. Several workers may run: rows are taken with SKIP LOCKED. */
-export function startSweep(ctx: Context): { stop(): Promise<void> } {
+export function startHousekeeping(ctx: Context): { stop(): Promise<void> } {
   const settling = (kind: SettleKind, due: (sql: Sql) => Fragment) =>
     startQueue(ctx, {
       name: kind,

@@ -16,13 +16,13 @@ import { fill, say, type Words } from './words.ts';
 
 const REFUND_ID = /^ref_[0-9A-Za-z]{24}$/;
 
-type Shown = { refund: ShopRefund; merchant: Merchant; coins: readonly Coin[]; fault: Fault | null; typed: string };
+type ShopRefundView = { refund: ShopRefund; merchant: Merchant; coins: readonly Coin[]; fault: Fault | null; typed: string };
 /** What was refused, for the coin that was chosen. */
 type Fault = { error: Problem; coin: string | null };
 
-export function registerClaims(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+export function registerShopRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
   const path = `${GREENFIELD_PATH}/pull-payments/:id`;
-  const read = async (request: FastifyRequest): Promise<Omit<Shown, 'fault' | 'typed'>> => {
+  const read = async (request: FastifyRequest): Promise<Omit<ShopRefundView, 'fault' | 'typed'>> => {
     const { id } = request.params as { id: string };
     if (!REFUND_ID.test(id)) throw new Problem('payment_not_found', { id: '' });
     await counting.look(request);
@@ -54,7 +54,7 @@ export function registerClaims(pages: FastifyInstance, ctx: Context, { counting 
 
 const pathOf = (refundId: string): string => `${GREENFIELD_PATH}/pull-payments/${refundId}`;
 
-function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown: Shown & { status?: number }): FastifyReply {
+function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown: ShopRefundView & { status?: number }): FastifyReply {
   const { refund, merchant, status = 200 } = shown;
   const language = languageOfRequest(request, null, merchant.settings.locale);
   const { words } = language;
@@ -76,7 +76,7 @@ function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown:
 
 const expired = (words: Words): Html => html`<h2>${words.linkExpired}</h2><p class="lead">${words.linkExpiredText}</p>`;
 
-const done = ({ refund: { coin, address, sentAt }, fault }: Shown, words: Words): Html =>
+const done = ({ refund: { coin, address, sentAt }, fault }: ShopRefundView, words: Words): Html =>
   html`${fault !== null && html`<p class="fault" role="alert">${words.claimTaken}</p>`}
 <p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
 <p><span class="dt">${words.address}${coin !== null && html` (<bdi>${coinText(coin)}</bdi>)`}</span><br>
@@ -91,7 +91,7 @@ const EXAMPLE = html`<bdi>test_btc_payer</bdi>`;
 /** After a fault, the chosen coin stays: the corrected address could be valid for another one, which cannot be changed later. */
 const option = (coin: Coin, fault: Fault | null): Html =>
   html`<option value="${coin}"${coin === fault?.coin && html` selected`}>${coinText(coin)}</option>`;
-function claim({ refund, coins, fault, typed }: Shown, words: Words, chosen: string | null): Html {
+function claim({ refund, coins, fault, typed }: ShopRefundView, words: Words, chosen: string | null): Html {
   const said = fault && saidOf(fault, words);
   const wrong = said !== null && html` aria-invalid="true" aria-describedby="fault"`;
   return html`<p class="lead">${words.claimText}</p>
