@@ -16,7 +16,8 @@ const BITS = 0x207fffff;
 const VERSION: Readonly<Record<BitcoinFamily, number>> = { BTC: 0x20000000, LTC: 0x20000000, DASH: 0x20000000, DOGE: 0x620004 };
 const MERGE_MINED = 0x100;
 
-export type Mining = { transactions?: readonly Buffer[]; merged?: boolean; timeSeconds?: number };
+/** `paidOut`: what the first transaction pays. */
+export type Mining = { transactions?: readonly Buffer[]; merged?: boolean; timeSeconds?: number; paidOut?: bigint };
 export type PeerChain = {
   served: ServedChain;
   /** The hash of the tip. */
@@ -40,8 +41,8 @@ export function createPeerChain(family: BitcoinFamily, peers: readonly ScriptedP
     const header = bytes.subarray(-80);
     for (let nonce = 0; !meetsTarget(workHash(params.work, header), target); nonce++) header.writeUInt32LE(nonce, 76);
   };
-  const mineOne = ({ transactions = [], merged = false, timeSeconds }: Mining): WireHeader => {
-    const all = [transaction([{ script: '51', units: 100_000_000n }], { coinbase: true }), ...transactions];
+  const mineOne = ({ transactions = [], merged = false, timeSeconds, paidOut = 100_000_000n }: Mining): WireHeader => {
+    const all = [transaction([{ script: '51', units: paidOut }], { coinbase: true }), ...transactions];
     const last = served.headers.at(-1)?.header.bytes.readUInt32LE(68) ?? 0;
     const header = encodeHeader({
       version: VERSION[family] | (merged ? MERGE_MINED : 0),

@@ -92,7 +92,7 @@ test('peers that take 1, 8 and 100 sat/vB: nothing is sent that peers refuse in 
     assert.deepEqual([await has(first, low.txid), await has(second, low.txid), await has(third, low.txid)], [taker, false, false]);
     assert.equal(service.sender.isOut(low.txid), false, 'what one peer keeps to itself is not on its way');
   }
-  const [offered] = feesOf('BTC', floor);
+  const [offered] = feesOf('BTC', { told: floor });
   const raised = await sign(first, spend, Number(offered!.rateE8 / 100_000n) / 1_000);
   const sending = service.sender.send(raised).catch(() => {});
   await eventually(

@@ -1,4 +1,5 @@
 /** The peers of a network as a source of its chain: no node, no server, no look-ups by address. Every block belongs to the header chain that we checked. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../../core/clock.ts';
 import type { BitcoinFamily, Network } from '../../../core/coin.ts';
 import { addressOfScript } from '../../address.ts';
@@ -26,6 +27,7 @@ import {
   strippedOf,
   txidOf,
 } from '../raw-block.ts';
+import { FEE_BLOCKS, feeOfBlock, feesOfBlocks } from './block-fees.ts';
 import type { KeptTransactions } from './kept-transactions.ts';
 import { createPeerMempool } from './peer-mempool.ts';
 import type { PeerService } from './peer-service.ts';
@@ -35,6 +37,8 @@ const SETTLED_MS = 3_600_000;
 /** Blocks from which transactions are read for one file, and how many are downloaded at the same time. */
 export const MOST_BLOCKS = 100;
 const AT_ONCE = 4;
+/** How long somebody who asks for fees waits for the newest blocks. */
+const PAID_MS = 10_000;
 const SPEEDS = ['fast', 'normal', 'slow'] as const;
 
 export type PeerSourceOptions = {
@@ -51,9 +55,13 @@ export type PeerSourceOptions = {
   close(): void;
 };
 
+/** What the newest blocks were paid, by hash (`feeOfBlock`). */
+type PaidBlocks = Map<string, { height: number; fee: bigint }>;
+type State = PeerSourceOptions & { paid: PaidBlocks };
+
 /** The one block of a proven header, from any peer. `next`: as for `fetchBlock`. Errors: ChainError. */
 async function download(
-  { family, chain, service }: PeerSourceOptions,
+  { family, chain, service, paid }: State,
   hash: string,
   { next = false }: { next?: boolean } = {},
 ): Promise<{ header: KnownHeader; block: RawBlock }> {
@@ -61,6 +69,9 @@ async function download(
   if (!header) throw new ChainError('outage', `block ${hash} is not on the chain with the most work`);
   try {
     const block = await service.readBlock(header, (bytes) => parseBlockOf(hash, bytes, family), { next });
+    const { height } = header;
+    paid.set(hash, { height, fee: feeOfBlock(block, { family, height }) });
+    for (const [known, { height }] of paid) if (height <= chain.tip().height - FEE_BLOCKS) paid.delete(known);
     return { header, block };
   } catch (error) {
     throw error instanceof ChainError ? error : new ChainError('outage', (error as Error).message, { cause: error });
@@ -68,7 +79,7 @@ async function download(
 }
 
 /** A transaction of a block that is known to have it, with its header. One that paid us was kept, so no peer is asked. */
-async function findMined(options: PeerSourceOptions, txid: string, hash: string): Promise<{ header: KnownHeader; tx: RawTransaction }> {
+async function findMined(options: State, txid: string, hash: string): Promise<{ header: KnownHeader; tx: RawTransaction }> {
   const { family, chain, kept } = options;
   const header = chain.find(hash);
   const raw = header && (await kept.find([txid])).get(txid);
@@ -80,7 +91,7 @@ async function findMined(options: PeerSourceOptions, txid: string, hash: string)
 }
 
 /** A transaction as it is shown. Where its money comes from is not known. */
-async function describe(options: PeerSourceOptions, txid: string, hash: string): Promise<ChainTransaction> {
+async function describe(options: State, txid: string, hash: string): Promise<ChainTransaction> {
   const { family, network, chain } = options;
   const { header, tx } = await findMined(options, txid, hash);
   const outputs = outputsOfTransaction(tx).map(({ units, script }) => ({
@@ -114,7 +125,7 @@ async function keepFound({ kept }: PeerSourceOptions, { transactions }: RawBlock
 }
 
 /** Transactions that were kept, and of blocks those that were not, in order. Errors: ChainError. */
-async function readTransactions(options: PeerSourceOptions, wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]> {
+async function readTransactions(options: State, wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]> {
   const txids = new Set(wanted.map(({ txid }) => txid));
   const found = new Map(await options.kept.find([...txids]));
   const hashes = new Set(wanted.flatMap(({ txid, blockHash }) => (found.has(txid) ? [] : [blockHash]))).values();
@@ -135,14 +146,30 @@ async function readTransactions(options: PeerSourceOptions, wanted: readonly { t
 
 /** No network in normal use asks for this many times its lowest fee, whatever peers say. */
 const MOST_TIMES = 500n;
-/** Peers do not say what others pay, only the lowest fee that they take: that, or the lowest that is ever suggested. */
-export const feesOf = (family: BitcoinFamily, told = 0n): FeeTier[] =>
-  SPEEDS.map((speed) => ({
-    ...feeTier(family, feeWithin(PARAMS[family].floorPerKilobyte, told)),
+/**
+ * Fees without an estimate: what the newest blocks were `paid` where they are full, and never less than what peers take (`told`), or than the
+ * lowest that is ever suggested.
+ */
+export function feesOf(family: BitcoinFamily, { told = 0n, paid = [] }: { told?: bigint; paid?: readonly bigint[] } = {}): FeeTier[] {
+  const fees = feesOfBlocks(paid);
+  return SPEEDS.map((speed) => ({
+    ...feeTier(family, feeWithin(PARAMS[family].floorPerKilobyte, told > fees[speed] ? told : fees[speed])),
     speed,
     minutes: PARAMS[family].minutes[speed],
     source: 'fallback',
   }));
+}
+
+/** Downloads those of the newest blocks that were not read since the start, for a while, and says what all of them were paid. */
+async function readPaid(state: State): Promise<bigint[]> {
+  const { chain, paid } = state;
+  const newest = Array.from({ length: FEE_BLOCKS }, (_, i) => chain.at(chain.tip().height - i)?.hash ?? '').filter((hash) => hash !== '');
+  const missing = newest.filter((hash) => !paid.has(hash));
+  // Fees are answered without a block that no peer sends.
+  if (missing.length > 0)
+    await Promise.race([Promise.allSettled(missing.map((hash) => download(state, hash))), sleep(PAID_MS, undefined, { ref: false })]);
+  return newest.flatMap((hash) => paid.get(hash)?.fee ?? []);
+}
 
 const feeWithin = (lowest: bigint, told: bigint): bigint =>
   told < lowest ? lowest : told > lowest * MOST_TIMES ? lowest * MOST_TIMES : told;
@@ -157,6 +184,7 @@ export const blockZero = ({ genesis }: ProofParams): BlockRef => ({ height: 0, h
 /** Creates the source. The service must have been started. */
 export function createPeerSource(options: PeerSourceOptions): ChainSource {
   const { family, network, chain, service, clock, isReady } = options;
+  const state: State = { ...options, paid: new Map() };
   const settledMs = network === 'regtest' ? 0 : SETTLED_MS;
   /** Since when nothing that peers announce is missed; now, while something may be. */
   const heardSinceMs = (): number => {
@@ -204,7 +232,7 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       return found && refOf(found);
     },
     fetchBlock: async (hash, how) => {
-      const { header, block } = await download(options, hash, how);
+      const { header, block } = await download(state, hash, how);
       const ref = refOf(header);
       const scan = async (matcher: Matcher) => {
         const found = await matchBlock(block, matcher);
@@ -219,11 +247,11 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       return { state: isOut ? 'mempool' : 'unknown', blockHash: null, lock: null };
     },
     finality: async () => NO_FINALITY,
-    transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : noLookUps(family)),
+    transaction: async (txid, hint) => (hint ? describe(state, txid, hint.blockHash) : noLookUps(family)),
     addressSummary: () => noLookUps(family),
-    fees: async () => feesOf(family, service.sender.floor()),
+    fees: async () => feesOf(family, { told: service.sender.floor(), paid: await readPaid(state) }),
     outlet: {
-      readTransactions: (wanted) => readTransactions(options, wanted),
+      readTransactions: (wanted) => readTransactions(state, wanted),
       send: (raw) => service.sender.send({ txid: txidOf(parseTransaction(Buffer.from(raw), family)), bytes: raw }),
     },
     onHint: options.onHint,
