@@ -3225,6 +3225,7 @@ export type Api = {
       success: boolean;
       count: number;
       has_origin: boolean;
+      highest_index: number | null;
     };
   };
   'GET /:mode/sweeps/:id/psbts/:number': {

@@ -141,7 +141,7 @@ test('a page over plain HTTP says that it cannot use the camera, and the key can
 
 // Invariant: The codes of a sweep carry exactly its PSBT, and a signed transaction that was read by camera is checked like an uploaded one.
 test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of the signed transaction are read and checked', async () => {
-  const { file, destination } = sweepFile('BTC', 'p2wpkh', 3);
+  const { file, destination, outputs } = sweepFile('BTC', 'p2wpkh', 3);
   const content = signingFileText(file);
   const { sql } = app.app.ctx.db;
   await sql`
@@ -155,6 +155,11 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
   assert.ok(request?.kind === 'psbt');
   await page.getByRole('button', { name: 'Sign with another wallet' }).click();
   await page.getByText('imported without its origin').waitFor();
+  const highest = outputs.map(({ index }) => Number(index)).toSorted((a, b) => b - a)[0]!;
+  const hint = await page.getByText('This file spends from addresses up to index').innerText();
+  const [index, limit] = [...hint.matchAll(/\d+/g)].map(([digits]) => Number(digits));
+  assert.equal(index, highest);
+  assert.ok(limit! > highest && limit! <= highest + 50, hint);
   await audit('PSBTs of a sweep');
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download PSBT' }).click()]);
   assert.equal(download.suggestedFilename(), `${file.id}.psbt`);

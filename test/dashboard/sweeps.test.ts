@@ -169,10 +169,13 @@ test('a file with a private key or a seed phrase is refused and stored nowhere; 
   assert.equal((await app.app.ctx.db.sql`select 1 from signed_transactions`).length, 0);
 });
 
-test('its PSBT is downloaded as bytes for another wallet, and says whether hardware wallets find their keys', async () => {
+test('its PSBT is downloaded as bytes for another wallet, with what that needs to find its keys: an origin, and a gap limit', async () => {
   const [request] = made.file.requests;
   assert.ok(request?.kind === 'psbt');
-  assert.deepEqual((await owner.get(`/live/sweeps/${id}/psbts`)).json, { success: true, count: 1, has_origin: false });
+  const highest = made.outputs.map(({ index }) => Number(index)).toSorted((a, b) => b - a)[0];
+  assert.deepEqual((await owner.get(`/live/sweeps/${id}/psbts`)).json, {
+    ...{ success: true, count: 1, has_origin: false, highest_index: highest },
+  });
   const reply = await owner.get(`/live/sweeps/${id}/psbts/1`);
   assert.deepEqual(
     [reply.headers.get('content-type'), reply.headers.get('content-disposition')],

@@ -6,6 +6,9 @@ import { Download } from '../../ui/download.tsx';
 import { Note } from '../../ui/form.tsx';
 import { Pending } from '../../ui/states.tsx';
 
+/** How many unused addresses most wallets look ahead. */
+const USUAL_GAP = 20;
+
 export function Psbts({ id, onClose }: { id: string; onClose: () => void }) {
   const mode = useMode();
   const query = useApi('GET /:mode/sweeps/:id/psbts', ['sweeps', id, 'psbts'], { params: { id } });
@@ -26,6 +29,13 @@ export function Psbts({ id, onClose }: { id: string; onClose: () => void }) {
             <Note tone="warn">
               The account key was imported without its origin, so hardware wallets may not find their keys in these PSBTs. Cancel this file,
               import the key under Wallets as a descriptor with its origin, such as [d34db33f/84'/0'/0']xpub..., and make the file again.
+            </Note>
+          )}
+          {data.highest_index !== null && data.highest_index >= USUAL_GAP && (
+            <Note tone="warn">
+              This file spends from addresses up to index {data.highest_index}. Set the gap limit in your wallet to{' '}
+              {Math.ceil((data.highest_index + 1) / 50) * 50} and rescan before you sign. Otherwise it shows some inputs as not yours, or
+              does not sign them.
             </Note>
           )}
           <div className="flex flex-wrap gap-2">

@@ -246,6 +246,23 @@ test('money in a wrong coin: the page says that it is not lost and what arrived 
   assert.doesNotMatch(renderPage(over.view, fixtureOptions(over, 'en')).main.text, /Pay as requested/);
 });
 
+test('money that comes weeks after its payment is not said to be the customer’s, and no refund is offered for it', () => {
+  const render = (name: string) => {
+    const fixture = FIXTURES.find((one) => one.name === name)!;
+    return renderPage(fixture.view, fixtureOptions(fixture, 'en'));
+  };
+  const soon = render('late');
+  assert.match(soon.main.text, /Your money is not lost\./);
+  assert.match(soon.main.text, /refund-address/);
+  const { main, title } = render('late, by weeks');
+  assert.match(main.text, /<h1[^>]*>This payment has expired</);
+  assert.match(main.text, /This money arrived long after the payment ended\. Did you send it\? Contact the merchant/);
+  assert.match(main.text, /href="mailto:/);
+  assert.match(main.text, /0\.00\d+ BTC/);
+  assert.doesNotMatch(main.text, /not lost|refund-address|[Yy]our (money|payment)/);
+  assert.doesNotMatch(title, /[Yy]our/);
+});
+
 test('an overpayment is shown; a refund address is requested until there is one', () => {
   const shown = (name: string) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
@@ -287,7 +304,17 @@ const USED_IN: Readonly<Record<Term, readonly (keyof Words)[]>> = {
   rate: ['rate', 'rateHolds', 'rateOver', 'rateOverText', 'newRate', 'rateRenewed', 'noPrice'],
   wallet: ['openWallet', 'noWallet'],
   network: ['network', 'layer2', 'processingText', 'locking', 'reorgedNote'],
-  merchant: ['merchant', 'sentText', 'incompleteText', 'lateText', 'failedText', 'refundNote', 'refundKept', 'notFoundText'],
+  merchant: [
+    'merchant',
+    'sentText',
+    'incompleteText',
+    'lateText',
+    'longLateText',
+    'failedText',
+    'refundNote',
+    'refundKept',
+    'notFoundText',
+  ],
   refund: ['refund', 'incompleteText', 'refundNote', 'refundKept'],
   transaction: ['transaction', 'failedText', 'replacedNote', 'playReplaced'],
   cancel: ['cancel', 'cancelled', 'cancelText', 'paidAfterCancel'],

@@ -84,6 +84,11 @@ export function pageState({ facts, settlement: s, quote, now, coins }: CustomerV
 const isReturned = ({ refundedUnits, settlement }: CustomerView): boolean =>
   refundedUnits > 0n && refundedUnits >= settlement.receivedUnits;
 
+/** Money that comes so long after the payment ended may be from somebody else: the merchant's own wallet may have shown the address again. */
+const LONG_LATE_MS = 7 * 86_400_000;
+const isLongLate = ({ transfers, settlement }: CustomerView): boolean =>
+  transfers.length > 0 && transfers.every(({ firstSeenAt }) => firstSeenAt.getTime() - settlement.expiresAt.getTime() >= LONG_LATE_MS);
+
 const wrongCoin = (exceptions: readonly Exception[]): (typeof WRONG_COIN)[number] | null =>
   WRONG_COIN.find((name) => exceptions.includes(name)) ?? null;
 
@@ -126,7 +131,7 @@ export function renderPage(view: CustomerView, options: PageOptions): PaymentPag
     reversed: words.reversed,
     expired: words.expired,
     expired_partial: words.incomplete,
-    late: words.late,
+    late: isLongLate(view) ? words.expired : words.late,
     wrong_network: words.wrongNetwork,
     wrong_token: words.wrongToken,
     cancelled: words.cancelled,
@@ -223,11 +228,15 @@ ${transactions(view, options)}${refund(view, options)}`;
     case 'expired_partial':
       return html`${lead(words.incompleteText)}${arrived(view, options)}${refund(view, options)}`;
     case 'late':
+      // Nobody is told that the money is theirs, or asked where to send it.
+      if (isLongLate(view)) return html`${lead(words.longLateText)}${held(view, options)}`;
       return html`${lead(words.lateText)}${held(view, options)}${refund(view, options)}`;
     case 'wrong_network':
     case 'wrong_token':
+      if (isLongLate(view)) return html`${lead(words.longLateText)}${held(view, options)}${transactions(view, options)}`;
       return html`${lead(words.wrongText)}${held(view, options)}${transactions(view, options)}${refund(view, options)}${payAnyway(view, options)}`;
     case 'cancelled':
+      if (isLongLate(view)) return html`${lead(words.longLateText)}${held(view, options)}`;
       return view.settlement.exceptions.includes('paid_after_cancel')
         ? html`${lead(`${words.cancelledText}${after(words.cancelledText, words.paidAfterCancel)}`)}${held(view, options)}${refund(view, options)}`
         : html`${lead(words.cancelledText)}${view.settlement.seenUnits > 0n && html`${held(view, options)}${refund(view, options)}`}`;

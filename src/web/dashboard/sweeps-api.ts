@@ -8,7 +8,7 @@ import { signingFileText } from '../../core/signing-file.ts';
 import { literals } from '../../http/schema-fields.ts';
 import { confirmDestination, type Destination, dropDestination, listDestinations, setDestination } from '../../money-out/destinations.ts';
 import { DEFAULT_WISH, STAY_REASONS, SWEEP_SPEEDS, type SweepWish } from '../../money-out/holdings.ts';
-import { hasOrigin, psbtsOf } from '../../money-out/psbts.ts';
+import { keyPathsOf, psbtsOf } from '../../money-out/psbts.ts';
 import { remainsBody, sweepBody } from '../../money-out/sweep-body.ts';
 import {
   acceptSigned,
@@ -96,11 +96,20 @@ const PSBTS: readonly DashboardRoute[] = [
     method: 'GET',
     path: '/sweeps/:id/psbts',
     action: 'sweeps.read',
-    /** `has_origin`: whether they name keys by the fingerprint of the seed, by which hardware wallets find them. */
-    reply: Type.Object({ success: Type.Boolean(), count: Type.Integer(), has_origin: Type.Boolean() }),
+    /**
+     * `has_origin`: whether they name keys by the fingerprint of the seed, by which hardware wallets find them. `highest_index`: of the
+     * addresses that they spend from.
+     */
+    reply: Type.Object({
+      success: Type.Boolean(),
+      count: Type.Integer(),
+      has_origin: Type.Boolean(),
+      highest_index: Nullable(Type.Integer()),
+    }),
     handle: async (call) => {
       const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id: call.params.id });
-      return { success: true, count: psbtsOf(file).length, has_origin: hasOrigin(file) };
+      const { hasOrigin, highestIndex } = await keyPathsOf(file);
+      return { success: true, count: psbtsOf(file).length, has_origin: hasOrigin, highest_index: highestIndex };
     },
   }),
   memberRoute({
