@@ -228,7 +228,7 @@ ${transactions(view, options)}${refund(view, options)}`;
     case 'expired_partial':
       return html`${lead(words.incompleteText)}${arrived(view, options)}${refund(view, options)}`;
     case 'late':
-      // Nobody is told that the money is theirs, or asked where to send it.
+      // The page does not call the money the customer's, and does not ask where to return it.
       if (isLongLate(view)) return html`${lead(words.longLateText)}${held(view, options)}`;
       return html`${lead(words.lateText)}${held(view, options)}${refund(view, options)}`;
     case 'wrong_network':

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { eventually } from '../../../../test/kit/app.ts';
 import { createPeerChain } from '../../../../test/kit/peer-chain.ts';
 import { transaction } from '../../../../test/kit/regtest-chain.ts';
@@ -10,7 +11,7 @@ import { createLog } from '../../../log.ts';
 import { createHeaderChain } from '../header-chain.ts';
 import { workHash } from '../proof-of-work.ts';
 import { parseTransaction } from '../raw-block.ts';
-import { FEE_BLOCKS, feeOfBlock, feesOfBlocks } from './block-fees.ts';
+import { feeOfBlock, feesOfBlocks } from './block-fees.ts';
 import { viewHeaders } from './header-view.ts';
 import { regtestProof } from './network-peers.ts';
 import { peerNetwork } from './peer-networks.ts';
@@ -126,26 +127,20 @@ test('without a node, fees follow full blocks, also right after a start and when
   const { source, height } = await follow();
   await eventually(height, (reached) => reached === 7);
   const ratesNow = async () => (await source.fees()).map(({ rateE8, source: from }) => [Number(rateE8 / 100_000n), from]);
-  assert.deepEqual(
-    await ratesNow(),
-    [8_000, 7_000, 5_000].map((rate) => [rate, 'fallback']),
-    `of the newest ${FEE_BLOCKS} blocks`,
-  );
+  // On a busy machine an answer may come before the last block, which the next one has.
+  const shows = (rates: number[]) => {
+    const expected = rates.map((rate) => [rate, 'fallback']);
+    return eventually(ratesNow, (now) => isDeepStrictEqual(now, expected));
+  };
+  await shows([8_000, 7_000, 5_000]);
   const asked = () => peers.reduce((sum, { messages }) => sum + messages.filter(({ command }) => command === 'getdata').length, 0);
   const before = asked();
   assert.deepEqual((await ratesNow())[0], [8_000, 'fallback']);
   assert.equal(asked(), before, 'what is known is not downloaded again');
   mine(0, 0n);
   await eventually(height, (reached) => reached === 8);
-  assert.deepEqual(
-    await ratesNow(),
-    [8_000, 7_000, 5_000].map((rate) => [rate, 'fallback']),
-  );
+  await shows([8_000, 7_000, 5_000]);
   for (let i = 0; i < 4; i++) mine(1, 80_000n);
   await eventually(height, (reached) => reached === 12);
-  assert.deepEqual(
-    await ratesNow(),
-    [1_000, 1_000, 1_000].map((rate) => [rate, 'fallback']),
-    'blocks with room took the lowest fee',
-  );
+  await shows([1_000, 1_000, 1_000]);
 });
