@@ -117,6 +117,27 @@ test('an underpaid order and a canceled order fail', async (t) => {
   assert.deepEqual((await read(shop, canceled.id)).timeline.map(shown), ['NEW', 'CANCELED']);
 });
 
+test('a charge whose money the network reversed after it was confirmed fails, so that its order is not shipped', async (t) => {
+  const shop = await openShop(t);
+  const { id } = await charge(shop);
+  await play(shop, id, 'reversed');
+  await until(shop, id, 'charge:failed');
+  assert.deepEqual(typesOf(shop, id), ['charge:created', 'charge:pending', 'charge:confirmed', 'charge:failed']);
+  const { timeline, payments, confirmed_at } = await read(shop, id);
+  assert.deepEqual(timeline.map(shown), ['NEW', 'PENDING', 'COMPLETED', 'UNRESOLVED/OTHER']);
+  assert.deepEqual([payments, confirmed_at], [[], undefined], 'no credit is left');
+});
+
+test('a charge that is paid in a coin that nobody asked for fails with a trace on its order', async (t) => {
+  const shop = await openShop(t);
+  const { id } = await charge(shop);
+  const paid = await shop.api.post(`/v1/test/payments/${id}/simulate`, { scenario: 'wrong_token', currency: 'ETH' });
+  assert.equal(paid.status, 200, paid.text);
+  assert.equal((await shop.api.post('/v1/test/clock/advance', { payment_id: id, seconds: 90_000 })).status, 200);
+  await until(shop, id, 'charge:failed');
+  assert.equal(shown((await read(shop, id)).timeline.at(-1)), 'UNRESOLVED/OTHER');
+});
+
 test('the key test, what is refused, and what is not supported', async (t) => {
   const shop = await openShop(t);
   assert.deepEqual((await shop.call('GET', '/checkouts?limit=0')).json.data, []);

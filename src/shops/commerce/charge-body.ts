@@ -35,7 +35,8 @@ export function chargeJson(
   const { facts, settlement } = view;
   const { charge, redirectUrl } = invoice.checkout;
   const { amount, currency } = moneyOf(view);
-  const confirmedAt = timeline.findLast(({ status }) => status === 'COMPLETED')?.time;
+  const last = timeline.at(-1);
+  const confirmedAt = last?.status === 'COMPLETED' ? last.time : undefined;
   const body = {
     id: facts.id,
     resource: 'charge',

@@ -1,6 +1,6 @@
 /**
  * What a shop learns about a charge: its timeline, whose last entry decides, and the events that lead to it. Pure. Money that arrives late
- * is unresolved until the merchant accepts it.
+ * is unresolved until the merchant accepts it, and so is a completed charge while its money is reversed.
  */
 import { type Exception, hasWrongCoin } from '../../core/payment.ts';
 import { decided, type Standing } from '../standing.ts';
@@ -31,7 +31,8 @@ export function chargeState(payment: Standing): ChargeState {
     case 'processing':
       return plain('PENDING');
     case 'completed':
-      return plain('COMPLETED');
+      // The network took the money back: the order must not ship.
+      return has('reorged') ? { status: 'UNRESOLVED', context: 'OTHER' } : plain('COMPLETED');
     case 'cancelled':
       return plain('CANCELED');
     case 'expired':
@@ -67,12 +68,15 @@ export function chargeSince(
   if (known.length === 0) add('charge:created', { ...entry('NEW'), time: timeOf(createdAt) });
   const last = timeline.at(-1)!;
   const { status, context } = chargeState(payment);
-  // Plugins have delivered on `COMPLETED`. A charge is never new again: it stays pending when its money vanishes, until its window ends.
+  const isReversed = payment.status === 'completed' && status === 'UNRESOLVED';
+  // Plugins have delivered on `COMPLETED`: only a reversal follows. A charge is never new again: it stays pending when its money vanishes,
+  // until its window ends.
   const isSame = last.status === status && last.context === context;
-  if (last.status === 'COMPLETED' || status === 'NEW' || isSame) return { timeline, events };
+  if ((last.status === 'COMPLETED' && !isReversed) || status === 'NEW' || isSame) return { timeline, events };
   if (status === 'COMPLETED') {
-    if (last.status !== 'PENDING') add('charge:pending', entry('PENDING'));
-    if (decided(payment) === 'accept') add('charge:resolved', entry('RESOLVED'), entry('COMPLETED'));
+    const isBack = timeline.some((one) => one.status === 'COMPLETED');
+    if (last.status !== 'PENDING' && !isBack) add('charge:pending', entry('PENDING'));
+    if (isBack || decided(payment) === 'accept') add('charge:resolved', entry('RESOLVED'), entry('COMPLETED'));
     else add('charge:confirmed', entry('COMPLETED'));
     return { timeline, events };
   }
