@@ -1,4 +1,4 @@
-/** A real Medusa store with the packed provider and a real Florin server: from the cart to the captured order, and a refund. */
+/** A real Medusa store with the packed provider and a real Florin server: from the cart to the captured order, canceled orders, and a refund. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -323,4 +323,42 @@ test('a webhook that is not signed changes nothing, and Medusa says why', async 
     (text) => text.includes('Florin: a webhook was refused.'),
   );
   assert.equal((await complete(cart)).error.type, 'payment_requires_more_error');
+});
+
+/** The orders of a cart, with what was paid for them. There must never be two. */
+async function ordersOf(collection: string): Promise<any[]> {
+  const parts = ['*items', '*payment_collections', '*payment_collections.payments', '*payment_collections.payments.refunds'];
+  const { orders } = await ask(`/admin/orders?limit=200&order=-created_at&fields=id,status,canceled_at,total,${parts.join(',')}`);
+  return orders.filter((order: any) => order.payment_collections?.some(({ id }: any) => id === collection));
+}
+const paymentsOf = (order: any): any[] => order.payment_collections.flatMap(({ payments }: any) => payments ?? []);
+const cancelOrder = async (id: string) => ask(`/admin/orders/${id}/cancel`, {});
+
+test('the money of an order that was canceled before it was confirmed is not captured, but named; captured money is refunded', async () => {
+  const early = await begin();
+  await simulate(early.data.payment_id, 'slow');
+  const placed = await orderOf(early.data.payment_id, () => true);
+  assert.equal((await cancelOrder(placed.id)).status, 200);
+  await app.test.post('/v1/test/clock/advance', { seconds: 3_600, payment_id: early.data.payment_id });
+  const named = await eventually(
+    async () => (await app.test.get(`/api/payment/${early.data.payment_id}`)).json,
+    ({ metadata }) => metadata.order_missing !== undefined,
+    MINUTES,
+  );
+  assert.equal(named.status, 'completed');
+  assert.match(named.metadata.order_missing, /order was canceled/);
+  const [canceled] = await ordersOf(early.collection);
+  assert.deepEqual([canceled.status, paymentsOf(canceled)], ['canceled', []]);
+
+  const paid = await begin();
+  await simulate(paid.data.payment_id, 'success');
+  const order = await orderOf(paid.data.payment_id, ({ payment_status }) => payment_status === 'captured');
+  assert.equal((await cancelOrder(order.id)).status, 200);
+  const refunds = (await app.test.get(`/v1/refunds?payment_id=${paid.data.payment_id}`)).json.data;
+  assert.deepEqual(
+    refunds.map(({ status }: any) => status),
+    ['requested'],
+  );
+  const { metadata } = (await app.test.get(`/api/payment/${paid.data.payment_id}`)).json;
+  assert.equal(metadata.order_missing, undefined);
 });

@@ -26,7 +26,8 @@ let secret: string;
 const logged: string[] = [];
 const logger = { warn: (text: string) => void logged.push(text), error: (text: string) => void logged.push(text) };
 /** The payment sessions of Medusa, as its payment module shares them with providers. Without any, as in a version that does not. */
-let stored: { id: string; provider_id: string; payment_collection_id: string }[] | null = null;
+type Stored = { id: string; provider_id: string; payment_collection_id: string; status?: string; payment_collection?: { status: string } };
+let stored: Stored[] | null = null;
 const paymentSessionService = {
   list: async ({ id, payment_collection_id }: { id?: string; payment_collection_id?: string }) =>
     stored!.filter(
@@ -305,12 +306,53 @@ test('a payment with money is never canceled, its session ends without an error,
       stored = [];
       logged.length = 0;
       assert.deepEqual(await provider.getWebhookActionAndData(webhook), { action: 'not_supported' });
-      assert.match(logged.join(), new RegExp(`money arrived for the payment ${payment}, but its cart has`));
+      assert.match(logged.join(), new RegExp(`money arrived for the payment ${payment}, but the cart has`));
       // Florin lists it under Needs attention when it is completed.
       assert.match((await read(payment)).metadata.order_missing, /no order is paid by this payment/);
       assert.equal((await restart(collection, 25.5)).payment, payment);
       assert.equal((await read(payment)).metadata.order_missing, undefined);
     }
+  }));
+
+test('money of an order that was canceled meanwhile is not captured, but named; one that nobody paid cannot be paid any more', () =>
+  withSessions(async () => {
+    const cancelOrder = (session: string, status = 'pending_authorization') => {
+      const one = stored!.find(({ id }) => id === session)!;
+      Object.assign(one, { status, payment_collection: { status: 'canceled' } });
+    };
+    const slow = await restart('paycol_canceled', 25.5);
+    await simulate(slow.payment, 'slow');
+    await delivered(slow.payment, 'payment.processing');
+    cancelOrder(slow.session);
+    await advance(slow.payment, 3_600);
+    const completed = await delivered(slow.payment, 'payment.completed');
+    logged.length = 0;
+    assert.deepEqual(await provider.getWebhookActionAndData(completed), { action: 'not_supported' });
+    await refused(
+      provider.authorizePayment({ data: slow.data }),
+      /order was canceled before its payment was confirmed\. Refund the payment/,
+    );
+    assert.match(logged.join(), new RegExp(`${slow.payment}, but the order was canceled`));
+    // Florin lists it under Needs attention.
+    assert.match((await read(slow.payment)).metadata.order_missing, /order was canceled .* no order is paid by this payment/);
+
+    // Medusa asks for the refund of what it captured itself.
+    const paid = await restart('paycol_refunded', 25.5);
+    await simulate(paid.payment, 'success');
+    cancelOrder(paid.session, 'authorized');
+    const event = await delivered(paid.payment, 'payment.completed');
+    assert.equal((await provider.getWebhookActionAndData(event)).action, 'captured');
+    assert.equal((await read(paid.payment)).metadata.order_missing, undefined);
+
+    // Its money vanished before it was confirmed: the page must not ask for it again.
+    const gone = await restart('paycol_gone', 25.5);
+    cancelOrder(gone.session);
+    const { body, headers } = await webhooks.signTestEvent(
+      { id: 'evt_gone', type: 'payment.pending', data: await read(gone.payment) },
+      secret,
+    );
+    assert.equal((await provider.getWebhookActionAndData({ ...event, rawData: body, headers })).action, 'not_supported');
+    assert.equal((await read(gone.payment)).status, 'cancelled');
   }));
 
 /** A way to Florin that runs something after each answer, before it is passed on, or that does not know some parameters. */

@@ -45,13 +45,28 @@ type Data = Record<string, unknown>;
 type Kept = { session_id: string; payment_id: string };
 type Wanted = { amount: unknown; currency: string; sessionId: string; collection: string | null; key: string; replaces: string | null };
 /** Sessions as the payment module of Medusa shares them with its providers. */
-type Session = { id: string; provider_id: string; payment_collection_id: string };
+type Session = {
+  id: string;
+  provider_id: string;
+  payment_collection_id: string;
+  status?: string;
+  payment_collection?: { status?: string };
+};
 type Sessions = { list(filters: object, config: object): Promise<Session[]> };
 
 /** States in which a payment has or may get money: its session is not given up. */
 const PAID: readonly Payment['status'][] = ['processing', 'completed'];
 
 const AUTHORIZED: readonly PaymentSessionStatus[] = ['pending_authorization', 'captured'];
+
+/** Why money has no order, as the log and Florin say it. */
+const NO_SESSION = 'the cart has another payment session or none';
+const CANCELED = 'the order was canceled before its payment was confirmed';
+/** What says so. */
+const OF_ORDER = { select: ['status'], relations: ['payment_collection'] };
+/** Whether the order of a session was canceled before Medusa took its money. What Medusa took, it refunds by itself. */
+const isCanceled = ({ status, payment_collection }: Session): boolean =>
+  payment_collection?.status === 'canceled' && status !== 'authorized' && status !== 'captured';
 
 /** Errors: a MedusaError. */
 function keptOf(data: Data | undefined): Kept {
@@ -168,6 +183,13 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
    */
   async authorizePayment({ data }: AuthorizePaymentInput): Promise<AuthorizePaymentOutput> {
     const found = await this.getPaymentStatus({ data: data ?? {} });
+    const { payment_id, session_id } = keptOf(found.data);
+    const session = await this.findSession(session_id, OF_ORDER);
+    if (session && isCanceled(session)) {
+      const payment = await this.read(payment_id);
+      if (hasMoney(payment) && !isReturned(payment)) await this.reportMissing(payment, CANCELED);
+      throw refuse(`In Medusa, ${CANCELED}. Refund the payment ${payment_id} in Florin.`);
+    }
     if (found.status === 'requires_more')
       throw requireMore('The customer has not paid yet. Send them to the payment_url of the payment session.');
     if (!AUTHORIZED.includes(found.status))
@@ -256,8 +278,11 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     const payment = await this.read(data.id);
     const current = payment.metadata.session_id ?? sessionId;
     if (!this.owns(payment) || !(await this.isRequested(payment))) return { action: 'not_supported' };
-    if (this.sessions && !(await this.findSession(current))) {
-      if (hasMoney(payment) && !isReturned(payment)) await this.reportMissing(payment);
+    const session = await this.findSession(current, OF_ORDER);
+    if (this.sessions && (session === null || isCanceled(session))) {
+      if (hasMoney(payment) && !isReturned(payment)) await this.reportMissing(payment, session === null ? NO_SESSION : CANCELED);
+      // Nobody pays for a canceled order.
+      else if (session !== null) await this.closeUnpaid(payment);
       return { action: 'not_supported' };
     }
     if (isReversed(payment))
@@ -268,11 +293,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   }
 
   /** Says in the log, and in Florin under Needs attention, that no order is paid by the money of a payment. */
-  protected async reportMissing({ id }: Payment): Promise<void> {
-    this.logger?.error(
-      `Florin: money arrived for the payment ${id}, but its cart has another payment session or none, so no order is paid by it. Refund it in Florin.`,
-    );
-    const order_missing = 'In Medusa, the cart has another payment session or none, so no order is paid by this payment.';
+  protected async reportMissing({ id }: Payment, why: string): Promise<void> {
+    this.logger?.error(`Florin: money arrived for the payment ${id}, but ${why}, so no order is paid by it. Refund it in Florin.`);
+    const order_missing = `In Medusa, ${why}, so no order is paid by this payment.`;
     try {
       await this.florin.payments.updateMetadata(id, { order_missing });
     } catch (error) {
@@ -390,8 +413,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     }
   }
 
-  protected async findSession(id: string): Promise<Session | null> {
-    const found = await this.sessions?.list({ id }, { select: ['id', 'provider_id', 'payment_collection_id'] });
+  protected async findSession(id: string, more: { select: string[]; relations: string[] } | null = null): Promise<Session | null> {
+    const select = ['id', 'provider_id', 'payment_collection_id', ...(more?.select ?? [])];
+    const found = await this.sessions?.list({ id }, { select, ...(more && { relations: more.relations }) });
     return found?.[0] ?? null;
   }
 
