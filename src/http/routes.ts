@@ -39,3 +39,9 @@ export const ROUTES: readonly ApiRoute[] = [
   ...REQUEST_LOG,
   ...TEST_MODE,
 ];
+
+/** The path of a route as documents write it. */
+export const documentedPath = (route: ApiRoute): string => route.path.replace(/:(\w+)/g, '{$1}');
+/** The anchor of an operation in the interactive reference, which groups operations by tag. */
+export const operationAnchor = (route: ApiRoute): string =>
+  `tag/${routeGroup(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${documentedPath(route)}`;

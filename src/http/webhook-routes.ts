@@ -1,6 +1,6 @@
 /** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
 import { readTime } from '../core/dates.ts';
-import { type EventType, isPayoutEvent } from '../core/event.ts';
+import { isPayoutEvent } from '../core/event.ts';
 import { idOfNumber } from '../core/id.ts';
 import { Problem } from '../core/problem.ts';
 import { runOnce } from '../db/batch.ts';
@@ -276,9 +276,3 @@ const DELIVERIES: readonly ApiRoute[] = [
 ];
 
 export const WEBHOOK_ROUTES: readonly ApiRoute[] = [...ENDPOINTS, ...DELIVERIES];
-
-/** The data of an event of this type about a sample payment. A service that starts loads no examples. */
-export async function sampleData(type: EventType): Promise<object> {
-  const { EVENT_EXAMPLES } = await import('./examples.ts');
-  return (EVENT_EXAMPLES[type] as { data: object }).data;
-}

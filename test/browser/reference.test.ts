@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { ROUTES } from '../../src/http/routes.ts';
+import { operationAnchor, ROUTES } from '../../src/http/routes.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
-import { operationAnchor } from '../../src/web/docs/reference.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser, type Tab } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';

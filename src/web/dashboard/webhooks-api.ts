@@ -4,6 +4,7 @@ import Type from 'typebox';
 import { readTime } from '../../core/dates.ts';
 import { DELIVERED_EVENTS, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
 import { idOfNumber } from '../../core/id.ts';
+import { sampleData } from '../../http/on-demand.ts';
 import { literals } from '../../http/schema-fields.ts';
 import {
   CreateEndpoint,
@@ -25,7 +26,6 @@ import {
   secretBody,
   whyBody,
 } from '../../http/webhook-bodies.ts';
-import { sampleData } from '../../http/webhook-routes.ts';
 import { getMerchant } from '../../merchants/merchants.ts';
 import { writeAudit } from '../../people/members.ts';
 import { sendCurrentState } from '../../shops/shop-worker.ts';

@@ -1,8 +1,10 @@
 /** The documentation that every install serves: guides and reference as pages and as Markdown, search, and `llms.txt`. */
+
 import { readFile } from 'node:fs/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '../../context.ts';
 import { packOnce, sendPacked, sendText } from '../../http/encoding.ts';
+import { apiReference } from '../../http/on-demand.ts';
 import { Html, html } from '../html.ts';
 import { contentsOf, type Document, linksFrom, readDocuments, readImages } from './documents.ts';
 import { type Contents, DOCS_ASSETS, type DocsPage, PAGE_HEADERS, pageText } from './layout.ts';
@@ -117,8 +119,8 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
         .send(await readFile(file)),
     );
   text('/docs/api.md', headersOf('markdown'), async () => {
-    const { referenceMarkdown } = await import('./reference.ts');
-    return referenceMarkdown(url).replace(/ \{#[\w.-]+\}$/gm, '');
+    const reference = await apiReference(url);
+    return reference.replace(/ \{#[\w.-]+\}$/gm, '');
   });
   text('/llms.txt', headersOf('plain'), () => llms(url, documents));
 }

@@ -1,10 +1,9 @@
 /** Full-text search over the documents and the operations of the API, by section, typo-tolerant. */
 import { setImmediate } from 'node:timers/promises';
 import MiniSearch from 'minisearch';
-import { ROUTES } from '../../http/routes.ts';
+import { documentedPath, operationAnchor, ROUTES } from '../../http/routes.ts';
 import type { Document } from './documents.ts';
 import { sectionsOf } from './markdown.ts';
-import { documentedPath, operationAnchor } from './reference.ts';
 
 /** `path` includes the anchor; `excerpt` is plain text around the first match. */
 export type SearchResult = { path: string; page: string; heading: string; excerpt: string };

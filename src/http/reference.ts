@@ -9,20 +9,16 @@ import {
   MOST_JSON_DEPTH,
   MOST_JSON_VALUES,
   MOST_PARAMETERS,
-} from '../../core/bounds.ts';
-import { PAYMENT_EVENTS } from '../../core/event.ts';
-import { EVENT_EXAMPLES, EXAMPLES } from '../../http/examples.ts';
-import type { Access } from '../../http/gate.ts';
-import type { ApiRoute } from '../../http/route.ts';
-import { GROUPS, ROUTES, routeGroup } from '../../http/routes.ts';
-import { DetailSchema } from '../../http/schema.ts';
-import { EventReply } from '../../http/schema-webhooks.ts';
+} from '../core/bounds.ts';
+import { PAYMENT_EVENTS } from '../core/event.ts';
+import { EVENT_EXAMPLES, EXAMPLES } from './examples.ts';
+import type { Access } from './gate.ts';
+import type { ApiRoute } from './route.ts';
+import { documentedPath, GROUPS, ROUTES, routeGroup } from './routes.ts';
+import { DetailSchema } from './schema.ts';
+import { EventReply } from './schema-webhooks.ts';
 
 export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
-export const documentedPath = (route: ApiRoute): string => route.path.replace(/:(\w+)/g, '{$1}');
-/** The anchor of an operation in the interactive reference, which groups operations by tag. */
-export const operationAnchor = (route: ApiRoute): string =>
-  `tag/${routeGroup(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${documentedPath(route)}`;
 
 /** Shapes that many operations return, documented once. */
 const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
