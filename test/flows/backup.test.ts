@@ -570,7 +570,7 @@ test('an older backup is upgraded; a database that is newer or not ours is not b
     });
     await fill({ db: older }, 'coin');
     await older.sql`
-      insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
+      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
       values ('swp_1', 'mer_1', 'wal_1', 'BTC', 'made', '{}', 'bc1', 1, 1, 1, 'Ada')`;
     await backup({ db: older, folder: full.folder }, path);
   } finally {
