@@ -1,7 +1,6 @@
 /**
  * What a bare server of the same kind does: one single-row INSERT, or one SELECT, per request. Same Fastify, same driver, same database.
  */
-
 import { randomBytes } from 'node:crypto';
 import Fastify from 'fastify';
 import { openDb } from '../src/db/db.ts';

@@ -1,5 +1,4 @@
 /** POST create/simple compared with a bare INSERT per request. Goal: rate >= 1.3, p99 <= 1.2. */
-
 import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { compare, startChild } from './kit.ts';

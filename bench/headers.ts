@@ -3,13 +3,13 @@
  * Everything else should cost little beside the work. Figures are ratios; the machine cancels out. Then the memory of a year of headers.
  */
 import { parseBlockInTurns } from '../src/chains/bitcoin/block-proof.ts';
-import { createHeaderArena } from '../src/chains/bitcoin/header-arena.ts';
+import { workHash } from '../src/chains/bitcoin/header.ts';
+import { createHeaderArena } from '../src/chains/bitcoin/header-branches.ts';
 import { createHeaderChain } from '../src/chains/bitcoin/header-chain.ts';
 import type { SentHeader } from '../src/chains/bitcoin/header-rules.ts';
 import { openHeaderChain } from '../src/chains/bitcoin/header-store.ts';
-import { workHash } from '../src/chains/bitcoin/proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from '../src/chains/bitcoin/proof-params.ts';
-import { sha256d } from '../src/chains/bitcoin/sha256d.ts';
+import { sha256d } from '../src/chains/bitcoin/strict-reader.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { headersOf, sentOf } from '../test/kit/headers.ts';
 import { firstHeader, mineHeaders, sent } from '../test/kit/miner.ts';

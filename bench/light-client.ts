@@ -6,15 +6,13 @@
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { readAccountProof } from '../src/chains/ethereum/account-proof.ts';
 import { provenHeader } from '../src/chains/ethereum/block-header.ts';
-import { checkTransactionsSteps, encodeTransaction, identityOf } from '../src/chains/ethereum/block-transactions.ts';
+import { checkTransactionsSteps, encodeTransaction, identityOf } from '../src/chains/ethereum/eth-block.ts';
 import { MAINNET } from '../src/chains/ethereum/light-client/beacon-networks.ts';
 import { readUpdate, startFrom, takeUpdate } from '../src/chains/ethereum/light-client/light-client.ts';
 import { checkReceiptsSteps, encodeReceipt } from '../src/chains/ethereum/receipts.ts';
-import { decodeRlp, encodeRlp, type Rlp } from '../src/chains/ethereum/rlp.ts';
-import { atOnce, inTurns, type Steps } from '../src/chains/ethereum/steps.ts';
-import { listRoot } from '../src/chains/ethereum/trie.ts';
+import { atOnce, decodeRlp, encodeRlp, inTurns, type Rlp, type Steps } from '../src/chains/ethereum/rlp.ts';
+import { listRoot, readAccountProof } from '../src/chains/ethereum/trie.ts';
 import { bytesOfHex, readEthereum } from '../test/kit/ethereum-data.ts';
 import { readTokenReplies } from '../test/kit/token-blocks.ts';
 import { median } from './kit.ts';

@@ -1,6 +1,6 @@
 /** Settling a payment with 30,000 transfers, compared with one pass over the same transfers that adds up their value. Goal: <= 30 ms. */
-import { addMs, MINUTE_MS } from '../src/core/clock.ts';
 import { COIN } from '../src/core/coin.ts';
+import { addMs, MINUTE_MS } from '../src/core/dates.ts';
 import type { PaymentFacts, Transfer } from '../src/core/payment.ts';
 import { settle } from '../src/core/settle.ts';
 import { base, START } from '../test/kit/facts.ts';

@@ -8,8 +8,7 @@ import { join } from 'node:path';
 import { CHECKPOINTS, type Checkpoint, type CheckpointPlace, startOf } from '../src/chains/bitcoin/checkpoints.ts';
 import { createHeaderChain, type HashWork } from '../src/chains/bitcoin/header-chain.ts';
 import type { SentHeader } from '../src/chains/bitcoin/header-rules.ts';
-import { connectPeer } from '../src/chains/bitcoin/p2p/peer.ts';
-import { peerNetwork } from '../src/chains/bitcoin/p2p/peer-networks.ts';
+import { connectPeer, peerNetwork } from '../src/chains/bitcoin/p2p/peer.ts';
 import { PROOF_PARAMS, type ProofParams } from '../src/chains/bitcoin/proof-params.ts';
 import { createWorkThreads } from '../src/chains/bitcoin/work-threads.ts';
 

@@ -1,10 +1,9 @@
 /** The types of the dashboard's API, made from its routes: `dashboard/generated/api.ts`. Run by `npm run generate`. */
 import { ALL_COINS, CHAIN, CHAINS, COIN, COINS, canBePriced, isToken, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
-import { KEY_PERMISSION_NAMES, KEY_PERMISSIONS } from '../src/core/key-permissions.ts';
-import { ACTIONS, ROLES } from '../src/core/roles.ts';
+import { ACTIONS, KEY_PERMISSION_NAMES, KEY_PERMISSIONS, ROLES } from '../src/core/roles.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
-import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
+import { DASHBOARD_ROUTES } from '../src/web/dashboard/serve.ts';
 import { ROLE_MEANS } from './roles-page.ts';
 import { type Shape, typeText } from './sdk-types.ts';
 

@@ -1,8 +1,13 @@
 /** What forging a completed payment costs: a section of `docs/guides/peers.md`, computed from the tables of coins, rewards and checkpoints. */
 import { CHECKPOINTS } from '../src/chains/bitcoin/checkpoints.ts';
-import { confirmationsWorth, confirmationUnits, LEAST_SHARE, mostConfirmations } from '../src/core/block-reward.ts';
 import { ASSET, type BitcoinFamily, chainOf } from '../src/core/coin.ts';
-import { DASH_CONFIRMATIONS_BLIND } from '../src/core/confirmation.ts';
+import {
+  confirmationsWorth,
+  confirmationUnits,
+  DASH_CONFIRMATIONS_BLIND,
+  LEAST_SHARE,
+  mostConfirmations,
+} from '../src/core/confirmation.ts';
 import { E8 } from '../src/core/money.ts';
 
 const TITLE = '## What forging a payment costs';

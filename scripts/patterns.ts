@@ -27,7 +27,7 @@ const EXCEPTIONS: readonly { file: string; expression: string; bound: string }[]
 /** Expressions that are put together when the service runs, with what they can become. */
 const PUT_TOGETHER: readonly { file: string; code: RegExp; becomes: readonly Literal[] }[] = [
   {
-    file: 'src/core/csv.ts',
+    file: 'src/core/text.ts',
     code: /^new RegExp\(`\(\?:"/,
     becomes: [',', ';', '\t'].map((separator) => ({
       source: `(?:"((?:[^"]|"")*)"|([^"${separator}\\r\\n]*))(${separator}|\\r?\\n|\\r|$)`,

@@ -1,7 +1,16 @@
 /** What each role may do, in words: the sentences on the team page, and `docs/reference/roles.md`. Made from the table of roles and the routes. */
-import { grantable, KEY_PERMISSION_NAMES, KEY_PERMISSIONS, mayDoAll } from '../src/core/key-permissions.ts';
-import { ACTIONS, type Action, type MemberRole, mayDo, ROLES } from '../src/core/roles.ts';
-import { DASHBOARD_ROUTES } from '../src/web/dashboard/routes.ts';
+import {
+  ACTIONS,
+  type Action,
+  grantable,
+  KEY_PERMISSION_NAMES,
+  KEY_PERMISSIONS,
+  type MemberRole,
+  mayDo,
+  mayDoAll,
+  ROLES,
+} from '../src/core/roles.ts';
+import { DASHBOARD_ROUTES } from '../src/web/dashboard/serve.ts';
 
 /** One sentence or two for each role. A test compares what they claim with the table. */
 export const ROLE_MEANS: Readonly<Record<MemberRole, string>> = {

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { API_VERSION } from '../src/core/event.ts';
 import { PROBLEMS } from '../src/core/problem.ts';
+import { isRequest, QUERIES, SCHEMAS, withNulls } from '../src/http/openapi.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
-import { isRequest, QUERIES, SCHEMAS, withNulls } from '../src/http/schema-names.ts';
 
 const { version: VERSION } = JSON.parse(readFileSync(new URL('../sdk/package.json', import.meta.url), 'utf8')) as { version: string };
 

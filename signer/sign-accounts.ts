@@ -1,10 +1,19 @@
 /** Checks requests of chains of accounts against the file around them and against the wallet, and signs them. */
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { HDKey } from '@scure/bip32';
-import { domainOf, feeOf, gasLimits, mostFunded, transactionOf, transfersOf } from '../src/chains/ethereum/account-requests.ts';
 import { accountOf } from '../src/chains/ethereum/address.ts';
-import { authorizationHash } from '../src/chains/ethereum/token-calls.ts';
-import { signedBytes, signHash, signingHash } from '../src/chains/ethereum/transaction.ts';
+import {
+  authorizationHash,
+  domainOf,
+  feeOf,
+  gasLimits,
+  mostFunded,
+  signedBytes,
+  signHash,
+  signingHash,
+  transactionOf,
+  transfersOf,
+} from '../src/chains/ethereum/transaction.ts';
 import { CHAIN, CHAINS, COIN, chainOf, contractOf, feeCoinOf, isToken } from '../src/core/coin.ts';
 import type {
   AccountPath,

@@ -2,7 +2,7 @@
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { getPrevOut, Transaction } from '@scure/btc-signer/transaction.js';
-import { outputScript, scriptOfAddress } from '../src/chains/bitcoin/address.ts';
+import { outputScript, scriptOfAddress } from '../src/chains/address.ts';
 import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { COIN } from '../src/core/coin.ts';
 import type { PsbtRequest, SigningFile } from '../src/core/signing-file.ts';

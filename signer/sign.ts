@@ -1,5 +1,5 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
-import { scriptOfAddress } from '../src/chains/bitcoin/address.ts';
+import { scriptOfAddress } from '../src/chains/address.ts';
 import { isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
 import { COIN, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';

@@ -1,18 +1,12 @@
 /** The role `api`: everything that is served over HTTP. */
 import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
-import type { Config } from './config.ts';
-import type { Context } from './context.ts';
-import { openLimits } from './http/limits.ts';
-import { createServer } from './http/server.ts';
-import { startRequestLog } from './keys/requests.ts';
-import { registerCommerce } from './shops/commerce/serve-commerce.ts';
-import { registerGreenfield } from './shops/greenfield/serve-greenfield.ts';
-import { registerCheckout } from './web/checkout/actions.ts';
-import { registerDashboard } from './web/dashboard/serve.ts';
-import { registerDocs } from './web/docs/routes.ts';
-import { registerPackage } from './web/sdk-package.ts';
-import { registerShopPlugins } from './web/shop-plugins.ts';
+import type { Config } from '#config';
+import type { Context } from '#context';
+import { createServer, openLimits } from '#http';
+import { startRequestLog } from '#keys';
+import { registerCommerce, registerGreenfield } from '#shops';
+import { registerCheckout, registerDashboard, registerDocs, registerPackage, registerShopPlugins } from '#web';
 
 /**
  * Listens on the configured address and returns it. `closers` receives the functions that stop it, called in the opposite order, so the

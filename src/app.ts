@@ -2,66 +2,66 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { createCoreSource } from './chains/bitcoin/core-rpc.ts';
-import { createElectrumSource } from './chains/bitcoin/electrum/electrum-source.ts';
-import { createTurn } from './chains/bitcoin/header-feed.ts';
 import {
+  type BeaconNetwork,
+  type Chain,
+  type ChainSource,
+  checkedSource,
+  committeeProof,
+  createAuditFacts,
+  createAuditStore,
+  createBeaconServers,
+  createCoreSource,
+  createElectrumSource,
+  createEthereumSource,
   createHeaderService,
   createHeaderServices,
+  createLightService,
+  createNetworkPeers,
+  createTokenNetworkSource,
+  createTurn,
+  createWorkThreads,
   type HeaderService,
+  isBitcoinLike,
+  joinSources,
+  type LightService,
   MAIN_STARTS,
+  MAINNET,
+  type NamedSource,
+  nameOfSource,
+  type PeerAddress,
   type ProofStarts,
-} from './chains/bitcoin/header-service.ts';
-import { createNetworkPeers, regtestProof } from './chains/bitcoin/p2p/network-peers.ts';
-import { readEndpoint } from './chains/bitcoin/p2p/peer-book.ts';
-import { type PeerAddress, readProxy } from './chains/bitcoin/p2p/socks5.ts';
-import { isBitcoinLike } from './chains/bitcoin/params.ts';
-import { proofOf, provenSource } from './chains/bitcoin/proven-source.ts';
-import { createWorkThreads, type WorkThreads } from './chains/bitcoin/work-threads.ts';
-import type { Chain, ChainSource, NamedSource, SourceConnection } from './chains/chain.ts';
-import { checkedSource } from './chains/checked-source.ts';
-import { createAuditStore } from './chains/ethereum/audit-store.ts';
-import { createAuditFacts } from './chains/ethereum/eth-balance-audit.ts';
-import { createEthereumSource } from './chains/ethereum/ethereum.ts';
-import { type BeaconNetwork, MAINNET, SEPOLIA } from './chains/ethereum/light-client/beacon-networks.ts';
-import { createBeaconServers } from './chains/ethereum/light-client/beacon-servers.ts';
-import { createLightService, type LightService } from './chains/ethereum/light-client/light-service.ts';
-import { committeeProof, syncedSource } from './chains/ethereum/synced-source.ts';
-import { createTokenNetworkSource } from './chains/ethereum/token-network.ts';
-import { joinSources, nameOfSource } from './chains/sources.ts';
-import type { Config } from './config.ts';
-import type { Context } from './context.ts';
-import type { Clock } from './core/clock.ts';
-import { ASSETS, type ChainId, COIN, type Coin, chainOf, coinsOf, isToken, leadingCoins } from './core/coin.ts';
-import { type TrustSetting, trustOf } from './core/trust.ts';
-import { startClock } from './db/clock.ts';
-import { type Db, openDb } from './db/db.ts';
-import { claimServe, hasCluster, removeCluster, startEmbedded } from './db/embedded.ts';
-import { migrate } from './db/migrate.ts';
-import { readInstallKey } from './db/seal.ts';
-import { startFollowing } from './follow/start.ts';
-import { createLog, type Log } from './log.ts';
-import { createMailer } from './mail.ts';
-import { alertUsage } from './merchants/usage.ts';
-import { startPayouts } from './money-out/follow-payouts.ts';
-import { startRefunds } from './money-out/follow-refunds.ts';
-import { startSweeps } from './money-out/follow-sweeps.ts';
-import { fileFence, takeBackApprovals } from './money-out/restored.ts';
-import { startMails } from './notices/mail-worker.ts';
-import { BackupError, type BackupResult, type RestoreResult, restoreBackup, writeBackup } from './operate/backup.ts';
-import { acceptKey, openSecrets } from './operate/secret-key.ts';
-import { createOutgoing } from './outgoing/http-client.ts';
-import type { Outgoing } from './outgoing.ts';
-import { startHousekeeping } from './payments/housekeeping.ts';
-import { oursOf } from './payments/look-ups.ts';
-import { startTextIndex } from './payments/texts.ts';
-import { forgetEndedSignIns } from './people/sign-in.ts';
-import { createOutages } from './prices/feed.ts';
-import { createFiatRates } from './prices/fiat.ts';
-import { createPrices } from './prices/prices.ts';
-import { startShops } from './shops/shop-worker.ts';
-import { type Jump, jumpRestored, startAddressFence } from './wallets/wallets.ts';
-import { startDeliveries } from './webhooks/deliver.ts';
+  proofOf,
+  provenSource,
+  readEndpoint,
+  readProxy,
+  regtestProof,
+  SEPOLIA,
+  type SourceConnection,
+  syncedSource,
+  type WorkThreads,
+} from '#chains';
+import type { Config } from '#config';
+import { createOutgoing, type Outgoing } from '#connections';
+import type { Context } from '#context';
+import { ASSETS, type ChainId, COIN, type Coin, chainOf, coinsOf, isToken, leadingCoins } from '#core/coin';
+import type { Clock } from '#core/dates';
+import { type TrustSetting, trustOf } from '#core/guard';
+import { claimServe, type Db, hasCluster, migrate, openDb, readInstallKey, removeCluster, startClock, startEmbedded } from '#db';
+import { startFollowing } from '#follow';
+import { createLog, type Log } from '#log';
+import { createMailer } from '#mail';
+import { alertUsage } from '#merchants';
+import { startMails } from '#notices';
+import { acceptKey, BackupError, type BackupResult, openSecrets, type RestoreResult, restoreBackup, writeBackup } from '#operate';
+import { fileFence, startPayouts, startRefunds, takeBackApprovals } from '#outgoing';
+import { oursOf, startHousekeeping, startTextIndex } from '#payments';
+import { forgetEndedSignIns } from '#people';
+import { createFiatRates, createOutages, createPrices } from '#prices';
+import { startShops } from '#shops';
+import { startSweeps } from '#signing';
+import { type Jump, jumpRestored, startAddressFence } from '#wallets';
+import { startDeliveries } from '#webhooks';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time, so many ids cost one system call. Each byte is used once. */
 function pooledRandom(): (bytes: number) => Uint8Array {
@@ -85,7 +85,7 @@ export type Role = (typeof PROCESS_ROLES)[number];
 
 export type Core = { ctx: Context; log: Log; close(): Promise<void> };
 
-export type Store = { db: Db; dataFolder: string; close(): Promise<void> };
+type Store = { db: Db; dataFolder: string; close(): Promise<void> };
 
 /** The database, started when embedded, without migrations. */
 async function openStore(config: Config, log: Log): Promise<Store> {
@@ -415,7 +415,7 @@ export async function startApp(
     let url: string | null = null;
     if (roles.includes('api')) {
       // Loaded only in processes that serve HTTP, because it is most of the code.
-      const { startApi } = await import('./api.ts');
+      const { startApi } = await import('#api');
       url = await startApi(ctx, config, { closers });
     }
     if (roles.includes('worker')) {

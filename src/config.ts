@@ -14,11 +14,11 @@ import {
   NETWORKS,
   type Network,
   settingOf,
-} from './core/coin.ts';
-import { parseConfirmations } from './core/confirmation-tiers.ts';
-import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from './core/plan.ts';
-import { withoutEndSlashes } from './core/text.ts';
-import { defaultTrust, TRUST_SETTINGS, type TrustSetting } from './core/trust.ts';
+} from '#core/coin';
+import { parseConfirmations } from '#core/confirmation';
+import { defaultTrust, TRUST_SETTINGS, type TrustSetting } from '#core/guard';
+import { DEFAULT_PLANS, PLANS, type Plan, type PlanLimits } from '#core/plan';
+import { withoutEndSlashes } from '#core/text';
 
 /**
  * `kind`: a setting per chain that only chains of this kind have. `native`: only those whose native coin can be paid with. `ranges`: only
@@ -240,7 +240,7 @@ export const variableNames = ({ name, kind, native, ranges }: ConfigKey): string
     : [name];
 
 /** `headers`: the headers of peers are compared with those of the node. */
-export type P2p = 'on' | 'on_demand' | 'headers' | 'off';
+type P2p = 'on' | 'on_demand' | 'headers' | 'off';
 export type Config = {
   port: number;
   host: string;

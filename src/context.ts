@@ -1,15 +1,14 @@
 /** Everything that a use case may use. Built once in app.ts and passed to every function as the first argument. */
 import type { KeyObject } from 'node:crypto';
-import type { Chain } from './chains/chain.ts';
-import type { Clock } from './core/clock.ts';
-import type { ChainId, Coin, ConfirmationTier, Network } from './core/coin.ts';
-import type { Plan, PlanLimits } from './core/plan.ts';
-import type { Db } from './db/db.ts';
-import type { Log } from './log.ts';
-import type { Mailer } from './mail.ts';
-import type { Outgoing } from './outgoing.ts';
-import type { FiatRates } from './prices/fiat.ts';
-import type { Prices } from './prices/prices.ts';
+import type { Chain } from '#chains';
+import type { Outgoing } from '#connections';
+import type { ChainId, Coin, ConfirmationTier, Network } from '#core/coin';
+import type { Clock } from '#core/dates';
+import type { Plan, PlanLimits } from '#core/plan';
+import type { Db } from '#db';
+import type { Log } from '#log';
+import type { Mailer } from '#mail';
+import type { FiatRates, Prices } from '#prices';
 
 export type Context = {
   db: Db;
@@ -35,7 +34,7 @@ export type Context = {
 };
 
 /** The operator's settings that use cases need. */
-export type Settings = {
+type Settings = {
   /** Beside the database: the key file and what wallets may have issued. */
   dataFolder: string;
   publicUrl: string;

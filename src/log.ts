@@ -1,8 +1,7 @@
 /** The log on standard error: short lines on a terminal, JSON elsewhere. Secrets cannot be printed: they are redacted by name and by shape. */
 import { styleText } from 'node:util';
 import { pino } from 'pino';
-import { LONGEST_LOG_TEXT, MOST_LOG_ENTRIES } from './core/bounds.ts';
-import { cutText, showControls } from './core/text.ts';
+import { cutText, LONGEST_LOG_TEXT, MOST_LOG_ENTRIES, showControls } from '#core/text';
 
 export type Log = {
   debug(fields: object, message: string): void;

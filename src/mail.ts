@@ -1,7 +1,7 @@
 /** Sends email: one server, plain text, with a time limit. */
 import type { Transporter } from 'nodemailer';
 
-export type Mail = { to: string; subject: string; text: string };
+type Mail = { to: string; subject: string; text: string };
 export type Mailer = {
   /** Sends one mail; throws when the server rejects it. */
   send(mail: Mail): Promise<void>;

@@ -1,13 +1,9 @@
 /** argv -> command. Commands work while the service runs and while it does not; with --json standard output is JSON only. */
-import { parseCommand, UsageError } from './cli/command.ts';
-import { COMMANDS } from './cli/commands.ts';
-import { describeFailure, failureDetails } from './cli/failure.ts';
-import { print, printError } from './cli/print.ts';
-import { runCommand } from './cli/run.ts';
-import { isDebugging, readConfig } from './config.ts';
-import { showControls } from './core/text.ts';
-import { redact } from './log.ts';
-import { florinVersion } from './operate/backup.ts';
+import { COMMANDS, describeFailure, failureDetails, parseCommand, print, printError, runCommand, UsageError } from '#cli';
+import { isDebugging, readConfig } from '#config';
+import { showControls } from '#core/text';
+import { redact } from '#log';
+import { florinVersion } from '#operate';
 
 async function main(argv: readonly string[]): Promise<void> {
   // "deliveries list" stays valid.

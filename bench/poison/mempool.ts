@@ -10,9 +10,9 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../../src/chains/chain.ts';
+import { createOutgoing } from '../../src/connections/http-client.ts';
 import { parseExactJson } from '../../src/core/money.ts';
 import { createLog } from '../../src/log.ts';
-import { createOutgoing } from '../../src/outgoing/http-client.ts';
 import { median, startChild } from '../kit.ts';
 
 const WAITING = 300_000;

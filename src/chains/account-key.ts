@@ -3,9 +3,9 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { createBase58check } from '@scure/base';
 import { HDKey } from '@scure/bip32';
-import { COIN, type Coin, chainOf, FAMILIES, type Family, type Network } from '../core/coin.ts';
-import { invariant } from '../core/invariant.ts';
-import { Problem } from '../core/problem.ts';
+import { COIN, type Coin, chainOf, FAMILIES, type Family, type Network } from '#core/coin';
+import { invariant } from '#core/invariant';
+import { Problem } from '#core/problem';
 import type { Script } from './address.ts';
 import { isBitcoinLike, type KeySpelling, PARAMS } from './bitcoin/params.ts';
 

@@ -1,7 +1,7 @@
 /** What the follower and the lookups need from a chain. Amounts are bigint base units. Notifications are hints; only polls count. */
-import type { Coin, Network } from '../core/coin.ts';
-import type { Lock, TransferKind, Verifier } from '../core/payment.ts';
-import type { Trust } from '../core/trust.ts';
+import type { Coin, Network } from '#core/coin';
+import type { Trust } from '#core/guard';
+import type { Lock, TransferKind, Verifier } from '#core/payment';
 
 export type BlockRef = { height: number; hash: string; parent: string; time: Date };
 
@@ -201,7 +201,7 @@ export type Outlet = {
   mostBlocks?: number;
 };
 /** JSON-RPC calls to a chain of accounts, in order; errors of single calls are values. */
-export type AskEthereum = (
+type AskEthereum = (
   calls: readonly (readonly [method: string, ...params: unknown[]])[],
 ) => Promise<{ result: unknown; error: { code: number; message: string } | null }[]>;
 

@@ -2,8 +2,8 @@
  * The door through which all facts of a chain come. Whatever a source is, followers see only blocks that are the ones they asked for,
  * amounts above zero, and sums that add up. Anything else is an outage of that source, so that another one is asked.
  */
-import { type Clock, HOUR_MS } from '../core/clock.ts';
-import { COIN, type Coin, chainOf } from '../core/coin.ts';
+import { COIN, type Coin, chainOf } from '#core/coin';
+import { type Clock, HOUR_MS } from '#core/dates';
 import {
   type AddressSummary,
   type BlockRef,
@@ -51,7 +51,7 @@ function checkRefsOf({ coin, network }: Pick<ChainSource, 'coin' | 'network'>, e
 
 const isHeight = (height: number): boolean => Number.isSafeInteger(height) && height >= 0;
 
-export function checkBlockRef(ref: BlockRef, ensure: Ensure): BlockRef {
+function checkBlockRef(ref: BlockRef, ensure: Ensure): BlockRef {
   ensure(isHeight(ref.height), `the height ${ref.height}`);
   ensure(HASH.test(ref.hash), 'a block without a hash of 32 bytes');
   // Block 0 has no parent.
@@ -60,7 +60,7 @@ export function checkBlockRef(ref: BlockRef, ensure: Ensure): BlockRef {
   return ref;
 }
 
-export function checkSighting({ coin, key, txid, ref, units, outputs }: Sighting, ensure: Ensure, on: Coin): void {
+function checkSighting({ coin, key, txid, ref, units, outputs }: Sighting, ensure: Ensure, on: Coin): void {
   ensure(coin === undefined || COIN[coin].chain === COIN[on].chain, `a transfer of ${coin}, which is on another chain`);
   ensure(units > 0n, `a transfer of ${units} base units`);
   ensure(KEY.test(key), 'a transfer to something that is neither a script nor an account');
@@ -77,7 +77,7 @@ function checkScan<T extends Pick<BlockScan | MempoolScan, 'sightings'>>(scan: T
   return scan;
 }
 
-export function checkFees(tiers: readonly FeeTier[], ensure: Ensure): readonly FeeTier[] {
+function checkFees(tiers: readonly FeeTier[], ensure: Ensure): readonly FeeTier[] {
   const rates = (['slow', 'normal', 'fast'] as const).map((speed) => tiers.find((tier) => tier.speed === speed)?.units ?? -1n);
   const [slow = -1n, normal = -1n, fast = -1n] = rates;
   ensure(slow >= 0n && normal >= slow && fast >= normal, 'fees of which a faster one is cheaper');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { writeHex } from './hex.ts';
+import { writeHex } from './reply.ts';
 
 test('hex digits are decoded like the platform does, at every length, in both cases, at any offset', () => {
   const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * 167 + (i >> 3)) & 0xff));

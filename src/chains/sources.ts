@@ -1,8 +1,8 @@
 /** Combines several sources of one coin: payments are read from the first healthy source, lookups try each until one can answer. */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '../core/clock.ts';
-import { type Coin, finalityOf, type Network, settingOf } from '../core/coin.ts';
-import type { Log } from '../log.ts';
+import { type Coin, finalityOf, type Network, settingOf } from '#core/coin';
+import type { Clock } from '#core/dates';
+import type { Log } from '#log';
 import {
   type Chain,
   ChainError,

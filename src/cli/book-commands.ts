@@ -2,16 +2,32 @@
 import { createWriteStream } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Context } from '../context.ts';
-import { coinText, MODES, type Mode } from '../core/coin.ts';
-import { FIATS } from '../core/fiat.ts';
-import { formatUnits, formatUsd } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
-import { getMerchant } from '../merchants/merchants.ts';
-import { exportCoinTracking, exportKoinly, exportStatement, exportXero, type FileWish, naturalSign } from '../money-out/book-files.ts';
-import { bookPeriod } from '../money-out/book-periods.ts';
-import { ACCOUNT_NAMES, type Display, MOVEMENTS, readStatement, SCOPES, withTrialBalance } from '../money-out/books.ts';
-import { checkDatev, DATEV_CHARTS, type DatevWish, datevAccountsOf, exportDatev } from '../money-out/datev.ts';
+import {
+  ACCOUNT_NAMES,
+  bookPeriod,
+  checkDatev,
+  DATEV_CHARTS,
+  type DatevWish,
+  type Display,
+  datevAccountsOf,
+  exportCoinTracking,
+  exportDatev,
+  exportKoinly,
+  exportStatement,
+  exportXero,
+  type FileWish,
+  MOVEMENTS,
+  naturalSign,
+  readStatement,
+  SCOPES,
+  withTrialBalance,
+} from '#books';
+import type { Context } from '#context';
+import { coinText, MODES, type Mode } from '#core/coin';
+import { FIATS } from '#core/fiat';
+import { formatUnits, formatUsd } from '#core/money';
+import { Problem } from '#core/problem';
+import { getMerchant } from '#merchants';
 import { type Commands, type Flags, MERCHANT, need, type Option, oneOfOption } from './command.ts';
 
 const FORMATS = ['statement', 'koinly', 'cointracking', 'xero', 'datev'] as const;

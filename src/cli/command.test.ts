@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { coinOf, nativeCoinOf, parseCommand, UsageError } from './command.ts';
-import { COMMANDS } from './commands.ts';
+import { COMMANDS } from './run.ts';
 
 const parse = (line: string) => parseCommand(line.split(' ').filter(Boolean), COMMANDS);
 

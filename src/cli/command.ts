@@ -1,10 +1,10 @@
 /** How operator commands are described, how their options are parsed, and the help generated from the descriptions. */
 import { parseArgs } from 'node:util';
-import type { Config } from '../config.ts';
-import type { Context } from '../context.ts';
-import { ALL_COINS, COINS, type Coin, chainCode, leadingCoins, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '../core/coin.ts';
-import { mistakesBetween } from '../http/parameters.ts';
-import type { Log } from '../log.ts';
+import type { Config } from '#config';
+import type { Context } from '#context';
+import { ALL_COINS, COINS, type Coin, chainCode, leadingCoins, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '#core/coin';
+import { mistakesBetween } from '#http';
+import type { Log } from '#log';
 
 /** The command line is not valid: exit code 2. `command` is the one whose help explains it. */
 export class UsageError extends Error {
@@ -163,7 +163,7 @@ function readOptions(name: string, args: readonly string[], options: Readonly<Re
   return flags;
 }
 
-export type Parsed = { help: string } | { version: true } | { name: string; command: Command; flags: Flags };
+type Parsed = { help: string } | { version: true } | { name: string; command: Command; flags: Flags };
 
 /** What a command line asks for. Errors: UsageError. */
 export function parseCommand(argv: readonly string[], commands: Commands): Parsed {
@@ -207,7 +207,7 @@ Every command has --help, and --json to print the result as JSON.`;
 }
 
 /** The help of one command. */
-export function helpOf(name: string, { about, options = {}, notes }: Command): string {
+function helpOf(name: string, { about, options = {}, notes }: Command): string {
   const shown = ([key, { value }]: readonly [string, Option]) => (value === undefined ? `--${key}` : `--${key} ${value}`);
   const required = Object.entries(options).filter(([, option]) => option.required);
   const all = Object.entries({ ...options, ...EVERYWHERE });

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { ConfigError } from '../config.ts';
 import { Problem } from '../core/problem.ts';
-import { describeFailure } from './failure.ts';
+import { describeFailure } from './run.ts';
 
 const failing = (fields: object, message = 'failed'): Error => Object.assign(new Error(message), fields);
 const FAILURES: readonly [error: unknown, message: RegExp, hint: RegExp | null][] = [

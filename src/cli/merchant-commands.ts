@@ -1,28 +1,27 @@
 /** Operator commands for merchants: their keys, wallets, payment page, plans and users. */
 import { readFile } from 'node:fs/promises';
-import { MODES } from '../core/coin.ts';
-import { inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '../core/key-permissions.ts';
-import { formatDecimal, formatUsd } from '../core/money.ts';
-import { PLANS } from '../core/plan.ts';
-import { printableLine } from '../core/text.ts';
-import { listApiKeys } from '../keys/key-ring.ts';
-import { createApiKey, revokeApiKey } from '../keys/keys.ts';
-import { setBranding } from '../merchants/branding.ts';
+import { MODES } from '#core/coin';
+import { formatDecimal, formatUsd } from '#core/money';
+import { PLANS } from '#core/plan';
+import { inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '#core/roles';
+import { printableLine } from '#core/text';
+import { createApiKey, listApiKeys, revokeApiKey } from '#keys';
 import {
   changeSettings,
   createMerchant,
   createSetupLink,
   getMerchant,
   listMerchants,
+  readTokens,
   SETUP_DAYS,
+  setBranding,
   setPlan,
-} from '../merchants/merchants.ts';
-import { readTokens, setTimeZone, tokensFor } from '../merchants/settings.ts';
-import { THEMES } from '../merchants/stored-settings.ts';
-import { listUsers, resetFactors, resetPassword, setEmail } from '../people/account.ts';
-import { setOperator } from '../people/operators.ts';
-import { listWallets } from '../wallets/wallet-changes.ts';
-import { setWallet } from '../wallets/wallets.ts';
+  setTimeZone,
+  THEMES,
+  tokensFor,
+} from '#merchants';
+import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '#people';
+import { listWallets, setWallet } from '#wallets';
 import {
   type Commands,
   commaList,

@@ -1,10 +1,17 @@
 /** Operator commands for the shops that are connected to a merchant. */
-
-import { ROLL_ENDS, type RollEnds } from '../keys/key-ring.ts';
-import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../shops/commerce/connect-commerce.ts';
-import { GREENFIELD_PATH } from '../shops/greenfield/invoice-body.ts';
-import { PLATFORM_PERMISSIONS, PLATFORMS } from '../shops/permissions.ts';
-import { connectShop, disconnectShop, listShops, rollShopKey } from '../shops/shop-keys.ts';
+import { ROLL_ENDS, type RollEnds } from '#keys';
+import {
+  COMMERCE_PLATFORM,
+  commerceUrl,
+  connectCommerce,
+  connectShop,
+  disconnectShop,
+  GREENFIELD_PATH,
+  listShops,
+  PLATFORM_PERMISSIONS,
+  PLATFORMS,
+  rollShopKey,
+} from '#shops';
 import { type Commands, MERCHANT, MODE, need, oneOfOption, ownerOfFlags, UsageError } from './command.ts';
 
 const OWNER = { merchant: MERCHANT, mode: MODE };

@@ -1,19 +1,24 @@
 /** Operator commands for webhook endpoints and their deliveries: the same as /v1/webhook_endpoints and /v1/webhook_deliveries. */
-import { readTime } from '../core/dates.ts';
-import { idOfNumber } from '../core/id.ts';
-import { FULL_SIGHT } from '../core/sight.ts';
-import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '../http/webhook-bodies.ts';
-import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
+import { readTime } from '#core/dates';
+import { idOfNumber } from '#core/id';
+import { FULL_SIGHT } from '#core/transfer';
+import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '#http';
 import {
   BY_OPERATOR,
   createEndpoint,
+  DELIVERY_STATES,
   deleteEndpoint,
+  getDelivery,
+  getRecovery,
+  listDeliveries,
   listEndpoints,
   planUpdate,
+  resendDelivery,
   rotateSecret,
   sendTestEvent,
+  startRecovery,
   tryEndpoint,
-} from '../webhooks/endpoints.ts';
+} from '#webhooks';
 import {
   type Command,
   type Commands,

@@ -1,13 +1,11 @@
 /** The amounts of a payment as they are shown: due, received, remaining, too much, and money that does not count. */
-import { earliest } from './clock.ts';
 import { COIN, type Coin } from './coin.ts';
 import { companyCents, confirmationsOf, requiredOf, requirementOf } from './confirmation.ts';
-import type { Count, Judged } from './coverage.ts';
-import type { Decided } from './decisions.ts';
+import type { Count, Decided, Judged } from './coverage.ts';
+import { earliest } from './dates.ts';
 import { centsToE8, divideCeil, dueUnit } from './money.ts';
 import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted, UncountedState, Verifier } from './payment.ts';
-import { hasArrived } from './transfer.ts';
-import { lockEnd } from './transfer-value.ts';
+import { hasArrived, lockEnd } from './transfer.ts';
 
 /** The coin of the first counted transfer, otherwise the last choice. */
 export const shownCoin = ({ quotes, fixed }: PaymentFacts, { counted }: Pick<Count, 'counted'>): Coin | null =>

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { forgeryCosts, withForgeryCosts } from '../../scripts/forgery-costs.ts';
 import { base, minute, tip, transferOf } from '../../test/kit/facts.ts';
-import { confirmationUnits, minerUnits, mostConfirmations } from './block-reward.ts';
 import { ASSET, type BitcoinFamily } from './coin.ts';
+import { confirmationUnits, minerUnits, mostConfirmations } from './confirmation.ts';
 import { E8, worthUsdE8 } from './money.ts';
 import { settle } from './settle.ts';
 

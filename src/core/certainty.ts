@@ -2,14 +2,14 @@
  * Decides whether a poll of a chain is certain. Payments may expire only after a certain poll that did not show their money. Also decides
  * when a transfer that was first read in a block counts as seen. Pure: the caller passes what was observed.
  */
-import { addMs, earliest, latest, MINUTE_MS } from './clock.ts';
 import { type Coin, chainOf } from './coin.ts';
+import { addMs, earliest, latest, MINUTE_MS } from './dates.ts';
 
 export const DOUBTS = ['older', 'syncing', 'alone', 'settling', 'lagging', 'stalled'] as const;
 export type Doubt = { code: (typeof DOUBTS)[number]; reason: string };
 
 /** A node must have had peers for this long to count as connected, because it first fetches the headers that it missed. */
-export const SETTLE_MS = MINUTE_MS;
+const SETTLE_MS = MINUTE_MS;
 /** The tip counts as stalled after this many usual intervals, as in the guard. */
 const OLD_TIP_BLOCKS = 6;
 
@@ -45,7 +45,7 @@ export function doubtOf({ coin, binding, syncing, peers, connectedMs, tipTime, n
 const beliefMs = (coin: Coin): number => Math.max(2 * MINUTE_MS, 2 * chainOf(coin).blockSeconds * 1000);
 
 /** A transfer that was first read in a block: when that was mined and read, and when the address was assigned. */
-export type MinedSight = {
+type MinedSight = {
   coin: Coin;
   blockTime: Date;
   seenAt: Date;

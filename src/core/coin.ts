@@ -3,7 +3,41 @@
  * asset on a chain, the unit of quotes and transfers). Everything that differs between them and is not code. Add a coin here first.
  */
 
-import { RECOGNIZED_ASSETS, RECOGNIZED_COINS } from './recognized.ts';
+// Coins that customers send by mistake to an address of another coin of the same family. They are recorded with their own name and worth,
+// and never offered: the native coins of networks where only tokens are accepted, and tokens that a bridge issued, which wallets often
+// show under the name of the real one. A token is its contract, so each bridged one is an asset of its own where the name is taken.
+
+/** `pricedAs`: the asset at whose price it is valued. Without one its worth is not known, and nobody can accept it. */
+const RECOGNIZED_ASSETS = [
+  { asset: 'USDC.e', name: 'Bridged USDC', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDC', outlierPercent: 2n, markets: {} },
+  { asset: 'USDbC', name: 'Bridged USDC of Base', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDC', outlierPercent: 2n, markets: {} },
+  { asset: 'USDT.e', name: 'Bridged Tether', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
+  { asset: 'USDT0', name: 'Bridged USDT0', sampleE8: 100_000_000n, par: 'USD', pricedAs: 'USDT', outlierPercent: 2n, markets: {} },
+  { asset: 'POL', name: 'POL', sampleE8: 20_000_000n, outlierPercent: 3n, markets: {} },
+] as const;
+
+/** Less than a cent does not count. */
+const SIX = { decimals: 6, dustUnits: 10_000n, typicalSize: 65_000 } as const;
+const EIGHTEEN = { decimals: 18, dustUnits: 10n ** 16n, typicalSize: 65_000 } as const;
+const ETHER = { asset: 'ETH', contract: null, decimals: 18, dustUnits: 10n ** 13n, typicalSize: 21_000 } as const;
+
+const RECOGNIZED_COINS = [
+  { coin: 'ETH@base', chain: 'base', ...ETHER },
+  { coin: 'USDbC@base', asset: 'USDbC', chain: 'base', contract: '0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA', ...SIX },
+  { coin: 'USDT.e@base', asset: 'USDT.e', chain: 'base', contract: '0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2', ...SIX },
+  { coin: 'USDT0@base', asset: 'USDT0', chain: 'base', contract: '0x102d758f688a4C1C5a80b116bD945d4455460282', ...SIX },
+  { coin: 'DAI@base', asset: 'DAI', chain: 'base', contract: '0x50c5725949A6F0c72E6C4a641F24049A917DB0Cb', ...EIGHTEEN },
+  { coin: 'ETH@arbitrum', chain: 'arbitrum', ...ETHER },
+  { coin: 'USDC.e@arbitrum', asset: 'USDC.e', chain: 'arbitrum', contract: '0xFF970A61A04b1cA14834A43f5dE4533eBDDB5CC8', ...SIX },
+  { coin: 'DAI@arbitrum', asset: 'DAI', chain: 'arbitrum', contract: '0xDA10009cBd5D07dd0CeCc66161FC93D7c9000da1', ...EIGHTEEN },
+  { coin: 'ETH@optimism', chain: 'optimism', ...ETHER },
+  { coin: 'USDC.e@optimism', asset: 'USDC.e', chain: 'optimism', contract: '0x7F5c764cBc14f9669B88837ca1490cCa17c31607', ...SIX },
+  { coin: 'USDT.e@optimism', asset: 'USDT.e', chain: 'optimism', contract: '0x94b008aA00579c1307B0EF2c499aD98a8ce58e58', ...SIX },
+  { coin: 'DAI@optimism', asset: 'DAI', chain: 'optimism', contract: '0xDA10009cBd5D07dd0CeCc66161FC93D7c9000da1', ...EIGHTEEN },
+  { coin: 'POL@polygon', asset: 'POL', chain: 'polygon', contract: null, decimals: 18, dustUnits: 10n ** 16n, typicalSize: 21_000 },
+  { coin: 'USDC.e@polygon', asset: 'USDC.e', chain: 'polygon', contract: '0x2791Bca1f2de4661ED88A30C99A7a9449Aa84174', ...SIX },
+  { coin: 'DAI@polygon', asset: 'DAI', chain: 'polygon', contract: '0x8f3Cf7ad23Cd3CaDbD9735AFf958023239c6A063', ...EIGHTEEN },
+] as const;
 
 export const NETWORKS = ['mainnet', 'testnet', 'regtest'] as const;
 export type Network = (typeof NETWORKS)[number];
@@ -433,10 +467,6 @@ const CHAIN_ROWS = [
   },
 ] as const satisfies readonly ChainRow[];
 
-/** Less than a cent does not count, so that spam costs more than it does. */
-const SIX = { decimals: 6, dustUnits: 10_000n, typicalSize: 65_000 } as const;
-const EIGHTEEN = { decimals: 18, dustUnits: 10n ** 16n, typicalSize: 65_000 } as const;
-
 /** In the order in which customers are shown them. */
 const COIN_ROWS = [
   { coin: 'BTC', asset: 'BTC', chain: 'bitcoin', contract: null, decimals: 8, dustUnits: 546n, typicalSize: 141 },
@@ -519,12 +549,12 @@ export type ChainId = (typeof CHAIN_ROWS)[number]['chain'];
 export type Coin = (typeof COIN_ROWS | typeof RECOGNIZED_COINS)[number]['coin'];
 export type NativeCoin = Extract<(typeof COIN_ROWS)[number], { contract: null }>['coin'];
 
-export type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
-export type FamilySpec = Readonly<FamilyRow & { family: Family }>;
-export type ChainSpec = Readonly<ChainRow & { chain: ChainId; family: Family; kind: ChainKind }>;
-export type CoinSpec = Readonly<CoinRow & { coin: Coin; asset: Asset; chain: ChainId; family: Family; name: string }>;
+type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
+type FamilySpec = Readonly<FamilyRow & { family: Family }>;
+type ChainSpec = Readonly<ChainRow & { chain: ChainId; family: Family; kind: ChainKind }>;
+type CoinSpec = Readonly<CoinRow & { coin: Coin; asset: Asset; chain: ChainId; family: Family; name: string }>;
 
-export type Rows = { assets: readonly AssetRow[]; families: readonly FamilyRow[]; chains: readonly ChainRow[]; coins: readonly CoinRow[] };
+type Rows = { assets: readonly AssetRow[]; families: readonly FamilyRow[]; chains: readonly ChainRow[]; coins: readonly CoinRow[] };
 
 const table = <Key extends string, Spec>(): Record<Key, Spec> => Object.create(null) as Record<Key, Spec>;
 const assets: Record<Asset, AssetSpec> = table();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chainOf } from './coin.ts';
-import { mergeConfirmations, parseConfirmations } from './confirmation-tiers.ts';
+import { mergeConfirmations, parseConfirmations } from './confirmation.ts';
 
 // Invariant: Required confirmations are never below one.
 test('confirmations: merchants raise, the operator may lower, never under one', () => {

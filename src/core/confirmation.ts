@@ -1,7 +1,5 @@
 /** When a transfer is confirmed: the tier of the amount that depends on it, locks, final blocks, proven work, and what sources agree on. */
-import { confirmationsWorth, isMined, MOST_PROVEN, mostConfirmations } from './block-reward.ts';
-import { ASSET, COIN, type Coin, type ConfirmationTier, chainOf } from './coin.ts';
-import { isLowerTier } from './confirmation-tiers.ts';
+import { ASSET, type BitcoinFamily, COIN, type Coin, type CompletionRule, type ConfirmationTier, chainOf } from './coin.ts';
 import { invariant } from './invariant.ts';
 import { centsToE8, E8, e8ToCents } from './money.ts';
 import type { PaymentFacts, Tip, Tips, Transfer, TransferKind, TransferStanding } from './payment.ts';
@@ -33,7 +31,7 @@ export function companyCents(t: Transfer): bigint {
 }
 
 /** What depends on a transfer, in cents: all that its payment received, and what the same payer may have sent besides. */
-export type Stakes = { receivedCents: bigint; company: bigint };
+type Stakes = { receivedCents: bigint; company: bigint };
 
 /** The largest amount that depends on a transfer. */
 export function largestAtStake({ targetUsdCents }: PaymentFacts, { receivedCents, company }: Stakes): bigint {
@@ -175,3 +173,123 @@ export function standingOf(facts: PaymentFacts, t: Transfer, receivedUsdE8: bigi
     confirmationsRequired: requiredOf(wanted),
   };
 }
+
+// The confirmation tiers of a payment: the default table, what merchants raise, and what the operator overrides.
+
+const GRADE: Readonly<Record<CompletionRule, number>> = {
+  confirmations: 0,
+  instantsend: 1,
+  instantsend_or_chainlock: 2,
+  chainlock: 3,
+  safe: 1,
+  finalized: 2,
+};
+
+/** Whether a tier asks for less than another one: only an operator's override does. */
+const isLowerTier = (tier: ConfirmationTier, than: ConfirmationTier): boolean =>
+  tier.rule === than.rule ? tier.confirmations < than.confirmations : GRADE[tier.rule] < GRADE[than.rule];
+
+/**
+ * The confirmation tiers of a new payment: the default table, raised by the merchant (lower values are ignored), or the operator's
+ * override. Only the override may go lower, and its numbers replace locks and tags.
+ */
+export function mergeConfirmations(
+  table: readonly ConfirmationTier[],
+  merchant: readonly ConfirmationTier[] | null,
+  operator: readonly ConfirmationTier[] | null,
+): readonly ConfirmationTier[] {
+  const base = operator ?? table;
+  if (!merchant || merchant.length === 0) return base;
+  const bounds = [...new Set([...base, ...merchant].map((t) => t.belowUsdCents))].toSorted((a, b) =>
+    a === null ? 1 : b === null ? -1 : a < b ? -1 : 1,
+  );
+  const at = (tiers: readonly ConfirmationTier[], bound: bigint | null): ConfirmationTier => {
+    const tier = tiers.find((t) => t.belowUsdCents === null || (bound !== null && bound <= t.belowUsdCents)) ?? tiers.at(-1);
+    invariant(tier, 'there is a confirmation tier for every amount');
+    return tier;
+  };
+  return bounds.map((bound) => {
+    const low = at(base, bound);
+    const wish = at(merchant, bound);
+    const raised = wish.rule === low.rule ? wish.confirmations > low.confirmations : GRADE[wish.rule] > GRADE[low.rule];
+    return { ...(raised ? { ...wish, confirmations: Math.max(wish.confirmations, low.confirmations) } : low), belowUsdCents: bound };
+  });
+}
+
+/** Reads `1`, or `100:1,1000:2,*:6` (below 100 USD one, below 1000 two, else six). Errors: says what is wrong. */
+export function parseConfirmations(text: string): readonly ConfirmationTier[] {
+  const tier = (below: bigint | null, count: string): ConfirmationTier => {
+    if (!/^[1-9]\d{0,3}$/.test(count)) throw new Error('needs whole numbers of confirmations from 1 up');
+    return { belowUsdCents: below, confirmations: Number(count), rule: 'confirmations' };
+  };
+  const parts = text.split(',').map((part) => part.trim());
+  const [only, ...more] = parts;
+  if (only !== undefined && more.length === 0 && !only.includes(':')) return [tier(null, only)];
+  const tiers = parts.map((part) => {
+    const [bound = '', count = ''] = part.split(':');
+    if (bound !== '*' && !/^[1-9]\d{0,9}$/.test(bound)) throw new Error('must look like 1, or 100:1,1000:2,*:6');
+    return tier(bound === '*' ? null : BigInt(bound) * 100n, count);
+  });
+  const bounds = tiers.map((t) => t.belowUsdCents);
+  if (bounds.at(-1) !== null || bounds.slice(0, -1).some((b, i) => b === null || (i > 0 && b <= bounds[i - 1]!))) {
+    throw new Error('needs rising bounds and *:N as the last part');
+  }
+  return tiers;
+}
+
+// What the work of blocks is worth: a forger of blocks gives up at least their reward. From this follows how many blocks a payment needs
+// so that forging them costs more than the payment.
+
+/** What a miner gets for a block without its fees: a first amount, how often it falls, and the part that is left each time. */
+type Reward = { units: bigint; interval: bigint; left: readonly [bigint, bigint]; share: readonly [bigint, bigint] };
+const HALF = [1n, 2n] as const;
+const WHOLE = [1n, 1n] as const;
+const REWARDS: Readonly<Record<BitcoinFamily, Reward>> = {
+  BTC: { units: 50n * E8, interval: 210_000n, left: HALF, share: WHOLE },
+  LTC: { units: 50n * E8, interval: 840_000n, left: HALF, share: WHOLE },
+  // 10,000 DOGE for each block since block 600,000, for ever.
+  DOGE: { units: 10_000n * E8, interval: 1n << 62n, left: HALF, share: WHOLE },
+  // A fifth goes to the treasury, and three quarters of the rest to masternodes.
+  DASH: { units: 5n * E8, interval: 210_240n, left: [13n, 14n], share: [1n, 5n] },
+};
+
+/**
+ * The least part of a usual block's work that a confirmation in work costs a forger. The reference for it comes from outside the forged
+ * blocks (`chains/bitcoin/chain-work.ts`), but someone who cuts Florin off from all honest peers for a day lowers it to this.
+ */
+export const LEAST_SHARE = [3n, 5n] as const;
+
+/** Confirmations that are counted in work. A payment that needs more does not complete on the word of work. */
+export const MOST_PROVEN = 240;
+/** A chain that brought less than this part of a day's work in the last day completes nothing (`findWorkHolds`). */
+const DAY_SHARE = 4;
+
+/** Whether the blocks of a coin's chain are mined. */
+const isMined = (coin: Coin): coin is BitcoinFamily => coin in REWARDS;
+
+/** What a miner gets for the block at a height, without fees. */
+export function minerUnits(coin: BitcoinFamily, height: number): bigint {
+  const { units, interval, left, share } = REWARDS[coin];
+  const falls = BigInt(height) / interval;
+  return (units * left[0] ** falls * share[0]) / (left[1] ** falls * share[1]);
+}
+
+/**
+ * The most confirmations that can be asked for. After a long silence of honest blocks the reference is lower than `LEAST_SHARE`, but then
+ * a branch must also bring a quarter of a day's work, which is as much as this many confirmations.
+ */
+export function mostConfirmations(coin: BitcoinFamily): number {
+  const quarter = 86_400 / chainOf(coin).blockSeconds / DAY_SHARE;
+  return Math.min(MOST_PROVEN, Math.floor((quarter * Number(LEAST_SHARE[1])) / Number(LEAST_SHARE[0])));
+}
+
+/** What forging one confirmation costs at least, in units of the coin. */
+export const confirmationUnits = (coin: BitcoinFamily, height: number): bigint =>
+  (minerUnits(coin, height) * LEAST_SHARE[0]) / LEAST_SHARE[1];
+
+/**
+ * How many confirmations in work cost a forger more than so many units of the coin; 0 on chains without mining. `height`: of the block with
+ * the money.
+ */
+export const confirmationsWorth = (coin: Coin, { units, height }: { units: bigint; height: number }): number =>
+  isMined(coin) ? Number(units / confirmationUnits(coin, height)) + 1 : 0;

@@ -1,13 +1,15 @@
-/** Which transfers count toward a payment, what they are worth together, and whether that is enough: seen, and confirmed. */
-import { MINUTE_MS } from './clock.ts';
+/**
+ * Which transfers count toward a payment, what they are worth together, and whether that is enough: seen, and confirmed. Below are the
+ * decisions of merchants about money, and what must hold for every settlement.
+ */
 import { COIN, type Coin, chainOf } from './coin.ts';
 import { companyCents, isConfirmed, largestAtStake, requirement, whyNotConfirmed, whyNotFinal } from './confirmation.ts';
-import type { Decided } from './decisions.ts';
+import { MINUTE_MS } from './dates.ts';
+import { InvariantError, invariant } from './invariant.ts';
 import { centsToE8, divideCeil, e8ToCents, shownUnit } from './money.ts';
-import type { PaymentFacts, Tips, Transfer } from './payment.ts';
-import { checkOnce, checkParts, checkTransfer } from './settlement-checks.ts';
-import { askedCoins, hasArrived, isContested, isDust, isGone } from './transfer.ts';
-import { protectionMs, worth } from './transfer-value.ts';
+import type { PaymentFacts, Settlement, Tips, Transfer } from './payment.ts';
+import { NEXT } from './status.ts';
+import { askedCoins, hasArrived, isContested, isDust, isGone, protectionMs, worth } from './transfer.ts';
 
 /** A transfer with everything that settling asks about it, computed once so that the work stays linear. */
 export type Judged = {
@@ -162,3 +164,149 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
 }
 
 export type Count = ReturnType<typeof count>;
+
+// The decisions of the merchant about the money of a payment: canceled, accepted, rejected, refunded.
+
+export type Decided = {
+  closedAt: Date | null;
+  cancelled: boolean;
+  /** The refs that each accept still covers: without those rejected or refunded later. */
+  accepts: readonly (readonly string[])[];
+  /** All refs that an accept covers. */
+  named: ReadonlySet<string>;
+  /** Transfers that were rejected or refunded, and not accepted since. */
+  settledRefs: ReadonlyMap<string, 'rejected' | 'refunded'>;
+};
+
+/** The merchant's decisions, read from the last to the first. */
+export function foldDecisions(facts: PaymentFacts): Decided {
+  let closedAt: Date | null = null;
+  let cancelled = false;
+  const accepts: (readonly string[])[] = [];
+  const settledRefs = new Map<string, 'rejected' | 'refunded'>();
+  for (const { kind, at, transfers } of facts.decisions.toReversed()) {
+    switch (kind) {
+      case 'cancel':
+        cancelled = true;
+        closedAt = at;
+        break;
+      case 'accept': {
+        const left = transfers.filter((ref) => !settledRefs.has(ref));
+        if (left.length > 0) accepts.push(left);
+        break;
+      }
+      case 'reject':
+      case 'refund_sent':
+        closedAt = at;
+        for (const ref of transfers) if (!settledRefs.has(ref)) settledRefs.set(ref, kind === 'reject' ? 'rejected' : 'refunded');
+        break;
+    }
+  }
+  return { closedAt, cancelled, accepts, named: new Set(accepts.flat()), settledRefs };
+}
+
+// What must hold for the facts of a payment and for every settlement, before a wrong one is stored or shown.
+
+const isHeight = (height: number | null): boolean => height === null || (Number.isSafeInteger(height) && height >= 0);
+
+/** What a payment asks for: amounts and rates above zero, and no quote that ends before it begins. */
+export function checkPayment({ id, targetUsdCents, fixed, quotes }: PaymentFacts): void {
+  invariant(targetUsdCents > 0n && (fixed === null || fixed.units > 0n), `${id} asks for an amount above zero`);
+  for (const { units, rateE8, from, until } of quotes) {
+    invariant(units > 0n && (rateE8 === null || rateE8 > 0n), `the quotes of ${id} have amounts and rates above zero`);
+    invariant(from <= until, `the quotes of ${id} end after they begin`);
+  }
+}
+
+/** What was read of the chains: heights are whole numbers from zero up. */
+export function checkTips(tips: Tips): void {
+  for (const [coin, tip] of Object.entries(tips)) {
+    const { height, safeHeight, finalizedHeight, chainlockHeight } = tip;
+    invariant([height, safeHeight, finalizedHeight, chainlockHeight].every(isHeight), `the heights of ${coin} are those of blocks`);
+  }
+}
+
+/** One transfer. Called for each of thousands, so it costs almost nothing while it holds. */
+function checkTransfer(id: string, t: Transfer): void {
+  const { units, block, values } = t;
+  if (units < 0n) throw new InvariantError(`${t.ref} of ${id} has no negative amount`);
+  if (block !== null && !isHeight(block.height)) throw new InvariantError(`${t.ref} of ${id} is in a block with a height`);
+  for (const { usdE8 } of values) if (usdE8 < 0n) throw new InvariantError(`${t.ref} of ${id} has no negative value`);
+}
+
+type Valued = { t: Transfer; worthE8: bigint };
+
+/** Transfers in order: none is listed twice, because it would count twice. */
+function checkOnce(id: string, sorted: readonly Valued[]): void {
+  let before: Transfer | null = null;
+  for (const { t } of sorted) {
+    if (before !== null && before.ref === t.ref && before.coin === t.coin) throw new InvariantError(`${t.ref} of ${id} is listed once`);
+    before = t;
+  }
+}
+
+/** What counts and what does not are together all that is there. */
+export function checkParts(id: string, whole: readonly Valued[], ...parts: readonly (readonly Valued[])[]): void {
+  let units = 0n;
+  let worthE8 = 0n;
+  let count = 0;
+  for (const { t, worthE8: own } of whole) {
+    units += t.units;
+    worthE8 += own;
+    count++;
+  }
+  for (const part of parts) {
+    for (const { t, worthE8: own } of part) {
+      units -= t.units;
+      worthE8 -= own;
+      count--;
+    }
+  }
+  invariant(units === 0n && worthE8 === 0n && count === 0, `the parts of ${id} are together what arrived`);
+}
+
+/** A settlement of a payment: no negative amounts, amounts that fit together, and steps along allowed transitions. */
+export function checkSettlement(facts: Pick<PaymentFacts, 'id' | 'status'>, settlement: Settlement): void {
+  checkAmounts(facts.id, settlement);
+  checkSteps(facts, settlement);
+}
+
+function checkAmounts(
+  id: string,
+  {
+    receivedUnits,
+    receivedUsdE8,
+    seenUnits,
+    seenUsdE8,
+    remainingUnits,
+    overpaidUnits,
+    shortUnits,
+    shortUsdE8,
+    dustUnits,
+    amountUnits,
+    uncounted,
+  }: Settlement,
+): void {
+  const amounts = [receivedUnits, receivedUsdE8, remainingUnits, overpaidUnits, shortUnits, shortUsdE8, dustUnits];
+  invariant(
+    amounts.every((amount) => amount >= 0n) && uncounted.every(({ units, usdE8 }) => units > 0n && (usdE8 ?? 0n) >= 0n),
+    `amounts of ${id} are not negative`,
+  );
+  invariant(receivedUnits <= seenUnits && receivedUsdE8 <= seenUsdE8, `what ${id} received was seen`);
+  invariant(remainingUnits === 0n || (overpaidUnits === 0n && shortUsdE8 === 0n), `nothing remains of ${id} when it is paid`);
+  invariant(
+    overpaidUnits === 0n || (amountUnits !== null && receivedUnits === amountUnits + overpaidUnits),
+    `what ${id} received is its amount and what is too much`,
+  );
+}
+
+function checkSteps({ id, status: from }: Pick<PaymentFacts, 'id' | 'status'>, settlement: Settlement): void {
+  const { steps, status, completedAt, receivedUsdE8 } = settlement;
+  invariant((steps.at(-1)?.status ?? from) === status, `the last step of ${id} leads to its status`);
+  invariant(
+    steps.every((step, i) => step.from === (i === 0 ? from : steps[i - 1]?.status) && NEXT[step.from].includes(step.status)),
+    `the steps of ${id} follow one another along allowed transitions`,
+  );
+  invariant(status !== 'completed' || completedAt !== null, `${id} is completed at a known time`);
+  invariant(status !== 'completed' || from === 'completed' || receivedUsdE8 > 0n, `${id} completes with money`);
+}

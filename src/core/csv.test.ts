@@ -1,8 +1,7 @@
 /** CSV: what is read from a file, and how much of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MOST_CSV_CELLS } from './bounds.ts';
-import { readCsv } from './csv.ts';
+import { MOST_CSV_CELLS, readCsv } from './text.ts';
 
 test('a file is read with the number of each line, whatever separates its cells', () => {
   assert.deepEqual(readCsv('a,b\n\n"1 ""x"""\n, 2 \r\n'), [

@@ -1,4 +1,4 @@
-/** The one reader of dates, times and time zones that come from outside. Nothing here happened before Bitcoin did, or will be listed after 2100. */
+/** The clock, and the one reader of dates, times and time zones that come from outside. Nothing here happened before Bitcoin did, or will be listed after 2100. */
 import { Problem } from './problem.ts';
 
 const FIRST_MS = Date.UTC(2009, 0, 1);
@@ -52,3 +52,19 @@ export function localTime(timeZone: string): (at: Date) => { day: string; time: 
     return { day: day!, time: time! };
   };
 }
+
+// Time is passed in. `now` is the last sampled database instant plus monotonic time; durations come from `monotonicMs`.
+
+export type Clock = {
+  now(): Date;
+  monotonicMs(): number;
+};
+export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 86_400_000;
+export const addMs = (at: Date, ms: number): Date => new Date(at.getTime() + ms);
+export const latest = (...dates: Date[]): Date => new Date(Math.max(...dates.map((d) => d.getTime())));
+export const earliest = (...dates: Date[]): Date => new Date(Math.min(...dates.map((d) => d.getTime())));
+
+/** A time as people read it, to the minute: `2026-08-17 23:09 UTC`. */
+export const minuteText = (at: Date): string => `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;

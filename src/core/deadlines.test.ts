@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, minute, quote, tip } from '../../test/kit/facts.ts';
-import { addMs } from './clock.ts';
 import { chainOf } from './coin.ts';
-import { extensionFrom, hasEnded, windowEndOf } from './deadlines.ts';
+import { addMs } from './dates.ts';
+import { extensionFrom, hasEnded, windowEndOf } from './settle.ts';
 
 test('an extension never ends a window earlier', () => {
   assert.deepEqual(windowEndOf(base), minute(60));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, minute } from '../../test/kit/facts.ts';
-import { foldDecisions } from './decisions.ts';
+import { foldDecisions } from './coverage.ts';
 import type { Decision } from './payment.ts';
 
 const decide = (kind: Decision['kind'], at: number, ...transfers: string[]): Decision => ({ kind, at: minute(at), transfers });

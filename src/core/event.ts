@@ -16,7 +16,7 @@ export const REVERSED_EVENT = 'payment.reversed';
 /** What `*` stands for: `payment.reversed` takes back what `payment.completed` said, so who receives one needs the other. */
 export const STAR_EVENTS = [...EVENT_TYPES, REVERSED_EVENT] as const;
 /** Additive; sent only to endpoints that list them: a refund of the payment reached another state. */
-export const REFUND_EVENTS = [
+const REFUND_EVENTS = [
   'refund.requested',
   'refund.approved',
   'refund.sent',

@@ -2,7 +2,7 @@
 import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-export type IdPrefix =
+type IdPrefix =
   | 'pay'
   | 'we'
   | 'mer'

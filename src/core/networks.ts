@@ -1,5 +1,6 @@
 /** IP addresses and networks such as 192.0.2.0/24. */
 import { BlockList, isIP } from 'node:net';
+import { type Coin, chainOf, type Network } from './coin.ts';
 
 const withoutZone = (ip: string): string => ip.split('%', 1)[0]!;
 /** An IPv4 address written as IPv6 (RFC 4291, 2.5.5.2), in its IPv4 form, however it is written. */
@@ -64,4 +65,12 @@ export function matchNetworks(networks: readonly string[]): (ip: string) => bool
     const ip = plainIp(given);
     return isIP(ip) !== 0 && list.check(ip, familyOf(ip));
   };
+}
+
+// Public block explorers. Florin links to them and never sends them requests.
+
+/** Null for private chains, and for IDs in an unexpected form. */
+export function explorerUrl(coin: Coin, network: Network, txid: string | null): string | null {
+  const site = chainOf(coin).explorer[network];
+  return site && txid && /^(0x)?[0-9a-f]{64}$/i.test(txid) ? site + txid : null;
 }

@@ -141,7 +141,7 @@ export type PaymentFacts = {
 };
 
 /** What the sources of a chain agree on. */
-export type Agreement = {
+type Agreement = {
   /** All voting sources have the recorded blocks up to this height; -1: they share none. */
   height: number;
   /** Payments above this amount wait, with the reason; null: none wait. */

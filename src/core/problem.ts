@@ -14,7 +14,7 @@ export const PROBLEM_TYPES = [
   'service_unavailable',
   'server_error',
 ] as const;
-export type ProblemType = (typeof PROBLEM_TYPES)[number];
+type ProblemType = (typeof PROBLEM_TYPES)[number];
 type Entry = { status: number; type: ProblemType; message: string };
 const entry = (status: number, type: ProblemType, message: string): Entry => ({ status, type, message });
 const bad = (message: string): Entry => entry(400, 'invalid_request', message);

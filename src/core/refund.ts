@@ -4,8 +4,7 @@ import { isConfirmed, requirement } from './confirmation.ts';
 import { e8ToCents } from './money.ts';
 import type { PaymentFacts, Tips, Transfer } from './payment.ts';
 import { rolesOf } from './settle.ts';
-import { isGone } from './transfer.ts';
-import { worth } from './transfer-value.ts';
+import { isGone, worth } from './transfer.ts';
 
 export const REFUND_STATES = ['requested', 'approved', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
 export type RefundState = (typeof REFUND_STATES)[number];

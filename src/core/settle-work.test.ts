@@ -1,8 +1,8 @@
 /** How much work settling takes: counted, not timed, so that it does not depend on the machine's speed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addMs, MINUTE_MS } from './clock.ts';
 import { COIN, COINS, chainOf } from './coin.ts';
+import { addMs, MINUTE_MS } from './dates.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Rules, Tip, Transfer } from './payment.ts';
 import { settle } from './settle.ts';
 

@@ -28,14 +28,13 @@ import {
   WINDOW_MS,
   World,
 } from '../../test/kit/payment-world.ts';
-import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.ts';
 import { COIN, COINS, type Coin, chainOf } from './coin.ts';
+import { addMs, DAY_MS, HOUR_MS, MINUTE_MS } from './dates.ts';
 import { centsToE8, divideCeil, dueUnit, quoteUnits, shownUnit } from './money.ts';
 import type { PaymentStatus, Tip, Transfer, TransferRole } from './payment.ts';
 import { confirmedUnits } from './refund.ts';
 import { rolesOf, settle } from './settle.ts';
-import { hasArrived } from './transfer.ts';
-import { valueTransfer } from './transfer-value.ts';
+import { hasArrived, valueTransfer } from './transfer.ts';
 
 /** What is on the chain and not contested has one of these roles. */
 const COUNTABLE: ReadonlySet<TransferRole> = new Set(['counted', 'held', 'rejected', 'refunded']);

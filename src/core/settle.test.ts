@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, E8_PER_USD, HEIGHT, minute, quote, rules, tip, transferOf } from '../../test/kit/facts.ts';
-import { addMs } from './clock.ts';
 import type { Coin } from './coin.ts';
+import { addMs } from './dates.ts';
 import type { Decision, PaymentFacts, PaymentStatus, Tip, Transfer } from './payment.ts';
 import { settle } from './settle.ts';
 

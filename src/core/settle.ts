@@ -2,15 +2,34 @@
  * Derives the state of a payment from stored facts. Pure: it reads no clock and no randomness, and writes nothing. The follower, the
  * sweep, the merchant and the test simulator record facts and call it; nothing else sets a status.
  */
-import { shortAmounts, shownAmounts, shownCoin, uncountedOf } from './amounts.ts';
-import { type Count, count, judge } from './coverage.ts';
-import { extensionFrom, hasEnded, nextDue, partialSince, windowEndOf } from './deadlines.ts';
-import { type Decided, foldDecisions } from './decisions.ts';
-import { exceptionsOf, isUnwound } from './exceptions.ts';
-import type { PaymentFacts, PaymentStatus, Settlement, Tips, Transfer, TransferRole } from './payment.ts';
-import { checkPayment, checkSettlement, checkTips } from './settlement-checks.ts';
-import { stepsTo } from './status.ts';
-import { dustOf } from './transfer.ts';
+import { isOverpaid, shortAmounts, shownAmounts, shownCoin, uncountedOf } from './amounts.ts';
+import { type Coin, chainOf } from './coin.ts';
+import { isConfirmed, requirement } from './confirmation.ts';
+import {
+  type Count,
+  checkPayment,
+  checkSettlement,
+  checkTips,
+  count,
+  type Decided,
+  foldDecisions,
+  type Judged,
+  judge,
+} from './coverage.ts';
+import { addMs, HOUR_MS, latest } from './dates.ts';
+import { centsToE8 } from './money.ts';
+import {
+  EXCEPTIONS,
+  type Exception,
+  type PaymentFacts,
+  type PaymentStatus,
+  type Settlement,
+  type Tips,
+  type Transfer,
+  type TransferRole,
+} from './payment.ts';
+import { isFinal, stepsTo } from './status.ts';
+import { askedCoins, dustOf, faultOfCoin, goneAfterMs, isGone } from './transfer.ts';
 
 /**
  * Settles a payment at `now` (the database clock, read after the lock, plus the test offsets). Returns its state and the steps from the
@@ -107,4 +126,148 @@ export function rolesOf(payment: PaymentFacts, transfers: readonly Transfer[], t
   for (const { t } of counted) roles.set(t, 'counted');
   for (const { t } of held) roles.set(t, decided.settledRefs.get(t.ref) ?? 'held');
   return roles;
+}
+
+// What is unusual about a payment, most serious first, such as a reorganization, money in a wrong coin, or too little of it.
+
+/** The exceptions, most serious first. */
+function exceptionsOf(
+  payment: PaymentFacts,
+  goal: PaymentStatus,
+  { real, decided, tips, now, ...counting }: Count & { real: readonly Judged[]; decided: Decided; tips: Tips; now: Date },
+): readonly Exception[] {
+  const { covered, seenE8 } = counting;
+  const { closedAt } = decided;
+  const held = counting.held.filter(({ t }) => !decided.settledRefs.has(t.ref));
+  const asked = askedCoins(payment);
+  const wrong = new Set(held.flatMap(({ t, isAsked }) => (isAsked ? [] : [faultOfCoin(asked, t.coin)])));
+  const found: Record<Exception, boolean> = {
+    reorged: payment.completedAt
+      ? isReversed(payment, payment.completedAt, { tips, ...counting })
+      : goal !== 'completed' &&
+        real.some(
+          ({ t }) =>
+            t.unminedSince !== null && !t.block && (isGone(t, tips) || now.getTime() - t.unminedSince.getTime() >= REORGED_AFTER_MS),
+        ),
+    replaced: !covered && goal !== 'completed' && real.some(({ t }) => !t.block && t.conflict !== null),
+    paid_after_cancel:
+      (goal === 'cancelled' || closedAt !== null) && held.some((j) => goal === 'cancelled' || j.seenMs > closedAt!.getTime()),
+    wrong_network: wrong.has('wrong_network'),
+    wrong_token: wrong.has('wrong_token'),
+    late:
+      closedAt === null &&
+      ((goal !== 'pending' && held.some((j) => j.isAsked && !j.inTime)) || (covered && (goal === 'expired' || goal === 'failed'))),
+    underpaid: !covered && seenE8 > 0n && (goal === 'pending' || goal === 'failed'),
+    overpaid: isOverpaid(payment, counting),
+  };
+  return EXCEPTIONS.filter((name) => found[name]);
+}
+
+/** Whether a chain of the payment is being switched to another branch. */
+const isUnwound = ({ quotes }: PaymentFacts, tips: Tips): boolean => quotes.some(({ coin }) => tips[coin]?.unwound);
+
+/**
+ * Whether a completed payment lost money that it counted: the rest is not enough without transfers that lost their block and are not
+ * deep enough again, and without those whose block a source disputes. A lock that outlived its block is as good as the block.
+ */
+function isReversed(
+  payment: PaymentFacts,
+  completedAt: Date,
+  { counted, isEnough, tips }: Pick<Count, 'counted' | 'isEnough'> & { tips: Tips },
+): boolean {
+  if (isUnwound(payment, tips)) return payment.exceptions.includes('reorged');
+  const isLost = (t: Transfer): boolean => {
+    if (t.disputedSince !== null || (!t.block && !t.lock)) return true;
+    const tip = tips[t.coin];
+    return t.unminedSince !== null && t.unminedSince >= completedAt && !isConfirmed(t, requirement(payment, t, 0n), tip);
+  };
+  return !isEnough(counted.filter(({ t }) => !isLost(t)));
+}
+
+// The deadlines of a payment: when its window ends, what extends it, and when it is settled again although no fact changed.
+
+/** A partial payment extends the deadline to at least this long after it. */
+const EXTENSION_MS = HOUR_MS;
+/** The smallest part that extends the deadline, as one in this many: a tiny transfer must not hold a rate. */
+const EXTENSION_SHARE = 10n;
+/** Before completion, a transfer that lost its block is reorged when it was not mined again for this long. */
+const REORGED_AFTER_MS = HOUR_MS;
+/** While the end of the window is not certain, the payment is settled again this often. */
+const RECHECK_MS = 5_000;
+
+export function windowEndOf({ createdAt, rules, extendedUntil }: PaymentFacts): Date {
+  const end = addMs(createdAt, rules.windowSeconds * 1000);
+  return extendedUntil ? latest(end, extendedUntil) : end;
+}
+
+/** A deadline, what has been read of the chains, and the time now. */
+type Ending = { expiresAt: Date; tips: Tips; now: Date };
+
+/** Whether the deadline has passed on every chain with an assigned address, as far as it has been read. */
+export function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: Ending): boolean {
+  if (issued.length === 0) return now > expiresAt;
+  return issued.every((coin) => {
+    const end = expiresAt.getTime() + chainOf(coin).slackSeconds * 1000;
+    return now.getTime() > end && (tips[coin]?.scannedThrough.getTime() ?? 0) >= end;
+  });
+}
+
+/** When enough of the amount had arrived to extend the deadlines. */
+function partialSince(payment: PaymentFacts, alive: readonly Judged[]): Date | null {
+  const targetE8 = centsToE8(payment.targetUsdCents);
+  let sumE8 = 0n;
+  for (const { t, worthE8, firstSeenInTime } of alive) {
+    if (!firstSeenInTime) continue;
+    sumE8 += worthE8;
+    if (sumE8 * EXTENSION_SHARE >= targetE8) return t.firstSeenAt;
+  }
+  return null;
+}
+
+/** Extends the window by an hour for the rest of the money, and the rate by one lock if it was locked at that moment. */
+export function extensionFrom(payment: PaymentFacts, at: Date, expiresAt: Date): NonNullable<Settlement['extension']> {
+  const quote = payment.quotes.at(-1);
+  const isLocked = quote !== undefined && quote.from <= at && at <= quote.until;
+  return {
+    windowUntil: latest(expiresAt, addMs(at, EXTENSION_MS)),
+    rateLockUntil: isLocked ? addMs(at, payment.rules.rateLockSeconds * 1000) : null,
+  };
+}
+
+/** What decides when a payment is settled again. */
+type DeadlineFacts = {
+  status: PaymentStatus;
+  ended: boolean;
+  unwound: boolean;
+  expiresAt: Date;
+  coinsIssued: readonly Coin[];
+  /** Transfers that are gone do not change with time. */
+  standing: readonly Judged[];
+  now: Date;
+};
+
+function nextDue({ status, ended, unwound, expiresAt, coinsIssued, standing, now }: DeadlineFacts): Date | null {
+  let next: Date | null = null;
+  let isOverdue = false;
+  const wake = (at: Date): void => {
+    if (at > now && (!next || at < next)) next = at;
+    isOverdue ||= at <= now && !isFinal(status);
+  };
+  if (status === 'pending' && !ended) {
+    const slackMs = Math.max(0, ...coinsIssued.map((coin) => chainOf(coin).slackSeconds * 1000));
+    wake(addMs(expiresAt, slackMs + 1));
+  }
+  for (const { t } of standing) {
+    if (t.block) continue;
+    if (t.absentSince) {
+      // Also after the payment ended, because changes of what it received are still reported.
+      const goneAt = addMs(t.absentSince, goneAfterMs(t.coin));
+      wake(goneAt);
+      isOverdue ||= goneAt <= now;
+    }
+    if (t.unminedSince) wake(addMs(t.unminedSince, REORGED_AFTER_MS));
+  }
+  // Something is overdue and waits for the follower: settle again soon.
+  if (isOverdue || (status === 'completed' && unwound)) wake(addMs(now, RECHECK_MS));
+  return next;
 }

@@ -3,12 +3,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, minute, quote, tip, transferOf } from '../../test/kit/facts.ts';
+import { checkParts, checkSettlement } from './coverage.ts';
 import { checkOrder } from './event.ts';
 import { InvariantError } from './invariant.ts';
 import { divideCeil, divideHalfEven, worthUsdE8 } from './money.ts';
 import type { PaymentFacts, Settlement, Tips, Transfer } from './payment.ts';
 import { settle } from './settle.ts';
-import { checkParts, checkSettlement } from './settlement-checks.ts';
 
 const paid = transferOf('100@5 x2', 0);
 const now = minute(10);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ROLES } from './roles.ts';
-import { FULL_SIGHT, PAYOUT_TEXT, shownHeaders, shownPath, shownUrl, sightOf } from './sight.ts';
+import { FULL_SIGHT, PAYOUT_TEXT, shownHeaders, shownPath, shownUrl, sightOf } from './transfer.ts';
 
 const NOTHING = { payouts: false, secrets: false };
 

@@ -5,8 +5,8 @@
 import { type Coin, isKnownCoin, NETWORKS, type Network } from './coin.ts';
 import { asList, asObject, asText, asWhole, oneOf, type StoredJson } from './stored-json.ts';
 
-export const SIGNING_FORMAT = 'florin-signing-file';
-export const SIGNED_FORMAT = 'florin-signed-file';
+const SIGNING_FORMAT = 'florin-signing-file';
+const SIGNED_FORMAT = 'florin-signed-file';
 /** A larger file is not read: 20 transactions of 500 inputs with the transactions that paid them. */
 export const MAX_SIGNING_BYTES = 32 * 1024 * 1024;
 export const MAX_SIGNED_BYTES = 12 * 1024 * 1024;
@@ -19,7 +19,7 @@ export type Line = { purpose: Purpose; to: string; units: bigint; reference: str
 /** What moves to another address of the same wallet, which pays a payout with it later in the same batch. Nobody else gets it. */
 export type GatherLine = Omit<Line, 'purpose'> & { purpose: 'gather' };
 
-export const SIGNING_SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const;
+const SIGNING_SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const;
 export type SigningScript = (typeof SIGNING_SCRIPTS)[number];
 
 /** A transaction of a Bitcoin-like chain. Its outputs are exactly `lines`, in order. */

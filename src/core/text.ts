@@ -1,4 +1,7 @@
-/** Text from strangers: cut to a length that can be stored, refused when it acts instead of being shown, and made safe to print. */
+/**
+ * Text from strangers: cut to a length that can be stored, refused when it acts instead of being shown, and made safe to print. Web addresses
+ * and CSV are read and written here too.
+ */
 import { Problem } from './problem.ts';
 
 /**
@@ -62,7 +65,7 @@ export function showAll(value: unknown): unknown {
 }
 
 /** Most characters of the name of a person or business. */
-export const MOST_NAME = 60;
+const MOST_NAME = 60;
 /** What mail programs turn into a link: with a scheme, with `www.`, or a host, also without a path. */
 const LINK =
   /:\/\/|\bwww\.|\b(?:mailto|tel|sms|data|javascript):\S|[\p{L}\p{N}\p{M}_-]\.(?:\p{L}{2}|xn--)|(?<!\d)\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?!\d)/iu;
@@ -102,3 +105,113 @@ export function harmless(text: string, most = MOST_NAME): string {
   const characters = [...plain];
   return characters.length > most ? `${characters.slice(0, most - 1).join('')}…` : plain;
 }
+
+// CSV (RFC 4180): written so that spreadsheets read no cell as a formula, and read with the number of each line.
+
+/** Characters that start a formula in spreadsheets, including full-width forms, and blanks, which some spreadsheets skip. */
+const FORMULA = /^\s*[=+\-@\t\r\n＝＋－＠]/;
+const NUMBER = /^-?\d+(\.\d+)?$/;
+
+/** Formats a cell. Texts that would be read as a formula get a leading apostrophe; plain numbers stay numbers. */
+export function csvCell(value: string | null): string {
+  if (value === null) return '';
+  const safe = FORMULA.test(value) && !NUMBER.test(value) ? `'${value}` : value;
+  return /[",\r\n;\t]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+export const csvLine = (values: readonly (string | null)[]): string => `${values.map(csvCell).join(',')}\r\n`;
+
+/** A record, and the line of the file on which it begins, from 1. */
+export type CsvRecord = { line: number; cells: readonly string[] };
+/** A field in quotation marks, which are doubled inside, or one without. Then the separator, the end of the line, or that of the text. */
+const FIELD = (separator: string): RegExp => new RegExp(`(?:"((?:[^"]|"")*)"|([^"${separator}\\r\\n]*))(${separator}|\\r?\\n|\\r|$)`, 'y');
+
+/**
+ * Reads CSV. The first line decides whether commas, semicolons or tabs separate the cells, because spreadsheets write all three. Blank
+ * lines are left out, and blanks around cells too. Returns the number of the line that cannot be read instead, if there is one, or null
+ * in its place if there are too many cells.
+ */
+export function readCsv(text: string): CsvRecord[] | { brokenLine: number | null } {
+  const plain = text.replace(/^\ufeff/, '');
+  const [first = ''] = plain.split(/\r?\n|\r/, 1);
+  const separator = first.includes('\t') ? '\t' : first.includes(';') ? ';' : ',';
+  const field = FIELD(separator);
+  const records: CsvRecord[] = [];
+  let [line, start] = [1, 1];
+  let cells: string[] = [];
+  let count = 0;
+  while (field.lastIndex < plain.length || cells.length > 0) {
+    const found = field.exec(plain);
+    if (!found) return { brokenLine: line };
+    if (++count > MOST_CSV_CELLS) return { brokenLine: null };
+    const [all, quoted, bare = '', end] = found;
+    cells.push((quoted === undefined ? bare : quoted.replaceAll('""', '"')).trim());
+    line += all.match(/\r?\n|\r/g)?.length ?? 0;
+    if (end === separator) continue;
+    if (cells.some((cell) => cell !== '')) records.push({ line: start, cells });
+    [cells, start] = [[], line];
+  }
+  return records;
+}
+
+// The one reader of web addresses that are stored and later shown or opened, so that no page fails on one that was accepted.
+
+/** An address for people: as it was written, except that a host in another script is in its ASCII form. */
+type WebUrl = { text: string; url: URL };
+
+/**
+ * An absolute http or https address that every parser reads alike: without spaces, control characters, backslashes and credentials, and
+ * without placeholders in its host. Null for everything else.
+ */
+export function parseWebUrl(text: string): WebUrl | null {
+  const authority = /^https?:\/\/([^/?#]+)/i.exec(text)?.[1];
+  if (authority === undefined || /[\p{Cc}\s\\"<>]/u.test(text) || /[@{}]/.test(authority)) return null;
+  const url = URL.parse(text);
+  if (url === null || url.username !== '' || url.password !== '' || url.hostname === '') return null;
+  return { text: /^[\x21-\x7e]+$/.test(authority) ? text : text.replace(authority, () => url.host), url };
+}
+
+/** The host of an address that was stored; null if it cannot be read, because older versions accepted more. */
+export const hostOfUrl = (text: string): string | null => URL.parse(text)?.host ?? null;
+
+// The bounds of what others write: request lines, headers, bodies, and what of them is searched or logged. What exceeds a bound is refused
+// before anything is done with it, or cut before it is read. Each bound is far above what honest clients send, and low enough that the
+// worst text within it costs a few milliseconds.
+
+// Bodies of JSON
+/** Bytes of a body, unless a route takes files. A hundred order lines take 40 kB. */
+export const MOST_BODY_BYTES = 65_536;
+/** Levels of lists and objects. The deepest documented body has three. */
+export const MOST_JSON_DEPTH = 20;
+/** Values in a body, with those inside of others. A hundred order lines have 500. Each costs memory many times its text. */
+export const MOST_JSON_VALUES = 5_000;
+/** Characters of a name. V8 hashes texts above 16,383 characters by their length, so that all of them collide. */
+export const LONGEST_JSON_NAME = 200;
+/** Characters of the path to a value, such as `items[2].unit_price`, which errors and hints contain. */
+export const LONGEST_JSON_PATH = 1_000;
+
+// Request lines, headers and forms
+/** Characters of a path with its query. Node already limits all header lines together to 16 kB. */
+export const LONGEST_URL = 8_000;
+/** Parameters of a query or of a form. No route takes more than thirty. */
+export const MOST_PARAMETERS = 100;
+/** Characters of the name of a query parameter. */
+export const LONGEST_PARAMETER_NAME = 200;
+/** Header lines. Browsers send about 20, and proxies add as many. */
+export const MOST_HEADERS = 100;
+/** Bytes of a form of the payment pages. The longest field is a return address. */
+export const MOST_FORM_BYTES = 8_192;
+/** Characters of a quoted Idempotency-Key: each of its 255 may be escaped. */
+export const LONGEST_IDEMPOTENCY_HEADER = 512;
+/** Characters of an origin: a host name has at most 253. */
+export const LONGEST_ORIGIN = 300;
+
+// Files
+/** Cells of a CSV file, empty ones and blank lines included: a thousand rows of fifty. */
+export const MOST_CSV_CELLS = 50_000;
+
+// Logs
+/** Characters of a body that the request log looks at, twice what it keeps: a secret is found whole before the text is cut. */
+export const MOST_LOGGED_READ = 4_096;
+/** Characters of a text in a line of the process log, and entries of a list or an object. */
+export const LONGEST_LOG_TEXT = 4_000;
+export const MOST_LOG_ENTRIES = 50;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, E8_PER_USD, HEIGHT, minute, quote, transferOf } from '../../test/kit/facts.ts';
 import type { PaymentFacts } from './payment.ts';
-import { valueTransfer } from './transfer-value.ts';
+import { valueTransfer } from './transfer.ts';
 
 test('the amount that a transfer is counted with is stored with its first value', () => {
   const unvalued = { ...transferOf('50@5 x0', 0), values: [] };

@@ -1,7 +1,7 @@
 /** The default trust level of a source. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { defaultTrust } from './trust.ts';
+import { defaultTrust } from './guard.ts';
 
 const ROWS = `
 http://127.0.0.1:8332              own

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hostOfUrl, parseWebUrl } from './urls.ts';
+import { hostOfUrl, parseWebUrl } from './text.ts';
 
 test('addresses that are accepted can be opened, and their host is written in ASCII', () => {
   for (const [text, kept] of [

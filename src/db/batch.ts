@@ -1,11 +1,11 @@
 /** Writing concurrent requests together, and the stored replies of Idempotency-Keys that commit with their effect. */
-import { Problem } from '../core/problem.ts';
+import { Problem } from '#core/problem';
 import { type Db, OID, type Tx } from './db.ts';
 
 /** Text is sent as is; it is only encoded where it is stored. */
 export type StoredReply = { status: number; body: string | Uint8Array; sealed?: boolean };
 /** Encrypts a stored reply at rest; for replies that contain a secret. */
-export type Sealing = { seal(bytes: Uint8Array): Uint8Array; open(bytes: Uint8Array): Uint8Array };
+type Sealing = { seal(bytes: Uint8Array): Uint8Array; open(bytes: Uint8Array): Uint8Array };
 export type Claim = { claim: Uint8Array; fingerprint: Uint8Array };
 
 /**

@@ -1,7 +1,8 @@
 /** The database handle: postgres.js with bigint for int8 and scale-0 numeric. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type postgres from 'postgres';
-import type { Log } from '../log.ts';
+import type { Clock } from '#core/dates';
+import type { Log } from '#log';
 import connectPostgres from './driver.ts';
 
 type Types = { bigint: bigint; numeric: bigint };
@@ -10,7 +11,7 @@ export type Tx = postgres.TransactionSql<Types>;
 /** A fragment of a statement, not run on its own. */
 export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
-export type DbSession = { sql: Sql; close(): Promise<void> };
+type DbSession = { sql: Sql; close(): Promise<void> };
 export type Db = {
   sql: Sql;
   /** Runs in one READ COMMITTED transaction; retried up to 3 times after a conflict (40001, 40P01). */
@@ -92,7 +93,7 @@ const MISSED_PULSES = 9;
 const PULSE_MS = 500;
 
 /** The location of a database: a URL, or the parts of an embedded server. */
-export type DbConnection = { url: string } | { host: string; port: number; database: string; user: string };
+type DbConnection = { url: string } | { host: string; port: number; database: string; user: string };
 
 /**
  * Opens a connection pool and rejects a database that could lose acknowledged payments: fsync, full_page_writes or synchronous_commit
@@ -340,4 +341,75 @@ export async function readEndedBelow(sql: Sql): Promise<string> {
     left join pg_stat_activity on datname = current_database() and backend_xid is not null
     group by next`;
   return row!.xid;
+}
+
+// Leadership of one task among processes: an advisory lock, which ends with the session that holds it.
+
+/** One use of the leadership: another object after each loss. */
+export type Term = object;
+type Lead = {
+  /** The current term of this process; null while another process leads, or nobody. Takes the leadership when it is free. */
+  take(): Promise<Term | null>;
+  close(): Promise<void>;
+};
+
+/** A restart or failover of the database ends the term, even if the same process leads again afterwards. */
+export function createLead(db: Db, { lock, name }: { lock: number; name: string }): Lead {
+  let term: Term | null = null;
+  const session = db.session({
+    lost: () => {
+      term = null;
+    },
+  });
+  return {
+    take: async () => {
+      if (term) return term;
+      const [row] = await session.sql<{ taken: boolean }[]>`select pg_try_advisory_lock(${lock}::int, hashtext(${name})) as taken`;
+      if (row!.taken) term = {};
+      return term;
+    },
+    close: session.close,
+  };
+}
+
+// Time from the database: a sampled instant plus monotonic time, so that a wrong process clock decides nothing.
+
+type SampledClock = Clock & { sample(): Promise<void>; stop(): void };
+
+/** The highest drift of the process clock, as a fraction of elapsed time. */
+const DRIFT = 1e-3;
+
+/**
+ * Samples the database clock now and then once a second. A sample that failed, or that took long and agrees with the last one, is
+ * ignored.
+ */
+export async function startClock(db: Db): Promise<SampledClock> {
+  let instantMs = 0;
+  let sampledAtMs = 0;
+  let wrongByMs = Number.POSITIVE_INFINITY;
+  const sample = async () => {
+    const before = performance.now();
+    const [row] = await db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
+    const after = performance.now();
+    // The clock was read at some point in between; the midpoint is off by at most half the round trip.
+    const offMs = (after - before) / 2;
+    const middle = before + offMs;
+    const instant = row!.now.getTime();
+    const expected = instantMs + (middle - sampledAtMs);
+    const allowedMs = wrongByMs + (middle - sampledAtMs) * DRIFT;
+    // A less exact sample adds nothing, unless the two contradict each other: then the clock was set, or this machine slept.
+    if (offMs > allowedMs && Math.abs(instant - expected) <= offMs + allowedMs) return;
+    instantMs = instant;
+    sampledAtMs = middle;
+    wrongByMs = offMs;
+  };
+  await sample();
+  const timer = setInterval(() => void sample().catch(() => {}), 1_000);
+  timer.unref();
+  return {
+    now: () => new Date(instantMs + (performance.now() - sampledAtMs)),
+    monotonicMs: () => performance.now(),
+    sample,
+    stop: () => clearInterval(timer),
+  };
 }

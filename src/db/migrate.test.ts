@@ -14,7 +14,7 @@ import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
 import type { Decision, Exception, PaymentStatus } from '../core/payment.ts';
-import { lockEnd } from '../core/transfer-value.ts';
+import { lockEnd } from '../core/transfer.ts';
 import { createLog } from '../log.ts';
 import { createFirstMerchant } from '../merchants/merchants.ts';
 import { asksForMerchant } from '../payments/attention.ts';

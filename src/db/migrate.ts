@@ -1,7 +1,7 @@
 /** Numbered, forward-only migrations, each in a transaction that records its number first. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Log } from '../log.ts';
+import type { Log } from '#log';
 import type { Db, Sql, Tx } from './db.ts';
 
 const FOLDER = join(import.meta.dirname, 'migrations');

@@ -54,7 +54,7 @@ export async function readKeyFile(dataFolder: string): Promise<string | null> {
 }
 
 /** Stores the key in the data folder's file unless one exists; returns the one that is stored. */
-export async function makeKeyFile(dataFolder: string, key: string): Promise<string> {
+async function makeKeyFile(dataFolder: string, key: string): Promise<string> {
   const path = join(dataFolder, KEY_FILE);
   await mkdir(dataFolder, { recursive: true });
   try {

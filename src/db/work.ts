@@ -14,7 +14,7 @@
  * - One row fails: the batch is done one row at a time, and the faulty one is postponed. The others do not wait for it.
  * - A row is locked by somebody else: it is skipped, and stays due. What stays due is tried again every `againMs`.
  */
-import type { Log } from '../log.ts';
+import type { Log } from '#log';
 import type { Db, Fragment, Sql, Tx } from './db.ts';
 import { type Loop, startLoop } from './loop.ts';
 

@@ -1,7 +1,7 @@
 /** Where a chain that is read by ranges was read to: one block for each poll, in place of every block. */
-import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, chainOf } from '../core/coin.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode, chainOf } from '#core/coin';
+import type { Sql, Tx } from '#db';
 import { type Cursor, CursorMoved } from './cursor.ts';
 
 export type Anchor = Cursor;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type BlockRef, ChainError } from '../chains/chain.ts';
-import { type CatchUp, catchUp } from './catch-up.ts';
 import type { Cursor } from './cursor.ts';
+import { type CatchUp, catchUp } from './follow.ts';
 import type { Fetched } from './record-block.ts';
 
 const refAt = (height: number, hash = `a${height}`, parent = `a${height - 1}`): BlockRef => ({ height, hash, parent, time: new Date(0) });

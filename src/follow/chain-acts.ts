@@ -1,11 +1,10 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
-import { explainComparison, explainReport, isStale, purposeOfPeers, readReports } from '../chains/bitcoin/p2p/peer-status.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, leadingCoins } from '../core/coin.ts';
-import type { Tx } from '../db/db.ts';
-import { explainTrouble, readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
-import { queueProcessing } from '../payments/settle-payments.ts';
-import { writeWalletAudit } from '../people/members.ts';
+import { explainComparison, explainReport, isStale, purposeOfPeers, readReports } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode, leadingCoins } from '#core/coin';
+import type { Tx } from '#db';
+import { explainTrouble, queueProcessing, readGuards, readTroubles, type Trouble } from '#payments';
+import { writeWalletAudit } from '#people';
 import { acceptContracts } from './contract-watch.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 
@@ -110,7 +109,7 @@ export async function readChainStatus(ctx: Context, { coin: only }: { coin: Coin
 }
 
 /** There is no hold that an operator could release. */
-export class NothingHeld extends Error {
+class NothingHeld extends Error {
   constructor(coin: Coin) {
     super(`${chainCode(coin)} is not on hold. Nothing to release. Run "florin chain status" to see what its sources report.`);
   }

@@ -1,11 +1,11 @@
 /** Watches the contracts of tokens: one that is paused, was replaced or upgraded, or is not what the table says takes no payments until that is over. */
-import { type Chain, ChainError, type ContractState, type NamedSource, type Sighting } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, coinsBeside, coinText, isOfferable } from '../core/coin.ts';
-import { isBinding } from '../core/guard.ts';
-import type { Tx } from '../db/db.ts';
-import { queueProcessing } from '../payments/settle-payments.ts';
-import { CONTRACTS_SECONDS } from './poll-pace.ts';
+import { type Chain, ChainError, type ContractState, type GasFee, type NamedSource, type Sighting } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode, coinsBeside, coinText, isOfferable } from '#core/coin';
+import { isBinding } from '#core/guard';
+import type { Tx } from '#db';
+import { queueProcessing } from '#payments';
+import { CONTRACTS_SECONDS, FEES_SECONDS } from './poll-pace.ts';
 
 /** What a contract says that keeps it from being offered; null when nothing does. `known`: the code that was accepted. */
 export function whyNotOffered({ coin, exists, decimals, paused, deprecated, code }: ContractState, known: string | null): string | null {
@@ -88,4 +88,41 @@ export async function acceptContracts(tx: Tx, chain: Coin): Promise<string[]> {
     from (select coin, hold from token_contracts where coin = any(${coinsBeside(chain)}::text[]) for update) as before
     where t.coin = before.coin and before.hold is not null and t.code is distinct from t.seen_code returning before.hold`;
   return rows.map(({ hold }) => hold);
+}
+
+// Keeps what transfers cost on an EVM chain now, for customers who choose between networks. Page views read it from the database.
+
+/** Asks the first source that can tell, at most every ten minutes. Never fails because of a source. */
+export function createFeeWatch(ctx: Context, { coin, sources }: Pick<Chain, 'coin' | 'sources'>): () => Promise<void> {
+  const able = sources.filter(({ source }) => source.gasFee);
+  let dueAtMs = Number.NEGATIVE_INFINITY;
+  return async () => {
+    const nowMs = ctx.clock.monotonicMs();
+    if (nowMs < dueAtMs || able.length === 0) return;
+    const code = chainCode(coin);
+    const [tip] = await ctx.db.sql<{ isFresh: boolean }[]>`
+      select fee_at is not null and fee_at > clock_timestamp() - ${FEES_SECONDS} * interval '1 second' as "isFresh" from tips where chain = ${code}`;
+    // Nothing was read yet.
+    if (!tip) return;
+    dueAtMs = nowMs + FEES_SECONDS * 1_000;
+    // Another process asked, or this one before a restart.
+    if (tip.isFresh) return;
+    const fee = await ask(able);
+    if (fee === null) return;
+    await ctx.db.sql`
+      update tips set gas_price = ${String(fee.gasPrice)}::numeric, data_fee = ${String(fee.dataFee)}::numeric, fee_at = clock_timestamp()
+      where chain = ${code}`;
+  };
+
+  async function ask(able: readonly NamedSource[]): Promise<GasFee | null> {
+    for (const { name, source } of able) {
+      try {
+        return await source.gasFee!();
+      } catch (error) {
+        if (!(error instanceof ChainError)) throw error;
+        ctx.log.debug({ err: error, coin, source: name }, 'Could not ask for the fee of a transfer');
+      }
+    }
+    return null;
+  }
 }

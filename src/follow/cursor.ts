@@ -1,9 +1,9 @@
 /** Where a follower is on its chain, stored in tables: how it starts, and how it moves. */
-import { type BlockRef, type Chain, ChainError, type ChainSource } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode } from '../core/coin.ts';
-import { invariant } from '../core/invariant.ts';
-import type { Tx } from '../db/db.ts';
+import { type BlockRef, type Chain, ChainError, type ChainSource } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode } from '#core/coin';
+import { invariant } from '#core/invariant';
+import type { Tx } from '#db';
 
 export type Cursor = { height: number; hash: string };
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainSource } from '../chains/chain.ts';
-import type { Trust } from '../core/trust.ts';
-import { findDisputes } from './disputes.ts';
+import type { Trust } from '../core/guard.ts';
+import { findDisputes } from './chain-guard.ts';
 
 /** A source with recorded blocks up to `through`, its tip, and whether it has others above; BTC is read up to block 1000. */
 const source = (trust: Trust, through: number | null, tip: number, contradicts = false) => ({

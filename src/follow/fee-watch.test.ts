@@ -7,8 +7,8 @@ import { openCore } from '../app.ts';
 import { ChainError, type ChainSource, type GasFee, type NamedSource } from '../chains/chain.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
-import { feeCentsOf, readLiveFees } from '../payments/network-costs.ts';
-import { createFeeWatch } from './fee-watch.ts';
+import { feeCentsOf, readLiveFees } from '../payments/queries.ts';
+import { createFeeWatch } from './contract-watch.ts';
 
 const GWEI = 10n ** 9n;
 const MINUTE_MS = 60_000;

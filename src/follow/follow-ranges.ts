@@ -3,30 +3,39 @@
  * blocks with transfers, every such block is proven, and the poll ends in an anchor. A reorganization goes back to the newest anchor that
  * is still on the chain.
  */
-import { type BlockRef, type Chain, ChainError, type Tagged } from '../chains/chain.ts';
-import { checksumAddress } from '../chains/ethereum/address.ts';
-import type { Context } from '../context.ts';
-import { doubtOf } from '../core/certainty.ts';
-import { COIN, type Coin, chainCode, chainOf, coinText } from '../core/coin.ts';
-import { isBinding } from '../core/guard.ts';
-import { createLead, type Term } from '../db/lead.ts';
-import { startLoop } from '../db/loop.ts';
-import { queueProcessing } from '../payments/settle-payments.ts';
+import { type BlockRef, type Chain, ChainError, checksumAddress, type Tagged } from '#chains';
+import type { Context } from '#context';
+import { doubtOf } from '#core/certainty';
+import { COIN, type Coin, chainCode, chainOf, coinText, settingOf } from '#core/coin';
+import { DAY_MS } from '#core/dates';
+import { type GuardReason, isBinding, judgeAgreement, judgeChain, judgeFinality } from '#core/guard';
+import { goneAfterMs } from '#core/transfer';
+import { createLead, startLoop, type Term } from '#db';
+import { queueProcessing } from '#payments';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
-import { createContractWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
+import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
 import { CursorMoved } from './cursor.ts';
-import { createFeeWatch } from './fee-watch.ts';
 import { createFollowState, type FollowState } from './follow-state.ts';
+import { describeView, type Judgement, writeJudgement } from './judgement.ts';
 import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
-import { type Accounts, createAccounts } from './range-accounts.ts';
-import { createRangeGuard } from './range-guard.ts';
-import { placeLost } from './range-lost.ts';
-import { createOlderLook, type OlderLook } from './range-older.ts';
-import { createReads, OVERLAP, type Reads, reachOf, readFrom, recordLookedBack, searchThrough, tryBack, wasRead } from './range-reads.ts';
+import { type Accounts, createAccounts, createOlderLook, type OlderLook } from './range-older.ts';
+import {
+  createLook,
+  createReads,
+  OVERLAP,
+  type RangeLook,
+  type Reads,
+  reachOf,
+  readableSources,
+  readFrom,
+  recordLookedBack,
+  searchThrough,
+  tryBack,
+  wasRead,
+} from './range-reads.ts';
 import { type Hit, knownAs, readHits, readUnverified, recordRange } from './range-record.ts';
 import { createSentinel, type Holder, type Sentinel, type SentinelLook } from './range-sentinel.ts';
-import { createLook, type RangeLook, readableSources } from './range-sources.ts';
 import {
   agreedAt,
   agreedTarget,
@@ -40,7 +49,9 @@ import {
   type Voting,
   verifierOf,
   votingOf,
+  withinTime,
 } from './range-votes.ts';
+import { readWaiting, type WaitingTransaction } from './sightings.ts';
 import { createStrayNative, type StrayNative } from './stray-native.ts';
 import { endReorg, takeBack } from './take-back.ts';
 import { createWatching, refreshWatching, type Watching } from './watching.ts';
@@ -527,4 +538,103 @@ export function startRangeFollower(
       await lead.close();
     },
   };
+}
+
+// Judges a chain that is read by ranges, before anything completes on it: who vouches for it, and whether its blocks become final.
+
+/** An unchanged finding is written again after this long, so that its age shows that the guard is running. */
+const REWRITE_MS = 30_000;
+
+type GuardFindings = {
+  views: readonly View[];
+  /** Why the sources do not agree; null when they do. */
+  disagreement: string | null;
+  /** Whether the sources have the newest block that was read. Without that nothing is released: one source alone may have shown it. */
+  hasCursor: boolean;
+};
+
+/** One guard for each chain, run by its follower. */
+function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; binding: boolean }) {
+  let written = '';
+  let writtenAtMs = Number.NEGATIVE_INFINITY;
+  /** Judged when final blocks are read: while no payment is open they are not, and then only the last answer gets older. */
+  let lag: GuardReason | null = null;
+
+  const readReorg = async (): Promise<{ depth: number; height: number } | null> => {
+    const [row] = await ctx.db.sql<{ depth: number | null; height: bigint | null }[]>`
+      select reorg_depth as depth, reorg_height as height from chain_guard where chain = ${chainCode(coin)}`;
+    return row?.depth == null ? null : { depth: row.depth, height: Number(row.height) };
+  };
+
+  return {
+    isLagging: (): boolean => lag !== null,
+    /** What the sources just called final. */
+    sees: ({ finalized }: Tagged): void => {
+      lag = finalized && judgeFinality(coin, { finalAt: finalized.time, now: ctx.clock.now() });
+    },
+    judge: async ({ views, disagreement, hasCursor }: GuardFindings, height: number): Promise<void> => {
+      const now = ctx.clock.now();
+      const voting = votingOf(views);
+      const [newest] = decidingOf(voting)
+        .map(({ head }) => head.time)
+        .sort((a, b) => b.getTime() - a.getTime());
+      const votes = voting.map(() => ({ version: 0, agrees: true }));
+      const blockTimes = newest ? [newest] : [];
+      const quorum = judgeAgreement(
+        views.map(({ one, state }) => ({ name: one.name, trust: one.trust, votes: state === 'ok' })),
+        { quorumAboveUsdCents: ctx.settings.quorumAboveUsdCents, setting: `${settingOf(coin)}_TRUST` },
+      );
+      const reasons: GuardReason[] = [
+        ...(disagreement === null ? [] : [{ code: 'disagreement' as const, text: `${disagreement}; nothing is read until they agree` }]),
+        ...judgeChain({ coin, votes, height, blockTimes, now, reorg: await readReorg(), work: [] }),
+        ...(lag === null ? [] : [lag]),
+        ...(quorum.hold === null ? [] : [quorum.hold]),
+      ];
+      if (!hasCursor && reasons.length === 0) return;
+      const judgement: Judgement = { sources: views.map(describeView), reasons, quorum, agreed: 'cursor' };
+      const found = JSON.stringify([reasons, quorum, views.map(({ state, reason }) => [state, reason])]);
+      if (found === written && ctx.clock.monotonicMs() - writtenAtMs < REWRITE_MS) return;
+      await writeJudgement(ctx, { coin, binding }, judgement);
+      written = found;
+      writtenAtMs = ctx.clock.monotonicMs();
+    },
+  };
+}
+
+// Where transactions are that lost their block, on a chain that is read by ranges. Logs show only what pays us, so the sources are asked:
+// a transaction may wait for another block, or be in one that does not pay us, or be gone.
+
+/** Transactions that are asked about in one round, the newest first. */
+const AT_ONCE = 20;
+
+/** Whether it may still come: nobody waits for one that is gone, and no source makes it wait for more than a day. */
+const mayCome = ({ absentSince, unminedSince, contested }: WaitingTransaction, { now, goneMs }: { now: number; goneMs: number }): boolean =>
+  !contested && now - (absentSince?.getTime() ?? now) < 2 * goneMs && now - (unminedSince?.getTime() ?? 0) < DAY_MS;
+
+type LostPlaces = {
+  /** Blocks that contain some of them, as a source says. */
+  mined: { height: number; hash: string }[];
+  /** Those that wait for a block, as a source says. */
+  present: ReadonlySet<string>;
+};
+/** Asks the voting sources about transactions in no block. One that cannot say knows nothing of them. */
+async function placeLost({ ctx, coin }: Watching, voting: readonly Voting[]): Promise<LostPlaces> {
+  const at = { now: ctx.clock.now().getTime(), goneMs: goneAfterMs(coin) };
+  const lost = (await readWaiting(ctx.db.sql, coin)).filter((row) => mayCome(row, at));
+  const newest = lost.sort((a, b) => Number(b.unminedSince) - Number(a.unminedSince)).slice(0, AT_ONCE);
+  const mined: LostPlaces['mined'] = [];
+  const present = new Set<string>();
+  for (const { txid } of newest) {
+    const places = await Promise.all(
+      voting.map(({ one }) =>
+        withinTime(one.source.ranges.placeOf(txid), one.name).catch((error: unknown) => {
+          if (error instanceof ChainError) return null;
+          throw error;
+        }),
+      ),
+    );
+    if (places.includes('waiting')) present.add(txid);
+    for (const place of places) if (place !== null && place !== 'waiting') mined.push(place);
+  }
+  return { mined, present };
 }

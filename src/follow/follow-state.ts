@@ -1,10 +1,9 @@
 /** What keeps a follower from working, recorded for readiness, metrics, `doctor` and the operators. */
-import type { Context } from '../context.ts';
-import type { Doubt } from '../core/certainty.ts';
-import { COIN, type Coin, chainCode } from '../core/coin.ts';
-import { notifyOperators } from '../notices/notices.ts';
-import { BLOCK_FAILURES, catchUpOf, explainCatchUp } from '../payments/chain-state.ts';
-import { queueProcessing } from '../payments/settle-payments.ts';
+import type { Context } from '#context';
+import type { Doubt } from '#core/certainty';
+import { COIN, type Coin, chainCode } from '#core/coin';
+import { notifyOperators } from '#notices';
+import { BLOCK_FAILURES, catchUpOf, explainCatchUp, queueProcessing } from '#payments';
 
 const MOST_TEXT = 300;
 /** So many missing blocks are caught up with in public, and fewer when they take this long. */

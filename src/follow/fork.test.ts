@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { BlockRef, ChainSource } from '../chains/chain.ts';
 import { chainOf } from '../core/coin.ts';
-import { findCommon, findFork, findForkBelow, type Stored } from './fork.ts';
+import { findCommon, findFork, findForkBelow, type Stored } from './take-back.ts';
 
 const time = new Date(0);
 /** A branch of the given heights, which continues branch `of` below `from`. */

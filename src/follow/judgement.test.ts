@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type BlockRef, ChainError, type ChainSource, type SourceState } from '../chains/chain.ts';
 import type { Quorum } from '../core/guard.ts';
+import { type Comparisons, isBehind, readVotes } from './chain-guard.ts';
 import { describeSources, effectOf, type Judgement, lowestAgreed, rowOf } from './judgement.ts';
-import { type Comparisons, isBehind, readVotes } from './source-votes.ts';
 
 /** A voting source of BTC on branch `name`, which leaves branch a above `fork`. `asked` counts the requests for blocks. */
 function voter(

@@ -1,16 +1,15 @@
 /** Watches unissued addresses of wallets: indexes beyond the counters, and those that a counter skipped. */
 import { setImmediate } from 'node:timers/promises';
-import { deriveAddress, type Script } from '../chains/address.ts';
-import type { Sighting } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, type Network } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
-import { burnIndexes } from '../wallets/wallets.ts';
+import { deriveAddress, type Script, type Sighting } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, type Network } from '#core/coin';
+import { Problem } from '#core/problem';
+import type { Tx } from '#db';
+import { burnIndexes } from '#wallets';
 import type { WatchSet } from './watch-set.ts';
 
 /** Indexes watched beyond a wallet's counter, because another program may have issued addresses from the same account key. */
-export const LOOK_AHEAD = 100n;
+const LOOK_AHEAD = 100n;
 /** Derivations, about a millisecond each, between two turns of the event loop. */
 const BATCH = 5;
 

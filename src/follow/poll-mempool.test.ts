@@ -1,12 +1,11 @@
 /** What a poll at the tip says about known transactions, connections and addresses, without a database. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createPeerMempool } from '../chains/bitcoin/p2p/peer-mempool.ts';
 import { createRelay } from '../chains/bitcoin/p2p/relay.ts';
+import { createPeerMempool } from '../chains/bitcoin/p2p/source.ts';
 import type { Sighting } from '../chains/chain.ts';
 import type { Coin } from '../core/coin.ts';
-import { type Absences, freshLosers, judgePresence, stillPresent } from './poll-mempool.ts';
-import { connectionAt } from './poll-tip.ts';
+import { type Absences, connectionAt, freshLosers, judgePresence, stillPresent } from './poll-tip.ts';
 import type { AddressOwner, WaitingTransaction } from './sightings.ts';
 import { assignOwners } from './watching.ts';
 

@@ -1,8 +1,8 @@
 /** How often a chain is read by ranges: within the requests a day that its operator allows, and slower while no payment is open. */
-import { HOLDINGS_AT_ONCE } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { DAY_MS } from '../core/clock.ts';
-import { type Coin, chainOf, coinsBeside, isOfferable } from '../core/coin.ts';
+import { HOLDINGS_AT_ONCE } from '#chains';
+import type { Context } from '#context';
+import { type Coin, chainOf, coinsBeside, isOfferable } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import { ACCOUNTS_AT_ONCE, OVERLAP } from './range-reads.ts';
 
 /** How often a chain is read that no open payment can be paid on. */
@@ -13,7 +13,7 @@ const FREQUENT_SECONDS = 2;
 export const tagsSeconds = (coin: Coin): number => (chainOf(coin).pollSeconds <= FREQUENT_SECONDS ? 24 : 12);
 /** How often the contracts of tokens are asked, and how many requests that takes for each at most. */
 export const CONTRACTS_SECONDS = 300;
-export const REQUESTS_PER_CONTRACT = 7;
+const REQUESTS_PER_CONTRACT = 7;
 /** How often balances are compared with what was recorded, and how many requests that takes at most. */
 export const BALANCES_SECONDS = 45;
 export const MOST_BALANCE_REQUESTS = 2;
@@ -24,7 +24,7 @@ const REQUESTS_PER_FEE = 2;
 
 const DAY_SECONDS = DAY_MS / 1_000;
 
-export type Load = { isOpen: boolean /** Addresses that are asked about. */; accounts: number /** Blocks in one search. */; span: number };
+type Load = { isOpen: boolean /** Addresses that are asked about. */; accounts: number /** Blocks in one search. */; span: number };
 
 /**
  * The requests a day to each source, without a limit: for each poll the newest block, the last anchor, and the searches; besides, final

@@ -1,15 +1,24 @@
 /** One poll at the tip: what is final, what is in the mempool, and whether this view of the chain is certain. */
-import type { ChainHealth } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { type Doubt, doubtOf } from '../core/certainty.ts';
-import { earliest, MINUTE_MS } from '../core/clock.ts';
-import { type Coin, chainCode, kindOf } from '../core/coin.ts';
-import { queueProcessing } from '../payments/settle-payments.ts';
-import { type Cursor, type Followed, provenHeightsOf } from './cursor.ts';
-import { type FinalityPoll, pollFinality, pollLocks, readChainlock } from './finality.ts';
+import type { ChainHealth, ChainSource } from '#chains';
+import type { Context } from '#context';
+import { type Doubt, doubtOf } from '#core/certainty';
+import { type Coin, chainCode, finalityOf, kindOf } from '#core/coin';
+import { earliest, MINUTE_MS } from '#core/dates';
+import { queueProcessing } from '#payments';
+import { type Cursor, type Followed, holdCursor, provenHeightsOf } from './cursor.ts';
 import type { FollowState } from './follow-state.ts';
-import { type MempoolPoll, pollMempool } from './poll-mempool.ts';
-import type { Watching } from './watching.ts';
+import { writeBounded } from './record-block.ts';
+import {
+  inheritedSights,
+  readReplaced,
+  readWaiting,
+  type WaitingTransaction,
+  writeConflicts,
+  writePresence,
+  writeSightings,
+} from './sightings.ts';
+import type { Loser } from './spent-outpoints.ts';
+import { matcherOf, refreshWatching, sortSightings, type Watching } from './watching.ts';
 
 /** Blocks come every few seconds, so balances that were proven this long ago are worth a note. */
 const LATE_PROOF_MS = 2 * MINUTE_MS;
@@ -31,7 +40,7 @@ export type TipPoll = {
   proven: string | null;
 };
 /** Since when the source has had peers, without interruption. */
-export type ConnectedSince = { sinceMs: number | null };
+type ConnectedSince = { sinceMs: number | null };
 
 export const createTipPoll = (
   ctx: Context,
@@ -120,4 +129,175 @@ async function writePoll(
   });
   poll.lockedThrough = chainlock;
   poll.proven = proven?.join() ?? null;
+}
+
+// Records what the network says cannot be reorganized anymore: final blocks (ETH), ChainLocks and InstantSend locks (DASH).
+
+/** DASH: unlocked transfers queried in one poll, newest first. */
+const MAX_LOCK_LOOKS = 200;
+
+type FinalityPoll = {
+  readonly ctx: Context;
+  readonly source: Pick<ChainSource, 'coin' | 'finality' | 'txState'>;
+  /** The cursor whose final blocks are recorded. */
+  knownFor: string | null;
+};
+
+/** ETH: which blocks can no longer be reorganized, according to the cursor's chain. */
+async function pollFinality(poll: FinalityPoll, cursor: Cursor): Promise<void> {
+  const { ctx, source } = poll;
+  const { coin } = source;
+  if (finalityOf(coin) !== 'tags' || cursor.hash === poll.knownFor) return;
+  const { safe, finalized, tip } = await source.finality();
+  // Only from a machine on the chain that was read: its finalized height must not vouch for another chain's block.
+  if (tip !== cursor.hash) return;
+  await ctx.db.begin(async (tx) => {
+    const moved = await tx`
+      update tips set safe_height = ${safe}::bigint, finalized_height = ${finalized}::bigint
+      where chain = ${chainCode(coin)} and hash = ${cursor.hash}
+        and (safe_height is distinct from ${safe}::bigint or finalized_height is distinct from ${finalized}::bigint)`;
+    if (moved.count > 0) await queueProcessing(tx, { coin });
+  });
+  poll.knownFor = cursor.hash;
+}
+
+type Open = { paymentId: string; txid: string };
+type Locked = { txid: string; lock: string; block_hash: string | null };
+
+/** DASH: asks the operator's node which of the pending transfers have been locked since. */
+async function pollLocks({ ctx, source }: FinalityPoll): Promise<void> {
+  const { coin } = source;
+  if (finalityOf(coin) !== 'locks') return;
+  const open = await readUnlocked(ctx, coin);
+  const locks: Locked[] = [];
+  for (const txid of new Set(open.map((row) => row.txid))) {
+    const { lock, blockHash } = await source.txState(txid);
+    if (lock) locks.push({ txid, lock, block_hash: blockHash });
+  }
+  if (locks.length === 0) return;
+  const found = new Set(locks.map(({ txid }) => txid));
+  await writeLocks(ctx, { coin, locks, paymentIds: open.filter((row) => found.has(row.txid)).map((row) => row.paymentId) });
+}
+
+const readUnlocked = (ctx: Context, coin: Coin) => ctx.db.sql<Open[]>`
+  select t.payment_id as "paymentId", t.txid from transfers t join payments p on p.id = t.payment_id
+  where t.coin = ${coin} and t.lock is null and t.txid is not null and p.mode = 'live' and p.status in ('pending', 'processing')
+  order by t.first_seen_at desc limit ${MAX_LOCK_LOOKS}`;
+
+/** A ChainLock applies to the requested block, an InstantSend lock to the transaction. */
+const writeLocks = (ctx: Context, { coin, locks, paymentIds }: { coin: Coin; locks: readonly Locked[]; paymentIds: string[] }) =>
+  writeBounded(ctx, { coin }, (tx, way) =>
+    way.lockAndSettle(tx, paymentIds, async () => {
+      await tx`
+        update transfers t set lock = r.lock
+        from jsonb_to_recordset(${tx.json(locks as never)}) as r (txid text, lock text, block_hash text)
+        where t.coin = ${coin} and t.txid = r.txid and t.payment_id = any(${paymentIds}::text[])
+          and (r.lock = 'instantsend' or t.block_hash = r.block_hash)`;
+    }),
+  );
+
+/**
+ * DASH: the height of the last ChainLock on the cursor's chain; null when none is known now, which leaves the recorded one as it is. While
+ * the source that is followed cannot report ChainLocks, the recorded one is dropped, so that depth decides.
+ */
+async function readChainlock({ ctx, source }: FinalityPoll, cursor: Cursor): Promise<number | null> {
+  const { coin } = source;
+  if (finalityOf(coin) !== 'locks') return null;
+  const { tip, chainlock, blind } = await source.finality();
+  if (blind) await ctx.db.sql`update tips set chainlock_height = null where chain = ${chainCode(coin)} and chainlock_height is not null`;
+  // Nothing above the tip can be locked: such a height would also count for blocks that come later.
+  return !blind && tip === cursor.hash && chainlock !== null && chainlock <= cursor.height ? chainlock : null;
+}
+
+// Polls the mempool: new transfers, replacements, and transfers that are missing or back.
+
+/** Polls of the mempool before a missing transfer is recorded as absent. */
+const ABSENT_AFTER_POLLS = 2;
+
+/**
+ * `complete`: everything first seen before it is recorded, or before `provenThrough` if that is given; `incomplete`: why it is not, when that
+ * is expected. `beside`: the tip reported with it.
+ */
+type MempoolLook = { complete: boolean; incomplete: string | null; provenThrough: Date | null; beside: string | null };
+
+/** In how many polls in a row each of our transactions was missing. */
+export type Absences = ReadonlyMap<string, number>;
+type MempoolPoll = {
+  readonly source: Pick<ChainSource, 'fetchMempool' | 'tip'>;
+  readonly watching: Watching;
+  absences: Absences;
+};
+type Present = Pick<ReadonlySet<string>, 'has'>;
+
+/** Which of our transactions have been out of the mempool long enough to report, and which are back. */
+export function judgePresence(
+  before: Absences,
+  waiting: readonly WaitingTransaction[],
+  present: Present,
+): { absences: Absences; gone: string[]; back: string[] } {
+  const absent = waiting.filter((row) => !present.has(row.txid));
+  const absences = new Map(absent.map(({ txid }) => [txid, (before.get(txid) ?? 0) + 1]));
+  return {
+    absences,
+    gone: absent.filter((row) => !row.absent && absences.get(row.txid)! >= ABSENT_AFTER_POLLS).map((row) => row.txid),
+    back: waiting.filter((row) => row.doubted && present.has(row.txid)).map((row) => row.txid),
+  };
+}
+
+/** What a source shows, without what it only heard of for longer than that is believed. */
+export function stillPresent(
+  { present, believedMs }: { present: Present; believedMs?: number },
+  waiting: readonly WaitingTransaction[],
+  now: Date,
+): Present {
+  if (believedMs === undefined) return present;
+  const old = new Set(waiting.filter(({ firstSeenAt }) => now.getTime() - firstSeenAt.getTime() > believedMs).map(({ txid }) => txid));
+  return { has: (txid) => present.has(txid) && !old.has(txid) };
+}
+
+/** Double-spends that are not recorded yet. */
+export function freshLosers(losers: readonly Loser[], waiting: readonly WaitingTransaction[]): Loser[] {
+  const contested = new Set(waiting.filter((row) => row.contested).map((row) => row.txid));
+  return losers.filter((loser) => !contested.has(loser.txid));
+}
+
+/** One poll, recorded at the cursor. `health`: what the source just reported, if it was asked. */
+async function pollMempool(poll: MempoolPoll, cursor: Cursor, health: ChainHealth | null): Promise<MempoolLook> {
+  const { source, watching } = poll;
+  const { ctx, coin, spares, spent } = watching;
+  const fetched = await source.fetchMempool(health);
+  const beside = fetched.beside ?? null;
+  // With a tip other than the recorded one, it could show a transfer that a recorded block contains under another id.
+  if ((beside ?? (await source.tip()).hash) !== cursor.hash) return { complete: false, incomplete: null, provenThrough: null, beside };
+  const seenAt = ctx.clock.now();
+  await refreshWatching(watching);
+  const waiting = await readWaiting(ctx.db.sql, coin);
+  const found = await fetched.scan(matcherOf(watching, waiting));
+  const { conflicts, complete = true, incomplete = null, provenThrough = null, ...scanned } = found;
+  const present = stillPresent(found, waiting, seenAt);
+  const { sightings, strays } = await sortSightings(watching, scanned.sightings);
+  const losers = await spent.findLosers(conflicts.filter((c) => present.has(c.txid)));
+  const fresh = freshLosers(losers, waiting);
+  const { gone, back, absences } = judgePresence(poll.absences, waiting, present);
+  poll.absences = absences;
+  const replaced = await readReplaced(ctx.db.sql, coin, [...losers.map((loser) => loser.txid), ...gone, ...back]);
+  const moved = new Set([...fresh.map((loser) => loser.txid), ...gone, ...back]);
+  const ids = [
+    ...new Set([...sightings.map((s) => s.owner.paymentId), ...replaced.filter((row) => moved.has(row.txid)).map((row) => row.paymentId)]),
+  ];
+  if (ids.length > 0) {
+    const inherited = inheritedSights(sightings, losers, replaced);
+    await writeBounded(ctx, { coin, outputs: sightings.length }, (tx, { atOnce, lockAndSettle }) =>
+      lockAndSettle(tx, ids, async () => {
+        await holdCursor(tx, coin, cursor);
+        await writeSightings(tx, sightings, { coin, block: null, seenAt, inherited, present, atOnce });
+        await spent.write(tx, sightings);
+        await writeConflicts(tx, fresh, { coin, paymentIds: ids, height: null });
+        await writePresence(tx, { coin, paymentIds: ids, gone, back });
+      }),
+    );
+  }
+  if (strays.length > 0) spares.tell(await ctx.db.begin((tx) => spares.record(tx, strays, seenAt)));
+  fetched.done();
+  return { complete, incomplete, provenThrough, beside };
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InvariantError } from '../core/invariant.ts';
 import { moveCursor } from './cursor.ts';
-import { doubtOfOlder, doubtOfSync } from './position.ts';
+import { doubtOfOlder, doubtOfSync } from './follow.ts';
 import { takeBack } from './take-back.ts';
 
 const cursor = { height: 100, hash: 'a100' };

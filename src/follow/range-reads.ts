@@ -1,6 +1,7 @@
 /** Searches blocks for transfers at one source, in ranges as long as it accepts, and again later, because nodes index late. */
-import { ChainError, RangeRefused } from '../chains/chain.ts';
-import type { Readable } from './range-votes.ts';
+import { type Chain, ChainError, RangeRefused } from '#chains';
+import { type Coin, chainOf } from '#core/coin';
+import { type LeftOut, type Readable, type View, type Voting, votingOf, withinTime } from './range-votes.ts';
 
 /** Blocks that are searched a second time. */
 export const OVERLAP = 64;
@@ -40,7 +41,7 @@ export type Reads = Pace & {
   gaveUp: string | null;
 };
 /** Blocks to search once more, for accounts that hold more than was recorded. */
-export type Back = Range & { accounts: readonly string[] };
+type Back = Range & { accounts: readonly string[] };
 export const createReads = (one: Reads['one'], most: number): Reads => ({
   ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0, back: null },
   backPace: { one, most, span: most, successes: 0 },
@@ -67,7 +68,7 @@ export const reachOf = ({ through, span }: Reads, target: number): number =>
   Math.min(target, (through ?? target) + SEARCHES_AT_ONCE * span);
 
 /** The ranges to search so that everything through `to` is searched, and everything through `to - OVERLAP` twice. */
-export function rangesOf({ through, lateThrough, span }: Pick<Reads, 'lateThrough' | 'span'> & { through: number }, to: number): Range[] {
+function rangesOf({ through, lateThrough, span }: Pick<Reads, 'lateThrough' | 'span'> & { through: number }, to: number): Range[] {
   const again = { from: Math.max(0, lateThrough + 1), to: Math.min(through, to - OVERLAP) };
   const fresh = { from: Math.max(0, through + 1), to };
   // One search covers both where it may be that long.
@@ -138,4 +139,74 @@ export async function tryBack(reads: Reads): Promise<Awaited<ReturnType<typeof s
 export function wasRead(reads: Reads, to: number): void {
   reads.through = Math.max(reads.through ?? 0, to);
   reads.lateThrough = Math.max(reads.lateThrough, to - OVERLAP);
+}
+
+// Which sources of a chain that is read by ranges can be asked in a round.
+
+/** No block is from the future, except for clocks that differ. */
+const FUTURE_MS = 120_000;
+/** How long a source is known to be on the right chain. */
+const ORIGIN_FRESH_MS = 600_000;
+/** How long a source that was left out of a round is not asked again. */
+const LEFT_OUT_MS = 10_000;
+
+export const readableSources = (chain: Chain): Readable[] =>
+  chain.sources.filter((one): one is Readable => one.source.ranges !== undefined);
+
+export type RangeLook = ReturnType<typeof createLook>;
+/** Asks each source for its newest block, and checks now and then that it is on the right chain. */
+export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; monotonicMs(): number }) {
+  const origins = new Map<Readable, number>();
+  const out = new Map<Readable, { view: View; atMs: number }>();
+  const lookAt = async (one: Readable): Promise<View> => {
+    const before = out.get(one);
+    if (before && monotonicMs() - before.atMs < LEFT_OUT_MS) return before.view;
+    try {
+      const checkedMs = origins.get(one);
+      if (checkedMs === undefined || monotonicMs() - checkedMs > ORIGIN_FRESH_MS) {
+        await withinTime(one.source.genesis(), one.name);
+        origins.set(one, monotonicMs());
+      }
+      const head = await withinTime(one.source.ranges.head(), one.name);
+      const isFuture = head.time.getTime() > now().getTime() + FUTURE_MS;
+      return isFuture
+        ? { one, state: 'unproven', reason: `${one.name} shows a block from the future`, head }
+        : { one, state: 'ok', reason: null, head };
+    } catch (error) {
+      if (!(error instanceof ChainError)) throw error;
+      return { one, state: error.kind === 'wrong_network' ? 'wrong_network' : 'down', reason: error.message, head: null };
+    }
+  };
+  return {
+    all: async (sources: readonly Readable[]): Promise<View[]> => leaveOutLagging(coin, await Promise.all(sources.map(lookAt))),
+    /** The same views without the vote of sources that fail, or that are contradicted. */
+    leaveOut: (views: readonly View[], { sources, state, cause }: LeftOut): View[] =>
+      views.map((view) => {
+        if (!sources.includes(view.one)) return view;
+        const reason = state === 'down' ? cause.message : `${view.one.name} contradicts the sources that count: ${cause.message}`;
+        const left: View = { ...view, state, reason };
+        out.set(view.one, { view: left, atMs: monotonicMs() });
+        return left;
+      }),
+  };
+}
+
+/** A source that is far behind has no vote, and the others continue without it. */
+function leaveOutLagging(coin: Coin, views: readonly View[]): View[] {
+  const newest = believableHeight(votingOf(views));
+  const { agreeWithin } = chainOf(coin);
+  return views.map((view) =>
+    view.state === 'ok' && view.head && view.head.height < newest - agreeWithin
+      ? { ...view, state: 'behind', reason: `${view.one.name} is ${newest - view.head.height} blocks behind` }
+      : view,
+  );
+}
+
+/** The newest height that the operator's own node or at least two sources reached: one source alone may name any number. */
+function believableHeight(voting: readonly Voting[]): number {
+  const own = voting.filter(({ one }) => one.trust === 'own').map(({ head }) => head.height);
+  const byName = new Map<string, number>();
+  for (const { one, head } of voting) byName.set(one.name, Math.max(head.height, byName.get(one.name) ?? 0));
+  const [highest = 0, second = highest] = [...byName.values()].sort((a, b) => b - a);
+  return Math.max(second, ...own);
 }

@@ -1,13 +1,13 @@
 /** Reads the blocks in which sources name transfers, proves them, and records what they pay together with the new anchor. */
-import { type BlockRef, ChainError, type RangeBlock } from '../chains/chain.ts';
-import { COIN, type Coin, coinsBeside } from '../core/coin.ts';
-import { VERIFIERS, type Verifier } from '../core/payment.ts';
-import type { Tx } from '../db/db.ts';
-import { queueProcessing } from '../payments/settle-payments.ts';
+import { type BlockRef, ChainError, type RangeBlock } from '#chains';
+import { COIN, type Coin, coinsBeside } from '#core/coin';
+import { VERIFIERS, type Verifier } from '#core/payment';
+import type { Tx } from '#db';
+import { queueProcessing } from '#payments';
 import { type Anchor, moveUp } from './anchors.ts';
 import { agreedAnswer, agreedAt, answersOf, isSameRef, type Voting, verifierOf } from './range-votes.ts';
+import { writeBounded } from './record-block.ts';
 import { type Owned, readWaiting, type WaitingTransaction, writeConflicts, writePresence, writeSightings } from './sightings.ts';
-import { writeBounded } from './small-parts.ts';
 import { sortSightings, type Watching } from './watching.ts';
 
 /** Blocks in one request for their headers. */
@@ -140,7 +140,7 @@ async function withoutVerified<T extends { hit: Hit; sightings: readonly Owned[]
 }
 
 /** Everything that one round writes. */
-export type RangeStep = {
+type RangeStep = {
   cursor: Anchor;
   to: Anchor;
   /** Blocks between them that become anchors too. */

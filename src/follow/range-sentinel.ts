@@ -3,9 +3,9 @@
  * asked for. Providers may leave out logs, and nodes may index them late; a balance that nothing explains shows it, and blocks are searched
  * again. Nothing is recorded from a balance.
  */
-import { HOLDINGS_AT_ONCE } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, chainOf, coinsBeside } from '../core/coin.ts';
+import { HOLDINGS_AT_ONCE } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainOf, coinsBeside } from '#core/coin';
 import { BALANCES_SECONDS, MOST_BALANCE_REQUESTS } from './poll-pace.ts';
 import type { Readable } from './range-votes.ts';
 
@@ -59,7 +59,7 @@ export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balan
 }
 
 /** Blocks to search once more, down from the newest one, and for which accounts. */
-export type MissingBlocks = { blocks: number; accounts: string[] };
+type MissingBlocks = { blocks: number; accounts: string[] };
 /** `unexplained`: what no search explained; it counts as explained from now on. */
 export type SentinelLook = { missing: MissingBlocks | null; unexplained: readonly Holder[] };
 export const NOTHING_MISSING: SentinelLook = { missing: null, unexplained: [] };

@@ -2,7 +2,7 @@
  * What counts when the sources of a round answer differently or not at all. Your own node decides, or else at least two that give the same
  * answer; a source that contradicts them, or that fails, is left out of the round, and the others continue.
  */
-import { type BlockRef, ChainError, type NamedSource, type RangeReader } from '../chains/chain.ts';
+import { type BlockRef, ChainError, type NamedSource, type RangeReader } from '#chains';
 import type { Anchor } from './anchors.ts';
 
 export type Readable = NamedSource & { source: { ranges: RangeReader } };
@@ -51,7 +51,7 @@ export function decidingOf(voting: readonly Voting[]): readonly Voting[] {
 }
 
 /** The answer of a source. Errors: LeftOut when it fails. */
-export async function answerOf<T>(one: Readable, answer: Promise<T>): Promise<T> {
+async function answerOf<T>(one: Readable, answer: Promise<T>): Promise<T> {
   try {
     return await answer;
   } catch (error) {

@@ -1,10 +1,10 @@
 /** Reads the blocks below the first one that was read, for addresses issued before the follower of their coin had started. */
-import { type BlockRef, ChainError, type ChainSource } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { addMs, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
-import { COIN, type Coin, chainCode, coinsBeside, kindOf } from '../core/coin.ts';
-import { invariant } from '../core/invariant.ts';
-import type { Tx } from '../db/db.ts';
+import { type BlockRef, ChainError, type ChainSource } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
+import { addMs, HOUR_MS, MINUTE_MS } from '#core/dates';
+import { invariant } from '#core/invariant';
+import type { Tx } from '#db';
 import { type Cursor, CursorMoved, insertBlock } from './cursor.ts';
 
 /** A block's time may be up to two hours earlier than it was mined; on ETH it is exact to the second. */
@@ -13,7 +13,7 @@ const EARLY_ETH_MS = MINUTE_MS;
 /** It is also no earlier than the median of the eleven blocks below it. */
 const MEDIAN_OF_BLOCKS = 11;
 /** How far below the tip blocks are read back without an operator: `doctor` lists addresses that are older. */
-export const MOST_BLOCKS_BACK = 20_000;
+const MOST_BLOCKS_BACK = 20_000;
 /** Blocks read in one turn, before the tip is checked again. */
 const BLOCKS_A_TURN = 20;
 const TURN_MS = 1_000;

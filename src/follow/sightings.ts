@@ -1,10 +1,10 @@
 /** Writes what a chain shows of payments: transfers seen, mined, replaced. The caller holds the locks of the payments. */
-import type { BlockRef, Output, Sighting } from '../chains/chain.ts';
-import { firstSightInBlock } from '../core/certainty.ts';
-import { earliest } from '../core/clock.ts';
-import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
-import type { Verifier } from '../core/payment.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import type { BlockRef, Output, Sighting } from '#chains';
+import { firstSightInBlock } from '#core/certainty';
+import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '#core/coin';
+import { earliest } from '#core/dates';
+import type { Verifier } from '#core/payment';
+import type { Sql, Tx } from '#db';
 import type { Loser } from './spent-outpoints.ts';
 
 /** Rows per statement; the largest blocks are written in several parts. */
@@ -20,7 +20,7 @@ export type AddressOwner = { paymentId: string; merchantId: string; address: str
 /** A sighting of a payment's transfer, in one of the coins of its chain. */
 export type Owned = Sighting & { coin: Coin; owner: AddressOwner };
 /** With the outputs of its transaction that form one transfer, at least one. */
-export type Merged = Owned & { outputs: readonly Output[] };
+type Merged = Owned & { outputs: readonly Output[] };
 /** One of our transactions that is not in a block. */
 export type WaitingTransaction = {
   txid: string;
@@ -35,7 +35,7 @@ export type WaitingTransaction = {
   doubted: boolean;
 };
 /** What a payment received in a coin from a transaction that was double-spent. */
-export type ReplacedTransfer = { paymentId: string; coin: Coin; txid: string; units: bigint; firstSeenAt: Date };
+type ReplacedTransfer = { paymentId: string; coin: Coin; txid: string; units: bigint; firstSeenAt: Date };
 type Pegout = { paymentId: string; ref: string; txid: string; units: string; mined: boolean };
 
 /** Transactions on the chain of a coin that are not in a block and may still be mined. */

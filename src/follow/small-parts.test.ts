@@ -11,7 +11,7 @@ import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { lockAndSettle, settleDuePayments } from '../payments/payments.ts';
 import { createFollower } from './follow.ts';
-import { isTooMuch } from './small-parts.ts';
+import { isTooMuch } from './record-block.ts';
 
 /** More than one statement takes, so that it needs several. */
 const MANY = 1_200;

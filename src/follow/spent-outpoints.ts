@@ -1,8 +1,8 @@
 /** The outpoints that the transactions of our transfers spend. Another transaction spending one replaces ours. Kept while possible. */
-import type { Conflict, Sighting } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { type Coin, chainCode, chainOf, coinsBeside } from '../core/coin.ts';
-import type { Fragment, Tx } from '../db/db.ts';
+import type { Conflict, Sighting } from '#chains';
+import type { Context } from '#context';
+import { type Coin, chainCode, chainOf, coinsBeside } from '#core/coin';
+import type { Fragment, Tx } from '#db';
 import { createWatchSet, outpointBytes } from './watch-set.ts';
 
 /** Outpoints in one statement, and read between two turns of the event loop. */

@@ -1,11 +1,11 @@
 /** Starts what follows a chain, in the process with the watcher role. Peers are connected only where a wallet needs them. */
-import type { Chain } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { COIN } from '../core/coin.ts';
-import { dueIf, startQueue } from '../db/work.ts';
+import type { Chain } from '#chains';
+import type { Context } from '#context';
+import { COIN } from '#core/coin';
+import { dueIf, startQueue } from '#db';
 import { startFollower } from './follow.ts';
 import { startRangeFollower } from './follow-ranges.ts';
-import { readableSources } from './range-sources.ts';
+import { readableSources } from './range-reads.ts';
 
 /** How soon the end of the first sync is noticed. */
 const LOOK_MS = 1_000;

@@ -2,9 +2,9 @@
  * Finds what customers sent in the native coin of a network where only tokens are offered, such as ETH on Base. Nothing names such
  * transfers, so balances of all addresses are compared with what was recorded, and a balance that rose leads to the block it rose in.
  */
-import { type BlockRef, ChainError, NATIVES_AT_ONCE, type NativeReader, type Sighting } from '../chains/chain.ts';
-import { DAY_MS } from '../core/clock.ts';
-import { COIN, type Coin, chainOf, strayNativeOf } from '../core/coin.ts';
+import { type BlockRef, ChainError, NATIVES_AT_ONCE, type NativeReader, type Sighting } from '#chains';
+import { COIN, type Coin, chainOf, strayNativeOf } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import type { Anchor } from './anchors.ts';
 import { BALANCES_SECONDS } from './poll-pace.ts';
 import { readHits, recordRange } from './range-record.ts';

@@ -1,6 +1,6 @@
 /** Addresses that were issued before the first block of their coin from which all blocks are read. */
-import type { Context } from '../context.ts';
-import { type Coin, NATIVE_COINS } from '../core/coin.ts';
+import type { Context } from '#context';
+import { type Coin, NATIVE_COINS } from '#core/coin';
 
 export type Unwatched = {
   coin: Coin;

@@ -1,10 +1,10 @@
 /** What a follower looks for on its chain: deposit addresses, unissued addresses, and outpoints that our pending transfers spend. */
-import type { ChainSource, Matcher, Sighting } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { addMs, DAY_MS, earliest } from '../core/clock.ts';
-import { COIN, type Coin, chainOf } from '../core/coin.ts';
-import { readEndedBelow } from '../db/db.ts';
-import { readGasPayments } from '../money-out/sweeps.ts';
+import type { ChainSource, Matcher, Sighting } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainOf } from '#core/coin';
+import { addMs, DAY_MS, earliest } from '#core/dates';
+import { readEndedBelow } from '#db';
+import { readGasPayments } from '#signing';
 import { createLookAhead, type Stray } from './look-ahead.ts';
 import { type AddressOwner, eachOutput, type Owned, type WaitingTransaction } from './sightings.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';
@@ -86,7 +86,7 @@ export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonl
 });
 
 /** Transfers to payments, and deposits to unissued addresses. */
-export type Sorted = { sightings: Owned[]; strays: Stray[] };
+type Sorted = { sightings: Owned[]; strays: Stray[] };
 
 /**
  * Finds out whose addresses these are. The table decides who owns an address, not memory. What a sweep of the merchant pays for the gas of

@@ -2,7 +2,7 @@
 import type { Static, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/schema';
 import { Settings } from 'typebox/system';
-import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
+import { PROBLEMS, Problem, type ProblemCode } from '#core/problem';
 import type { JsonValue, ParsedBody } from './json.ts';
 
 /** The parts of a schema that a message is built from. */
@@ -64,7 +64,7 @@ const rangeText = (low: number | undefined, high: number | undefined, unit: stri
       : '';
 
 /** What a field accepts, as the end of "it must be ...". */
-export function expected(shape: Shape): string {
+function expected(shape: Shape): string {
   if (shape.anyOf) {
     const values = shape.anyOf.flatMap((option) => (option.const === undefined ? [] : [String(option.const)]));
     const others = shape.anyOf.filter((option) => option.const === undefined);
@@ -179,7 +179,7 @@ export function collect<T>(faults: Problem[], read: () => T): T | undefined {
 }
 
 /** Reads a value from parameters of a body, for rules that a schema cannot express. It may throw a Problem. */
-export type Reading<T> = { params: readonly string[]; read: () => T };
+type Reading<T> = { params: readonly string[]; read: () => T };
 export type ReadingsOf<R> = { [K in keyof R]: Reading<R[K]> };
 
 /**

@@ -1,14 +1,20 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
 import type { TObject } from 'typebox';
-import { decodeAddress, isTransactionId } from '../chains/address.ts';
-import { type AddressSummary, type Chain, ChainError, type ChainTransaction, type FeeTier } from '../chains/chain.ts';
-import { isTestAddress } from '../chains/simulated.ts';
-import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } from '../core/coin.ts';
-import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
-import { findTransferBlock, getDepositBalance, getRecordedTransaction, getTestBalance } from '../payments/look-ups.ts';
-import { getSimulatedTransaction } from '../payments/queries.ts';
-import type { AgreedPrice } from '../prices/price-book.ts';
+import {
+  type AddressSummary,
+  type Chain,
+  ChainError,
+  type ChainTransaction,
+  decodeAddress,
+  type FeeTier,
+  isTestAddress,
+  isTransactionId,
+} from '#chains';
+import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } from '#core/coin';
+import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
+import { Problem } from '#core/problem';
+import { findTransferBlock, getDepositBalance, getRecordedTransaction, getSimulatedTransaction, getTestBalance } from '#payments';
+import type { AgreedPrice } from '#prices';
 import { type Query, readAssets, readCoin, readQuery } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute } from './route.ts';
 import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';

@@ -1,5 +1,5 @@
 /** Examples for the API document and the page of errors: one body for each error. */
-import { PROBLEMS, Problem, type ProblemCode } from '../core/problem.ts';
+import { PROBLEMS, Problem, type ProblemCode } from '#core/problem';
 import { EXAMPLE_PAYMENT_ID, PAYOUT_ID, REFUND_ID } from './examples.ts';
 
 /** Problems of operator commands, which API requests never return. */

@@ -1,13 +1,13 @@
 /** Examples for the API document: for each operation the valid requests and one reply. The ids are the same throughout. */
-import { API_VERSION, type EventType, TEST_EVENT } from '../core/event.ts';
-import { explainUnreached } from '../core/unreached.ts';
+import { API_VERSION, type EventType, TEST_EVENT } from '#core/event';
+import { explainUnreached } from '#core/unreached';
 
 export const EXAMPLE_PAYMENT_ID = 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye';
 export const EVENT_ID = 'evt_8sWn2LxR7vKd1Ye4fTq0ZcJb';
 export const ENDPOINT_ID = 'we_2LxR7vKd1Ye4fTq0ZcJb8sWn';
 export const DELIVERY_ID = 'del_0ZcJb8sWn2LxR7vKd1Ye4fTq';
 export const RECOVERY_ID = 'rec_1Ye4fTq0ZcJb8sWn2LxR7vKd';
-export const REQUEST_ID = 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR';
+const REQUEST_ID = 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR';
 const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const PAYOUT_ID = 'po_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const REFUND_ID = 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1';
@@ -343,7 +343,7 @@ const recovery = {
 const CONNECTION = { reached: true, address: '203.0.113.7', reason: null, message: null, advice: null };
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo=';
 
-export type Example = { requests?: Readonly<Record<string, object>>; reply: object };
+type Example = { requests?: Readonly<Record<string, object>>; reply: object };
 /** By operation. */
 export const EXAMPLES: Readonly<Record<string, Example>> = {
   createLegacy: {

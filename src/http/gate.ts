@@ -1,15 +1,14 @@
 /** The checks that every API request passes: HTTPS, key, permission, limit; and the claim of its Idempotency-Key. */
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../context.ts';
-import { LONGEST_IDEMPOTENCY_HEADER } from '../core/bounds.ts';
-import type { KeyPermission } from '../core/key-permissions.ts';
-import { clientNetwork } from '../core/networks.ts';
-import { Problem } from '../core/problem.ts';
-import { findApiKey, type KeyOwner } from '../keys/keys.ts';
-import type { IdempotencyClaim } from '../payments/view.ts';
-import { createClientReader, type ReadClient } from './client.ts';
-import { limitHeaders, setHeaders, withoutLimit } from './headers.ts';
+import type { Context } from '#context';
+import { clientNetwork } from '#core/networks';
+import { Problem } from '#core/problem';
+import type { KeyPermission } from '#core/roles';
+import { LONGEST_IDEMPOTENCY_HEADER } from '#core/text';
+import { findApiKey, type KeyOwner } from '#keys';
+import type { IdempotencyClaim } from '#payments';
+import { createClientReader, limitHeaders, type ReadClient, setHeaders, withoutLimit } from './headers.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
 import type { Limits } from './limits.ts';
 

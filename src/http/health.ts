@@ -1,16 +1,9 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
-import {
-  explainComparison,
-  explainReport,
-  isStale,
-  purposeOfPeers,
-  readReports,
-  type StoredReport,
-} from '../chains/bitcoin/p2p/peer-status.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '../core/coin.ts';
-import { readUnwatched } from '../follow/unwatched.ts';
-import { explainTrouble, readGuards, readTokenHolds, readTroubles } from '../payments/chain-state.ts';
+import { explainComparison, explainReport, isStale, purposeOfPeers, readReports, type StoredReport } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '#core/coin';
+import { readUnwatched } from '#follow';
+import { explainTrouble, readGuards, readTokenHolds, readTroubles } from '#payments';
 
 export const isAlive = (): object => ({ status: 'ok' });
 

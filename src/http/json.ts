@@ -1,6 +1,6 @@
 /** Strict JSON (RFC 8259) with one meaning: no duplicate names, limited size, only storable text; numbers keep their source text. */
-import { LONGEST_JSON_NAME, LONGEST_JSON_PATH, MOST_JSON_DEPTH, MOST_JSON_VALUES } from '../core/bounds.ts';
-import { Problem } from '../core/problem.ts';
+import { Problem } from '#core/problem';
+import { LONGEST_JSON_NAME, LONGEST_JSON_PATH, MOST_JSON_DEPTH, MOST_JSON_VALUES } from '#core/text';
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 /** Source texts of numbers, by the list or object that contains them. */

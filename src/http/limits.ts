@@ -1,6 +1,6 @@
 /** Rate limits: fixed windows that start at the first use, in memory or, for several API processes, in Redis or Valkey. */
 import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-limiter-flexible';
-import type { Log } from '../log.ts';
+import type { Log } from '#log';
 
 export const WINDOW_SECONDS = 60;
 export type Use = { allowed: boolean; remaining: number; resetMs: number };

@@ -1,16 +1,16 @@
 /** The metrics for an operator's monitoring, in Prometheus text format. */
-import { isStale, purposeOfPeers, readReports, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
-import type { Context } from '../context.ts';
-import { DOUBTS } from '../core/certainty.ts';
-import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '../core/coin.ts';
-import { GUARD_CODES } from '../core/guard.ts';
-import { requestLogCounts } from '../keys/requests.ts';
-import { readGuards, readTokenHolds, readTroubles } from '../payments/chain-state.ts';
-import { readDeliveryQueue } from '../webhooks/queue.ts';
+import { isStale, purposeOfPeers, readReports, type StoredReport } from '#chains';
+import type { Context } from '#context';
+import { DOUBTS } from '#core/certainty';
+import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '#core/coin';
+import { GUARD_CODES } from '#core/guard';
+import { requestLogCounts } from '#keys';
+import { readGuards, readTokenHolds, readTroubles } from '#payments';
+import { readDeliveryQueue } from '#webhooks';
 import { type Histogram, readLoop } from './loop-guard.ts';
 
 type Value = readonly [labels: string, value: number];
-export type Metric =
+type Metric =
   | readonly [name: string, type: 'gauge' | 'counter', help: string, values: readonly Value[]]
   | readonly [name: string, type: 'histogram', help: string, values: Histogram];
 

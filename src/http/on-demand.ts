@@ -1,5 +1,5 @@
 /** What the API loads only when somebody asks for it, so that a service that starts loads neither examples nor the text of the reference. */
-import type { EventType } from '../core/event.ts';
+import type { EventType } from '#core/event';
 
 /** The data of an event of this type about a sample payment. */
 export async function sampleData(type: EventType): Promise<object> {

@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 document, generated from the routes and from the schemas that validate requests. */
 import type { TSchema } from 'typebox';
-import { PAYMENT_EVENTS, TEST_EVENT } from '../core/event.ts';
-import { PROBLEMS } from '../core/problem.ts';
+import { PAYMENT_EVENTS, TEST_EVENT } from '#core/event';
+import { PROBLEMS } from '#core/problem';
 import { errorExamples } from './error-examples.ts';
 import {
   DELIVERY_ID,
@@ -15,10 +15,259 @@ import {
   REFUND_ID,
   TXID,
 } from './examples.ts';
-import { componentSchemas, schemaInPlace, schemaRef } from './openapi-schemas.ts';
 import type { ApiRoute } from './route.ts';
 import { GROUPS, ROUTES, routeGroup } from './routes.ts';
+import * as payments from './schema.ts';
+import * as errors from './schema-errors.ts';
+import { UNIONS } from './schema-fields.ts';
+import * as lookups from './schema-lookups.ts';
+import * as outgoing from './schema-refunds.ts';
+import * as webhooks from './schema-webhooks.ts';
 import { eventName } from './schema-webhooks.ts';
+
+// Schemas for the API document: named ones once, values as enums, in the form that tools and generators read best.
+
+// The names of the schemas in the API document and in generated clients. None is the name of a global, such as Error or Event.
+
+/** In the order in which they are listed. */
+export const SCHEMAS: Readonly<Record<string, TSchema>> = {
+  Payment: payments.DetailSchema,
+  PaymentList: payments.List,
+  PaymentListItem: payments.ListItemSchema,
+  PaymentItem: payments.PaidItem,
+  Transfer: payments.TransferSchema,
+  TransferList: payments.TransferList,
+  CreatedPayment: payments.Created,
+  PaymentWarning: payments.WarningSchema,
+  CreatedTransaction: payments.TransactionCreated,
+  CreatedLegacyPayment: payments.LegacyCreated,
+  CreateSimpleParams: payments.CreateSimple,
+  CreateAdvancedParams: payments.CreateAdvanced,
+  ItemParams: payments.ItemSchema,
+  CreateLegacyParams: payments.CreateLegacy,
+  CreateTransactionParams: payments.CreateTransaction,
+  CancelParams: payments.Cancel,
+  ResolveParams: payments.Resolve,
+  UpdateMetadataParams: payments.UpdateMetadata,
+  SimulateParams: payments.Simulate,
+  AdvanceClockParams: payments.AdvanceClock,
+  EmptyParams: payments.Empty,
+  TestClock: payments.ClockReply,
+  Refund: outgoing.RefundReply,
+  RefundItem: outgoing.RefundItem,
+  RefundList: outgoing.RefundList,
+  CreateRefundParams: outgoing.CreateRefund,
+  RefundEventData: webhooks.RefundEventData,
+  Payout: outgoing.PayoutReply,
+  PayoutItem: outgoing.PayoutItem,
+  PayoutList: outgoing.PayoutList,
+  CreatePayoutParams: outgoing.CreatePayout,
+  PayoutEventData: webhooks.PayoutEventData,
+  Prices: lookups.PricesReply,
+  Price: lookups.PriceSchema,
+  Balance: lookups.BalanceReply,
+  Fees: lookups.FeesReply,
+  FeeEstimate: lookups.FeeEstimate,
+  OnChainTransaction: lookups.TransactionReply,
+  TransactionParty: lookups.Party,
+  WebhookEvent: webhooks.WebhookEvent,
+  PaymentEvent: webhooks.EventReply,
+  ...webhooks.EVENT_SCHEMAS,
+  WebhookTestEvent: webhooks.TestEventReply,
+  PaymentEventData: webhooks.EventData,
+  EventList: webhooks.EventList,
+  WebhookEndpoint: webhooks.EndpointReply,
+  WebhookEndpointWithSecret: webhooks.EndpointWithSecret,
+  CreatedWebhookEndpoint: webhooks.EndpointCreated,
+  UpdatedWebhookEndpoint: webhooks.EndpointUpdated,
+  EndpointConnection: webhooks.EndpointConnection,
+  WebhookEndpointList: webhooks.EndpointList,
+  DeletedWebhookEndpoint: webhooks.EndpointDeleted,
+  CreateWebhookEndpointParams: webhooks.CreateEndpoint,
+  UpdateWebhookEndpointParams: webhooks.UpdateEndpoint,
+  RotateSecretParams: webhooks.RotateSecret,
+  RecoverParams: webhooks.Recover,
+  WebhookDelivery: webhooks.DeliveryReply,
+  WebhookDeliveryList: webhooks.DeliveryList,
+  WebhookDeliveryItem: webhooks.DeliveryItemSchema,
+  DeliveryAttempt: webhooks.DeliveryAttempt,
+  WebhookRecovery: webhooks.RecoveryReply,
+  LoggedRequest: errors.RequestEntry,
+  RequestList: errors.RequestList,
+  ErrorBody: errors.ErrorReply,
+  ErrorDetail: errors.ErrorDetail,
+  ErrorItem: errors.ErrorItem,
+};
+
+/** Query parameters, which the document lists one by one and the SDK as types. */
+export const QUERIES: Readonly<Record<string, TSchema>> = {
+  ListPaymentsParams: payments.ListQuery,
+  ListRefundsParams: outgoing.RefundsQuery,
+  ListPayoutsParams: outgoing.PayoutsQuery,
+  ListTransfersParams: payments.TransfersQuery,
+  ListEventsParams: webhooks.EventsQuery,
+  ListDeliveriesParams: webhooks.DeliveriesQuery,
+  ListRequestsParams: errors.RequestsQuery,
+  PricesParams: lookups.PricesQuery,
+  BalanceParams: lookups.BalanceQuery,
+  CoinParams: lookups.CoinQuery,
+};
+
+/** Whether a named schema is that of a body. */
+export const isRequest = (name: string): boolean => name.endsWith('Params') && name in SCHEMAS;
+
+type FieldShape = {
+  type?: string;
+  anyOf?: TSchema[];
+  properties?: Record<string, TSchema>;
+  required?: string[];
+  patternProperties?: Record<string, TSchema>;
+};
+/** The schema of a body as callers may write it: null means that an optional field, or a key of a map, is absent. */
+export function withNulls(schema: TSchema): TSchema {
+  const { properties = {}, required = [] } = schema as FieldShape;
+  const fields = Object.entries(properties).map(([name, field]) => [name, required.includes(name) ? field : orNull(mapWithNulls(field))]);
+  return { ...schema, properties: Object.fromEntries(fields) };
+}
+function orNull(field: TSchema): TSchema {
+  const { anyOf, ...rest } = field as FieldShape & { description?: string; examples?: unknown };
+  const options = anyOf ?? [field];
+  if (options.some((option) => (option as FieldShape).type === 'null')) return field;
+  const { description, examples } = rest;
+  // A named set of values stays one option.
+  const isNamed = anyOf?.every((option) => 'const' in option) ?? true;
+  return {
+    description: `${description} Null means absent.`,
+    ...(examples !== undefined && { examples }),
+    anyOf: [...(isNamed ? [field] : options), { type: 'null' }],
+  } as TSchema;
+}
+const mapWithNulls = (field: TSchema): TSchema => {
+  const { patternProperties } = field as FieldShape;
+  if (!patternProperties) return field;
+  return {
+    ...field,
+    patternProperties: Object.fromEntries(Object.entries(patternProperties).map(([keys, value]) => [keys, orNull(value)])),
+  } as TSchema;
+};
+
+type Shape = Readonly<Record<string, unknown>>;
+type Properties = Readonly<Record<string, Shape>>;
+
+const NAMES = new Map<unknown, string>(Object.entries(SCHEMAS).map(([name, schema]) => [schema, name]));
+const UNION_NAMES = new Map<string, string>(Object.entries(UNIONS).map(([name, values]) => [values.join(), name]));
+/** Unions of objects, and the field that distinguishes them. */
+const TAGGED = new Set(['PaymentEvent', 'WebhookEvent']);
+
+const schemaRef = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+
+/** The values when all options are strings, with the name of their set when it has one. */
+function valuesOf(shape: { anyOf?: unknown }): { values: string[]; name: string | null } | null {
+  const options = (shape.anyOf ?? []) as { const?: unknown }[];
+  const values = options.flatMap((option) => (typeof option.const === 'string' ? [option.const] : []));
+  if (values.length === 0 || values.length !== options.length) return null;
+  return { values, name: UNION_NAMES.get(values.join()) ?? null };
+}
+
+/** A schema in place: a reference if it has a name. */
+function schemaInPlace(schema: TSchema | Shape): object {
+  const name = NAMES.get(schema);
+  return name === undefined ? body(schema as Shape) : schemaRef(name);
+}
+
+/** A field whose schema has a name also keeps its own description. */
+function shownField(field: Shape): object {
+  return NAMES.has(field) ? { ...schemaInPlace(field), description: field.description } : schemaInPlace(field);
+}
+
+function body(schema: Shape): object {
+  const { anyOf, allOf, items, properties, patternProperties, 'x-problem': _, 'x-case': _case, ...rest } = schema;
+  const values = valuesOf(schema);
+  if (values) return values.name === null ? { type: 'string', ...rest, enum: values.values } : { ...schemaRef(values.name), ...rest };
+  return {
+    ...rest,
+    ...(anyOf !== undefined && optionsOf(anyOf as Shape[])),
+    ...(allOf !== undefined && { allOf: (allOf as Shape[]).map(schemaInPlace) }),
+    ...(items !== undefined && { items: schemaInPlace(items as Shape) }),
+    ...(properties !== undefined && {
+      properties: Object.fromEntries(Object.entries(properties as Properties).map(([name, field]) => [name, shownField(field)])),
+    }),
+    ...(patternProperties !== undefined && { additionalProperties: schemaInPlace(Object.values(patternProperties as Properties)[0]!) }),
+  };
+}
+
+/** The options of a union. In a union with null, the field already has the description of the option. */
+function optionsOf(anyOf: readonly Shape[]): object {
+  const others = anyOf.filter((option) => option.type !== 'null');
+  if (others.length === anyOf.length || others.length > 1) return { anyOf: anyOf.map(schemaInPlace) };
+  const { description: _, ...option } = schemaInPlace(others[0]!) as { description?: string; type?: unknown };
+  return typeof option.type === 'string' && option.type !== 'object' && option.type !== 'array'
+    ? { ...option, type: [option.type, 'null'] }
+    : { anyOf: [option, { type: 'null' }] };
+}
+
+/** A union of events, distinguished by `type`. */
+function tagged(schema: Shape): object {
+  const options = schema.anyOf as (Shape & { properties: { type: { const: string } } })[];
+  return {
+    oneOf: options.map(schemaInPlace),
+    discriminator: {
+      propertyName: 'type',
+      mapping: Object.fromEntries(options.map((option) => [option.properties.type.const, schemaRef(NAMES.get(option)!).$ref])),
+    },
+    description: schema.description,
+  };
+}
+
+const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
+  Coin: 'Code of a coin.',
+  ArrivedCoin: 'Code of a coin that can arrive, requested or not.',
+  PaymentNetwork: 'ID of the network that a coin is on.',
+  Mode: 'Live mode, where money is real, or test mode.',
+  FiatCurrency: 'Code of a currency (ISO 4217).',
+  PaymentStatus: 'Status of a payment.',
+  PaymentException: 'Something unusual about a payment.',
+  PaymentEventType: 'What happened to a payment, a refund or a payout.',
+  EndpointEventType: 'An event type, or `*` for the six basic ones.',
+  Scenario: 'What a simulated customer and network do.',
+  CompletionRule: 'What completes a payment.',
+  Verifier: 'What vouches for the blocks of a payment.',
+  KeyKind: 'Kind of API key.',
+  ResolveAction: 'A decision about money that arrived.',
+  PriceChangeOrigin: 'Where a price change comes from.',
+  TransactionStatus: 'Status of an on-chain transaction.',
+  DeliveryState: 'State of a delivery.',
+  RefundStatus: 'Status of a refund or a payout.',
+  RefundRate: 'Exchange rate of a refund.',
+  RecoveryStatus: 'Status of a recovery.',
+  DisabledReason: 'Why an endpoint is disabled.',
+  ErrorType: 'Kind of an error.',
+};
+
+/** Rules that the schema of a body cannot express, because a fault of it would not name a parameter. */
+const ONE_OF: Readonly<Record<string, object>> = {
+  CreateSimpleParams: { oneOf: [{ required: ['amount_usd'] }, { required: ['amount', 'currency_fiat'] }] },
+};
+
+/** All named schemas. */
+function componentSchemas(): Readonly<Record<string, object>> {
+  return {
+    ...Object.fromEntries(
+      Object.entries(UNIONS).map(([name, values]) => [
+        name,
+        { type: 'string', enum: [...values], description: DESCRIPTIONS[name as keyof typeof UNIONS] },
+      ]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(SCHEMAS).map(([name, schema]) => [
+        name,
+        TAGGED.has(name)
+          ? tagged(schema as unknown as Shape)
+          : { ...body((isRequest(name) ? withNulls(schema) : schema) as unknown as Shape), ...ONE_OF[name] },
+      ]),
+    ),
+  };
+}
 
 const STATUSES = [...new Set(Object.values(PROBLEMS).map((problem) => problem.status))].sort((a, b) => a - b);
 const MEANING: Readonly<Record<number, string>> = {

@@ -3,7 +3,7 @@
  * refused: if dropped silently, a misspelled currency requests another coin and a misspelled filter returns everything.
  */
 import type { TSchema } from 'typebox';
-import { Problem } from '../core/problem.ts';
+import { Problem } from '#core/problem';
 import type { JsonValue } from './json.ts';
 import type { Query } from './read.ts';
 import type { ApiRoute } from './route.ts';
@@ -11,7 +11,7 @@ import type { ApiRoute } from './route.ts';
 /** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].color`. */
 export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
 /** Null when every name is known, the fast path for most requests. `isStrict` is called otherwise: refuse all of them? */
-export type CheckNames = (given: { query: Query; body: JsonValue; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
+type CheckNames = (given: { query: Query; body: JsonValue; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
 
 /** The names of an object in a body, and those of the objects in it. Objects not in `inside` have names that callers choose. */
 type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: ReadonlyMap<string, Tree> };
@@ -120,7 +120,7 @@ export function ignoredHeader(names: readonly string[]): string {
 const cut = (name: string): string => (name.length <= LONGEST_NAME ? name : `${name.slice(0, LONGEST_NAME)}…`);
 
 /** What was probably meant, as a sentence; null when the name resembles nothing. */
-export function hintFor(given: string, names: readonly string[], siblings: ReadonlyMap<string, string>): string | null {
+function hintFor(given: string, names: readonly string[], siblings: ReadonlyMap<string, string>): string | null {
   if (given.length > LONGEST_NAME) return null;
   // Other services write `status[]` and `metadata.order` for `status` and `metadata`.
   const name = given.split(/[[.]/, 1)[0]!;

@@ -1,23 +1,47 @@
 /** Creating a payment in a named coin, and everything that changes a payment afterwards. */
-import { Problem } from '../core/problem.ts';
-import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '../payments/detail.ts';
-import { cancelPayment, createPayment, resolvePayment, setMetadata } from '../payments/payments.ts';
-import { listTransfers } from '../payments/queries.ts';
+import { PAYMENT_EVENTS } from '#core/event';
+import { Problem } from '#core/problem';
+import {
+  advanceClock,
+  cancelPayment,
+  createPayment,
+  fiatDetail,
+  listTransfers,
+  paymentDetail,
+  paymentUrl,
+  resolvePayment,
+  setMetadata,
+  simulatePayment,
+  transferDetail,
+} from '#payments';
+import { getEvent, listEvents } from '#webhooks';
 import { readBody } from './body.ts';
 import { commonReadings, draftOf } from './payment-routes.ts';
-import { checkMetadataKeys, readCoinNames, readLimit, readPageCursor, readReturnUrl } from './read.ts';
-import { readFiatPrice } from './read-price.ts';
-import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readingRoute } from './route.ts';
 import {
+  checkMetadataKeys,
+  readCoinNames,
+  readFiatPrice,
+  readLimit,
+  readOneCoin,
+  readPageCursor,
+  readQuery,
+  readReturnUrl,
+} from './read.ts';
+import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfKey, readingRoute } from './route.ts';
+import {
+  AdvanceClock,
   Cancel,
+  ClockReply,
   CreateTransaction,
   DetailSchema,
   Resolve,
+  Simulate,
   TransactionCreated,
   TransferList,
   TransfersQuery,
   UpdateMetadata,
 } from './schema.ts';
+import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
 
 type Common = Parameters<typeof commonReadings>[1];
 
@@ -181,5 +205,92 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
       });
       return reply({ success: true, data: transfers.map(transferDetail), has_more: hasMore });
     },
+  }),
+];
+
+// The events of payments.
+
+const TYPES: readonly string[] = PAYMENT_EVENTS;
+
+/** The stored bytes are sent unchanged, so that lists and deliveries contain the same text. */
+export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
+  apiRoute({
+    id: 'readEvents',
+    method: 'GET',
+    path: '/v1/events',
+    access: 'secret',
+    permission: 'payments',
+    summary: 'List events, newest first',
+    query: EventsQuery,
+    reply: EventList,
+    handle: async ({ ctx, owner, query }) => {
+      const type = readQuery(query, 'type');
+      if (type !== null && !TYPES.includes(type))
+        throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
+      const page = await listEvents(ctx, {
+        ...readerOfKey(owner),
+        limit: readLimit(query),
+        startingAfter: readPageCursor(query, 'starting_after'),
+        type,
+        paymentId: readQuery(query, 'payment_id'),
+      });
+      const data = page.items.map((item) => Buffer.from(item.body).toString()).join(',');
+      return { status: 200, body: Buffer.from(`{"success":true,"data":[${data}],"has_more":${page.hasMore}}`) };
+    },
+  }),
+  apiRoute({
+    id: 'readEvent',
+    method: 'GET',
+    path: '/v1/events/:id',
+    access: 'secret',
+    permission: 'payments',
+    summary: 'Retrieve an event',
+    reply: EventReply,
+    handle: async ({ ctx, owner, params }) => ({
+      status: 200,
+      body: (await getEvent(ctx, { ...readerOfKey(owner), eventId: params.id })).body,
+    }),
+  }),
+];
+
+// What exists in test mode only: scenarios and the clock.
+
+export const TEST_MODE: readonly ApiRoute[] = [
+  apiRoute({
+    id: 'simulate',
+    method: 'POST',
+    path: '/v1/test/payments/:id/simulate',
+    access: 'secret_test',
+    permission: 'payments',
+    summary: 'Start a scenario on a test payment',
+    body: Simulate,
+    reply: DetailSchema,
+    handle: async ({ ctx, owner, params, body: { scenario, currency, network }, claim, reply }) =>
+      simulatePayment(ctx, {
+        merchantId: owner.merchantId,
+        paymentId: params.id,
+        scenario,
+        coin: currency === undefined ? null : readOneCoin(currency, network),
+        idempotency: claim,
+        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
+      }),
+  }),
+  apiRoute({
+    id: 'advance',
+    method: 'POST',
+    path: '/v1/test/clock/advance',
+    access: 'secret_test',
+    permission: 'payments',
+    summary: 'Move the test clock forward',
+    body: AdvanceClock,
+    reply: ClockReply,
+    handle: async ({ ctx, owner, body: { payment_id: paymentId, seconds }, claim, reply }) =>
+      advanceClock(ctx, {
+        merchantId: owner.merchantId,
+        paymentId: paymentId ?? null,
+        seconds,
+        idempotency: claim,
+        render: ({ now, offsetSeconds }) => reply({ success: true, now: now.toISOString(), offset_seconds: Number(offsetSeconds) }),
+      }),
   }),
 ];

@@ -1,30 +1,44 @@
 /** The payment endpoints: read the request, call one use case, build the reply. */
-
 import type { Static, TObject } from 'typebox';
-import type { Context } from '../context.ts';
-import { type Asset, apiNamesOf, COIN, type Coin } from '../core/coin.ts';
-import type { Fiat } from '../core/fiat.ts';
-import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '../core/money.ts';
-import { PAYMENT_STATUSES } from '../core/payment.ts';
-import { Problem } from '../core/problem.ts';
-import type { KeyOwner } from '../keys/keys.ts';
-import { defaultCoin, getMerchant } from '../merchants/merchants.ts';
-import { heldDetail, paymentDetail, paymentUrl } from '../payments/detail.ts';
-import { type ListFilter, listFilteredPayments } from '../payments/lists.ts';
-import { createPayment, type PaymentDraft } from '../payments/payments.ts';
-import { priceAt } from '../payments/price.ts';
-import { getPayment, listPayments, type PaymentListItem } from '../payments/queries.ts';
-import { type PaymentWarning, warningsFor } from '../payments/readiness.ts';
-import type { PaymentItem, PaymentRequest, PaymentView } from '../payments/view.ts';
+import type { Context } from '#context';
+import { type Asset, apiNamesOf, COIN, type Coin } from '#core/coin';
+import type { Fiat } from '#core/fiat';
+import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '#core/money';
+import { PAYMENT_STATUSES } from '#core/payment';
+import { Problem } from '#core/problem';
+import type { KeyOwner } from '#keys';
+import { defaultCoin, getMerchant } from '#merchants';
+import {
+  createPayment,
+  getPayment,
+  heldDetail,
+  type ListFilter,
+  listFilteredPayments,
+  listPayments,
+  type PaymentDraft,
+  type PaymentItem,
+  type PaymentListItem,
+  type PaymentRequest,
+  type PaymentView,
+  type PaymentWarning,
+  paymentDetail,
+  paymentUrl,
+  priceAt,
+  warningsFor,
+} from '#payments';
 import { collect, type ReadingsOf, readBody, together } from './body.ts';
 import type { ParsedBody } from './json.ts';
 import {
+  CreateSimpleInUsd,
   readCoinFilter,
+  readFiatCode,
   readLimit,
   readMetadata,
+  readMinor,
   readOneCoin,
   readPageCursor,
   readPairs,
+  readPrice,
   readQuery,
   readQueryTime,
   readQueryUsd,
@@ -32,7 +46,6 @@ import {
   readScenario,
   readUnits,
 } from './read.ts';
-import { CreateSimpleInUsd, readFiatCode, readMinor, readPrice } from './read-price.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readingRoute } from './route.ts';
 import {
   CreateAdvanced,

@@ -1,25 +1,18 @@
 /** Reads what schemas cannot express: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
-import {
-  type Asset,
-  CHAINS,
-  type ChainId,
-  COIN,
-  COINS,
-  type Coin,
-  coinsOf,
-  isAsset,
-  isChain,
-  type Mode,
-  NATIVE_ASSETS,
-} from '../core/coin.ts';
-import { readTime } from '../core/dates.ts';
-import { type Fiat, fiatDecimals } from '../core/fiat.ts';
-import { formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '../core/money.ts';
-import { isLoopback } from '../core/networks.ts';
-import { Problem, type ProblemCode, type ProblemDetails } from '../core/problem.ts';
-import { parseWebUrl } from '../core/urls.ts';
-import { metadataFault, SCENARIOS, scenarioFromText, scenariosOf } from '../payments/payments.ts';
+import Type from 'typebox';
+import { scenarioFromText, scenariosOf } from '#chains';
+import type { Context } from '#context';
+import { type Asset, CHAINS, type ChainId, COIN, COINS, type Coin, coinsOf, isAsset, isChain, type Mode, NATIVE_ASSETS } from '#core/coin';
+import { readTime } from '#core/dates';
+import { type Fiat, fiatDecimals, isFiat } from '#core/fiat';
+import { formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '#core/money';
+import { isLoopback } from '#core/networks';
+import { Problem, type ProblemCode, type ProblemDetails } from '#core/problem';
+import { parseWebUrl } from '#core/text';
+import { metadataFault, type PaymentPrice, priceAt, SCENARIOS } from '#payments';
 import { type ParsedBody, writtenAt } from './json.ts';
+import { CreateSimple } from './schema.ts';
+import { Amount } from './schema-fields.ts';
 
 /** The text of an amount given as a number or a string, at a path of the body. */
 function amountText(body: ParsedBody, path: string, given: unknown): string {
@@ -36,7 +29,7 @@ export function readUsd(body: ParsedBody, path: string, given: unknown, options?
 const MAX_USD = formatUsd(MAX_USD_CENTS);
 
 /** An amount in another currency, in its smallest units: with at most its decimals, above zero unless `zero`. */
-export const readFiat = (body: ParsedBody, path: string, given: unknown, currency: Fiat, options?: ReadOptions): bigint =>
+const readFiat = (body: ParsedBody, path: string, given: unknown, currency: Fiat, options?: ReadOptions): bigint =>
   readUnits(body, path, given, fiatDecimals(currency), options);
 
 /** Units of a coin or currency with so many decimals, above zero unless `zero`. */
@@ -235,4 +228,52 @@ export function readAssets(query: Query): Asset[] {
       }),
     ),
   ];
+}
+
+// Reads prices from requests: in US dollars or in another currency.
+
+/** The schema for a body without `amount` and `currency_fiat`: `amount_usd` is required. */
+export const CreateSimpleInUsd = Type.Object({ ...CreateSimple.properties, amount_usd: Amount('') });
+
+/** Errors: fiat_unsupported. */
+export function readFiatCode(given: string, param = 'currency_fiat'): Fiat {
+  const text = given.toUpperCase();
+  if (!isFiat(text)) throw new Problem('fiat_unsupported', {}, { param });
+  return text;
+}
+
+/** `amount` in the smallest units of its currency. */
+export const readMinor = (
+  body: ParsedBody,
+  path: string,
+  given: unknown,
+  currency: Fiat,
+  { zero = false }: { zero?: boolean } = {},
+): bigint => (currency === 'USD' ? readUsd(body, path, given, { zero }) : readFiat(body, path, given, currency, { zero }));
+
+/** `amount` in a currency as US dollars, at the current rate. */
+export function readFiatPrice(
+  ctx: Context,
+  { mode, body, amount, currency: text }: { mode: Mode; body: ParsedBody; amount: unknown; currency: string },
+): PaymentPrice {
+  const currency = readFiatCode(text);
+  const minor = readMinor(body, 'amount', amount, currency);
+  return priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency_fiat' } });
+}
+
+/** `amount_usd`, or `amount` with `currency_fiat`. */
+export function readPrice(
+  ctx: Context,
+  { mode, body, given }: { mode: Mode; body: ParsedBody; given: { amount_usd?: unknown; amount?: unknown; currency_fiat?: string } },
+): PaymentPrice {
+  const { amount_usd, amount, currency_fiat } = given;
+  if (amount === undefined && currency_fiat === undefined) {
+    if (amount_usd === undefined) throw new Problem('parameter_missing', {}, { param: 'amount_usd' });
+    return { amountUsdCents: readUsd(body, 'amount_usd', amount_usd), fiat: null };
+  }
+  if (amount_usd !== undefined)
+    throw new Problem('parameter_invalid', { reason: 'it cannot be combined with amount and currency_fiat' }, { param: 'amount_usd' });
+  if (amount === undefined) throw new Problem('parameter_missing', {}, { param: 'amount' });
+  if (currency_fiat === undefined) throw new Problem('parameter_missing', {}, { param: 'currency_fiat' });
+  return readFiatPrice(ctx, { mode, body, amount, currency: currency_fiat });
 }

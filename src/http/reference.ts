@@ -1,5 +1,6 @@
 /** The API reference as Markdown, generated from the routes, schemas and examples that requests are validated with and tests replay. */
 import type { TSchema } from 'typebox';
+import { PAYMENT_EVENTS } from '#core/event';
 import {
   LONGEST_JSON_NAME,
   LONGEST_JSON_PATH,
@@ -9,8 +10,7 @@ import {
   MOST_JSON_DEPTH,
   MOST_JSON_VALUES,
   MOST_PARAMETERS,
-} from '../core/bounds.ts';
-import { PAYMENT_EVENTS } from '../core/event.ts';
+} from '#core/text';
 import { EVENT_EXAMPLES, EXAMPLES } from './examples.ts';
 import type { Access } from './gate.ts';
 import type { ApiRoute } from './route.ts';
@@ -18,7 +18,7 @@ import { documentedPath, GROUPS, ROUTES, routeGroup } from './routes.ts';
 import { DetailSchema } from './schema.ts';
 import { EventReply } from './schema-webhooks.ts';
 
-export const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
+const WHO: Readonly<Record<Access, string>> = { secret: 'secret key', any: 'secret or public key', secret_test: 'secret test key' };
 
 /** Shapes that many operations return, documented once. */
 const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
@@ -184,7 +184,7 @@ ${reply ? '' : `${json(EXAMPLES[route.id]!.reply)}\n`}`;
 }
 
 /** Every route once, by group. */
-export const groupRoutes = (routes: readonly ApiRoute[]): readonly [title: string, routes: readonly ApiRoute[]][] => {
+const groupRoutes = (routes: readonly ApiRoute[]): readonly [title: string, routes: readonly ApiRoute[]][] => {
   // The oldest way to create a payment comes last.
   const sorted = routes.toSorted((a, b) => Number(a.path === '/payments') - Number(b.path === '/payments'));
   return GROUPS.map(({ name }) => [name, sorted.filter((route) => routeGroup(route) === name)]);

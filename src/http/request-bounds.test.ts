@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hostileForms, hostileQueries } from '../../test/kit/hostile-shapes.ts';
-import { excessOf, excessOfPairs } from './request-bounds.ts';
+import { excessOf, excessOfPairs } from './loop-guard.ts';
 
 const ask = (url: string, headers: Record<string, string> = {}, lines = 20) =>
   excessOf({ url, headers, rawHeaders: Array<string>(2 * lines).fill('x') });

@@ -1,6 +1,6 @@
 /** The log of requests made with API keys. */
-import { Problem } from '../core/problem.ts';
-import { type LoggedRequest, listRequests } from '../keys/requests.ts';
+import { Problem } from '#core/problem';
+import { type LoggedRequest, listRequests } from '#keys';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
 import { type ApiRoute, apiRoute, readerOfKey } from './route.ts';
 import { RequestList, RequestsQuery } from './schema-errors.ts';

@@ -1,17 +1,15 @@
 /** The form of every route, of the API and of the dashboard: what a call holds and what it answers follow from the schemas. */
 import type { Static, TObject, TSchema } from 'typebox';
-import type { Context } from '../context.ts';
-import type { Sight } from '../core/sight.ts';
-import type { KeyOwner } from '../keys/keys.ts';
-import type { IdempotencyClaim, RenderedReply } from '../payments/view.ts';
-import type { KeyActor } from '../people/members.ts';
+import type { Context } from '#context';
+import type { Sight } from '#core/transfer';
+import type { KeyOwner } from '#keys';
+import type { IdempotencyClaim, RenderedReply } from '#payments';
+import type { KeyActor } from '#people';
 import type { KeyNeeds } from './gate.ts';
 import type { ParsedBody } from './json.ts';
 
 /** The parameters that a path names: those of `/links/:id/state` are `{ id: string }`. */
-export type ParamsOf<Path extends string> = string extends Path
-  ? Readonly<Record<string, string>>
-  : { readonly [Name in NamesIn<Path>]: string };
+type ParamsOf<Path extends string> = string extends Path ? Readonly<Record<string, string>> : { readonly [Name in NamesIn<Path>]: string };
 type NamesIn<Path extends string> = Path extends `${string}:${infer Rest}`
   ? Rest extends `${infer Name}/${infer After}`
     ? Name | NamesIn<`/${After}`>
@@ -35,7 +33,7 @@ export type BaseCall<Path extends string> = { ctx: Context; params: ParamsOf<Pat
 
 export type Answer = { status: number; body: string | Uint8Array; replayed?: boolean };
 /** The parameters of the query as they were sent, which handlers read one by one: see read.ts. */
-export type QueryOf<Query extends TSchema> = { readonly [Name in keyof Static<Query>]?: unknown };
+type QueryOf<Query extends TSchema> = { readonly [Name in keyof Static<Query>]?: unknown };
 export type ApiCall<
   Path extends string = string,
   Query extends TSchema = TObject,

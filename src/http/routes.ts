@@ -1,13 +1,10 @@
 /** All routes of the API. A new area is a file of routes and a line here. */
 import { LOOK_UPS } from './crypto.ts';
-import { PAYMENT_CHANGES } from './payment-changes.ts';
-import { PAYMENT_EVENT_ROUTES } from './payment-events.ts';
+import { PAYMENT_CHANGES, PAYMENT_EVENT_ROUTES, TEST_MODE } from './payment-changes.ts';
 import { PAYMENT_ROUTES } from './payment-routes.ts';
-import { PAYOUT_ROUTES } from './payout-routes.ts';
-import { REFUND_ROUTES } from './refund-routes.ts';
+import { PAYOUT_ROUTES, REFUND_ROUTES } from './refund-routes.ts';
 import { REQUEST_LOG } from './request-log.ts';
 import type { ApiRoute } from './route.ts';
-import { TEST_MODE } from './test-mode.ts';
 import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
 /** The groups of routes, in the order in which documents list them. */

@@ -1,6 +1,6 @@
 /** Schemas of errors, and of the log of requests. */
 import Type from 'typebox';
-import { PROBLEM_TYPES } from '../core/problem.ts';
+import { PROBLEM_TYPES } from '#core/problem';
 import {
   CountField,
   Flag,

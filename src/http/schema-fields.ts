@@ -1,14 +1,13 @@
 /** The field types of API objects. Each field documents its meaning, its unit, and when it is null. */
 import Type, { type TSchema, type TSchemaOptions, type TUnsafe } from 'typebox';
-import { SCENARIOS } from '../chains/simulated.ts';
-import { ALL_ASSETS, ASSETS, CHAINS, COMPLETION_RULES, MODES } from '../core/coin.ts';
-import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '../core/event.ts';
-import { FIATS, type Fiat } from '../core/fiat.ts';
-import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '../core/payment.ts';
-import { PROBLEM_TYPES } from '../core/problem.ts';
-import { REFUND_RATES, REFUND_STATES } from '../core/refund.ts';
-import { DELIVERY_STATES, RECOVERY_STATUSES } from '../webhooks/deliveries.ts';
-import { DISABLED_REASONS } from '../webhooks/endpoints.ts';
+import { SCENARIOS } from '#chains';
+import { ALL_ASSETS, ASSETS, CHAINS, COMPLETION_RULES, MODES } from '#core/coin';
+import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '#core/event';
+import { FIATS, type Fiat } from '#core/fiat';
+import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '#core/payment';
+import { PROBLEM_TYPES } from '#core/problem';
+import { REFUND_RATES, REFUND_STATES } from '#core/refund';
+import { DELIVERY_STATES, DISABLED_REASONS, RECOVERY_STATUSES } from '#webhooks';
 
 /** One of these values. The cast gives the schema the type of the values, which a union of a list loses. */
 export const literals = <T extends readonly string[]>(values: T, options: TSchemaOptions = {}) =>

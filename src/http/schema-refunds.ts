@@ -3,6 +3,7 @@ import Type from 'typebox';
 import {
   Amount,
   ArrivedCoinField,
+  CoinField,
   Decimal,
   FiatCode,
   HasMore,
@@ -10,8 +11,10 @@ import {
   ModeField,
   NetworkId,
   OneOf,
+  OnlyNetwork,
   OrNull,
   PaymentId,
+  PayoutId,
   RefundId,
   StartingAfter,
   StatedShop,
@@ -21,7 +24,83 @@ import {
   WhichNetwork,
 } from './schema-fields.ts';
 
+// Schemas of payouts.
+
 const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
+const BATCH = 'bat_1Ye4fTq0ZcJb8sWn2LxR7vKd';
+export const LONGEST_REFERENCE = 80;
+export const LONGEST_DESCRIPTION = 200;
+
+export const CreatePayout = Type.Object({
+  currency: CoinField('Coin that is sent.'),
+  network: WhichNetwork(OnlyNetwork),
+  amount: Type.Optional(Amount('Amount in the coin. Either this or `amount_usd` is required.', '0.00103093')),
+  amount_usd: Type.Optional(Amount('In place of `amount`: an amount in US dollars, at the current exchange rate.', '100.00')),
+  address: Text('Where the money goes: an address for the coin and its network.', ADDRESS, { minLength: 1, maxLength: 200 }),
+  payout_reference: Type.Optional(
+    Text(
+      `Your own name for the payout, up to ${LONGEST_REFERENCE} characters. No other payout that is not canceled can have it.`,
+      'salary-2026-11-ada',
+      {
+        minLength: 1,
+        maxLength: LONGEST_REFERENCE,
+      },
+    ),
+  ),
+  description: Type.Optional(
+    Text(`Your note about the payout, up to ${LONGEST_DESCRIPTION} characters. Only members see it.`, 'November, Ada', {
+      maxLength: LONGEST_DESCRIPTION,
+    }),
+  ),
+});
+
+const A_TIME = Time('A time.', '2026-11-21T10:30:00.000Z');
+export const PayoutItem = Type.Object(
+  {
+    id: PayoutId('Identifier of the payout.'),
+    payout_reference: OrNull(Text('A text.', 'salary-2026-11-ada'), 'Your own name for it. Null when you gave none.'),
+    status: OneOf(
+      'RefundStatus',
+      '`requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you.',
+      'requested',
+    ),
+    mode: ModeField,
+    amount: Decimal('Amount in the coin.', '0.00103093'),
+    currency: ArrivedCoinField('Coin that is sent.'),
+    network: NetworkId('Network that it is sent on.'),
+    amount_usd: Decimal('What it was worth in US dollars when it was requested.', '100.00'),
+    address: OrNull(Text('An address.', ADDRESS), 'Where the money goes. Null once it was erased, as you set it.'),
+    description: OrNull(Text('A text.', 'November, Ada'), 'Your note about it. Null when you gave none.'),
+    batch_id: OrNull(Text('A batch.', BATCH), 'The file that it was imported with. Null if it was requested alone.'),
+    transaction_hash: OrNull(
+      Text('A hash.', '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060'),
+      'Transaction that paid it. Null until it is sent.',
+    ),
+    failure: OrNull(
+      Text('A text.', 'another transaction spent the money'),
+      'Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null.',
+    ),
+    created_at: Time('When the payout was requested.'),
+    approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),
+    sent_at: OrNull(A_TIME, 'When it was sent. Null until then.'),
+    ended_at: OrNull(A_TIME, 'When it was confirmed, failed or canceled. Null until then.'),
+  },
+  { description: 'Money that you send to somebody who is not a customer.' },
+);
+export const PayoutReply = Type.Object({ success: Success, ...PayoutItem.properties });
+export const PayoutList = Type.Object({
+  success: Success,
+  data: Type.Array(PayoutItem, { description: 'The payouts, newest first.' }),
+  has_more: HasMore,
+});
+export const PayoutsQuery = Type.Object({
+  limit: Limit,
+  starting_after: StartingAfter('po_Ye4fTq0ZcJb8sWn2LxR7vKd1'),
+  status: Type.Optional(OneOf('RefundStatus', 'Only payouts in this status.', 'requested')),
+  payout_reference: Type.Optional(Text('Only payouts with this reference.', 'salary-2026-11-ada')),
+  batch_id: Type.Optional(Text('Only payouts of this batch.', BATCH)),
+});
+
 const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 
 export const CreateRefund = Type.Object({
@@ -67,7 +146,6 @@ export const CreateRefund = Type.Object({
   reason: Type.Optional(Text('Why you return the money, up to 200 characters. The customer sees it.', 'Broken mug', { maxLength: 200 })),
 });
 
-const A_TIME = Time('A time.', '2026-11-21T10:30:00.000Z');
 export const RefundItem = Type.Object(
   {
     id: RefundId('Identifier of the refund.'),

@@ -2,32 +2,29 @@
 import { hash as digestOf, timingSafeEqual } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
-import type { Context } from '../context.ts';
-import { MOST_BODY_BYTES } from '../core/bounds.ts';
-import { base62 } from '../core/id.ts';
-import { isLoopback, plainIp } from '../core/networks.ts';
-import { Problem } from '../core/problem.ts';
-import { isAnswered } from '../db/batch.ts';
-import type { KeyOwner } from '../keys/keys.ts';
-import { noteRequest } from '../keys/requests.ts';
-import { getMerchant } from '../merchants/merchants.ts';
-import type { IdempotencyClaim } from '../payments/view.ts';
+import type { Context } from '#context';
+import { base62 } from '#core/id';
+import { isLoopback, plainIp } from '#core/networks';
+import { Problem } from '#core/problem';
+import { MOST_BODY_BYTES } from '#core/text';
+import { isAnswered } from '#db';
+import { type KeyOwner, noteRequest } from '#keys';
+import { getMerchant } from '#merchants';
+import type { IdempotencyClaim } from '#payments';
 import { checkBody } from './body.ts';
-import { packOnce, sendPacked } from './encoding.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
-import { FOR_PAGES, SpelledResponse, setHeaders, usedUp, withoutLimit } from './headers.ts';
+import { FOR_PAGES, packOnce, SpelledResponse, sendPacked, setHeaders, usedUp, withoutLimit } from './headers.ts';
 import { isAlive, readServiceReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
-import { startLoopGuard } from './loop-guard.ts';
+import { excessOf, startLoopGuard } from './loop-guard.ts';
 import { readMetrics } from './metrics.ts';
 import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
-import { excessOf } from './request-bounds.ts';
 import type { Answer, ApiRoute } from './route.ts';
 import { ROUTES } from './routes.ts';
 
-export type ServerOptions = {
+type ServerOptions = {
   tls: { cert: Buffer; key: Buffer } | null;
   trustedProxies: readonly string[];
   limits: Limits;

@@ -1,46 +1,55 @@
 /** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
-import { readTime } from '../core/dates.ts';
-import { isPayoutEvent } from '../core/event.ts';
-import { idOfNumber } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import { runOnce } from '../db/batch.ts';
-import type { Tx } from '../db/db.ts';
-import type { RenderedReply } from '../payments/view.ts';
-import { actorText, writeAudit } from '../people/members.ts';
-import { DELIVERY_STATES, getDelivery, getRecovery, listDeliveries, resendDelivery, startRecovery } from '../webhooks/deliveries.ts';
+import { readTime } from '#core/dates';
+import { isPayoutEvent } from '#core/event';
+import { idOfNumber } from '#core/id';
+import { Problem } from '#core/problem';
+import { runOnce, type Tx } from '#db';
+import type { RenderedReply } from '#payments';
+import { actorText, writeAudit } from '#people';
 import {
+  DELIVERY_STATES,
   deleteEndpoint,
   type Endpoint,
+  getDelivery,
   getEndpoint,
+  getRecovery,
+  listDeliveries,
   listEndpoints,
   planEndpoint,
   planUpdate,
+  resendDelivery,
   rotateSecret,
   sendsPayouts,
   sendTestEvent,
+  startRecovery,
   tryEndpoint,
-} from '../webhooks/endpoints.ts';
+} from '#webhooks';
 import { needPermission } from './gate.ts';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOfKey, sightOfKey } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreateEndpoint,
+  connectionBody,
   DeliveriesQuery,
   DeliveryList,
   DeliveryReply,
+  deliveryBody,
   EndpointCreated,
   EndpointDeleted,
   EndpointList,
   EndpointReply,
   EndpointUpdated,
   EndpointWithSecret,
+  endpointBody,
+  itemBody,
   Recover,
   RecoveryReply,
   RotateSecret,
+  recoveryBody,
+  secretBody,
   UpdateEndpoint,
 } from './schema-webhooks.ts';
-import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from './webhook-bodies.ts';
 
 /** Runs a change at most once per Idempotency-Key. A reply that contains a secret is stored encrypted. */
 const once = (

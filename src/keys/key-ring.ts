@@ -1,10 +1,10 @@
 /** API keys as members manage them: list, create, roll, revoke. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { grantable, inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '../core/key-permissions.ts';
-import { Problem } from '../core/problem.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { holdRole } from '../people/members.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { Problem } from '#core/problem';
+import { grantable, inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '#core/roles';
+import type { Sql, Tx } from '#db';
+import { holdRole } from '#people';
 import { createApiKey, type KeyKind, permissionsFrom } from './keys.ts';
 
 type Owner = { merchantId: string; mode: Mode };

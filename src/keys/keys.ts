@@ -1,15 +1,15 @@
 /** API keys: issued once, hashed at rest, found within microseconds. */
 import { hash as digestOf } from 'node:crypto';
-import { type Context, perContext } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { base62, newId } from '../core/id.ts';
-import { inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '../core/key-permissions.ts';
-import { isNetwork, matchNetworks } from '../core/networks.ts';
-import type { Plan } from '../core/plan.ts';
-import { Problem } from '../core/problem.ts';
-import { asTexts } from '../core/stored-json.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { notifyMembers } from '../notices/notices.ts';
+import { type Context, perContext } from '#context';
+import type { Mode } from '#core/coin';
+import { base62, newId } from '#core/id';
+import { isNetwork, matchNetworks } from '#core/networks';
+import type { Plan } from '#core/plan';
+import { Problem } from '#core/problem';
+import { inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '#core/roles';
+import { asTexts } from '#core/stored-json';
+import type { Sql, Tx } from '#db';
+import { notifyMembers } from '#notices';
 
 export type KeyKind = 'secret' | 'public';
 export type KeyOwner = {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hostileJson, hostileQueries } from '../../test/kit/hostile-shapes.ts';
-import { redactBody, redactName, redactUrl, startOfBody } from './redact.ts';
+import { redactBody, redactName, redactUrl, startOfBody } from './requests.ts';
 
 test('the values of secret fields are redacted with everything inside them, in JSON and in what is almost JSON', () => {
   for (const [sent, kept] of [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '../core/problem.ts';
-import { logoType } from './branding.ts';
+import { logoType } from './settings.ts';
 
 const isRefused = (text: string): boolean => {
   try {

@@ -1,16 +1,15 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
-import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, type Family, isToken, type Network } from '../core/coin.ts';
-import type { Fiat } from '../core/fiat.ts';
-import { base62, newId } from '../core/id.ts';
-import type { Plan } from '../core/plan.ts';
-import { Problem } from '../core/problem.ts';
-import { readName } from '../core/text.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { createApiKey } from '../keys/keys.ts';
-import { type Actor, writeAudit } from '../people/members.ts';
-import { checkOperator } from '../people/operators.ts';
+import { type Context, perContext } from '#context';
+import { COIN, COINS, type Coin, type Family, isToken, type Network } from '#core/coin';
+import type { Fiat } from '#core/fiat';
+import { base62, newId } from '#core/id';
+import type { Plan } from '#core/plan';
+import { Problem } from '#core/problem';
+import { readName } from '#core/text';
+import type { Sql, Tx } from '#db';
+import { createApiKey } from '#keys';
+import { type Actor, checkOperator, writeAudit } from '#people';
 import { type MerchantSettings, settingsFromJson, settingsToJson } from './stored-settings.ts';
 
 export type Merchant = {
@@ -186,7 +185,7 @@ export async function setPlan(ctx: Context, { merchantId, plan, actor }: { merch
   cacheOf(ctx).delete(merchantId);
 }
 
-export type ListedMerchant = { id: string; name: string; plan: Plan; createdAt: Date; used: bigint; members: bigint };
+type ListedMerchant = { id: string; name: string; plan: Plan; createdAt: Date; used: bigint; members: bigint };
 /**
  * For operators: all merchants, newest first, with their usage of the month. Sorting all of them is cheap, because people create them.
  * Errors: cursor_invalid.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COINS, type Coin, chainOf } from '../core/coin.ts';
-import { parseConfirmations } from '../core/confirmation-tiers.ts';
+import { parseConfirmations } from '../core/confirmation.ts';
 import { loweredFrom } from './settings.ts';
 
 const lowered = (coin: Coin, text: string) => parseConfirmations(text).map((tier) => loweredFrom(coin, tier)?.confirmations ?? null);

@@ -1,7 +1,7 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
-import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '../core/coin.ts';
-import { FIATS, type Fiat } from '../core/fiat.ts';
-import { asBoolean, asList, asObject, asText, asTexts, asWhole, oneOf, type StoredJson } from '../core/stored-json.ts';
+import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '#core/coin';
+import { FIATS, type Fiat } from '#core/fiat';
+import { asBoolean, asList, asObject, asText, asTexts, asWhole, oneOf, type StoredJson } from '#core/stored-json';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
 export type MerchantSettings = {

@@ -1,11 +1,11 @@
 /** The plan of a merchant and its usage in the month, with alerts at 80% and 100%. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import type { Plan, PlanLimits } from '../core/plan.ts';
-import { notifyMembers } from '../notices/notices.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import type { Plan, PlanLimits } from '#core/plan';
+import { notifyMembers } from '#notices';
 
 const ALERTS_PERCENT = [80, 100] as const;
-export type Usage = { plan: Plan; limits: PlanLimits; used: number; monthStart: Date; resetsAt: Date };
+type Usage = { plan: Plan; limits: PlanLimits; used: number; monthStart: Date; resetsAt: Date };
 
 /** The current month in UTC. Test payments never count. */
 export async function getUsage(ctx: Context, { merchantId }: { merchantId: string }): Promise<Usage> {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isTimeZone } from '../core/dates.ts';
-import { type MailTiming, nextMail, wallText } from './mail-timing.ts';
+import { type MailTiming, nextMail, wallText } from './digests.ts';
 
 const BERLIN: MailTiming = { timeZone: 'Europe/Berlin', dailyHour: null, quiet: null };
 const night = { from: 22 * 60, to: 7 * 60 };

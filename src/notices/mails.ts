@@ -1,9 +1,9 @@
 /** The email queue: what may be queued, and in which order it is sent. */
 import { createHash } from 'node:crypto';
-import type { Context } from '../context.ts';
-import { Problem } from '../core/problem.ts';
-import type { Fragment, Tx } from '../db/db.ts';
-import type { MailText } from './mail-text.ts';
+import type { Context } from '#context';
+import { Problem } from '#core/problem';
+import { harmless } from '#core/text';
+import type { Fragment, Tx } from '#db';
 
 /** Emails of each lane that are sent at once. A slow one of others never takes the place of an urgent one. */
 const AT_ONCE = 3;
@@ -137,7 +137,7 @@ async function sendMail(ctx: Context, { id, recipient, subject, body, attempts }
   }
 }
 
-export type Outbox = {
+type Outbox = {
   /** Begins to send due emails, as many as there is room for. Returns how many. A crash after the mail server accepted an email sends it again. */
   send(): Promise<number>;
   /** Waits for what is being sent. */
@@ -175,3 +175,24 @@ export async function readMailQueue(ctx: Context): Promise<{ waiting: number; fa
       (select count(*) from mails where due_at is null and sent_at is null and created_at > clock_timestamp() - interval '1 day') as failed`;
   return { waiting: Number(row!.waiting), failed: Number(row!.failed) };
 }
+
+// The text of emails: what people wrote goes in as one harmless line, and everything else is named where it is written.
+
+declare const made: unique symbol;
+/** Subject or body of an email. Only `mailText` and `exactly` make one, so that nobody's name becomes a link or a line of its own. */
+type MailText = { readonly text: string; readonly [made]: true };
+
+/** Text of ours, as it is: a link of this install, an address, an amount, or words that were made harmless before. */
+export const exactly = (text: string): MailText => ({ text }) as MailText;
+
+/** Fills in a text. Strings are made harmless; `exactly` marks those that are ours. */
+export const mailText = (parts: TemplateStringsArray, ...values: readonly (string | number | MailText)[]): MailText =>
+  exactly(
+    parts.reduce((all, part, i) => {
+      const value = values[i - 1]!;
+      return `${all}${typeof value === 'object' ? value.text : harmless(String(value))}${part}`;
+    }),
+  );
+
+/** Lines of a body. */
+export const mailLines = (lines: readonly MailText[]): MailText => exactly(lines.map(({ text }) => text).join('\n'));

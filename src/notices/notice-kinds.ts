@@ -1,10 +1,10 @@
 /** The kinds of notices: their words, who gets them by email, and the screen that each is about. */
-import type { Mode } from '../core/coin.ts';
-import { ACTIONS, type MemberRole, mayDo, ROLES } from '../core/roles.ts';
-import { asObject, type StoredJson } from '../core/stored-json.ts';
-import { cutText, harmless, toPrintableLine } from '../core/text.ts';
-import { explainUnreached } from '../core/unreached.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import type { Mode } from '#core/coin';
+import { ACTIONS, type MemberRole, mayDo, ROLES } from '#core/roles';
+import { asObject, type StoredJson } from '#core/stored-json';
+import { cutText, harmless, toPrintableLine } from '#core/text';
+import { explainUnreached } from '#core/unreached';
+import type { Sql, Tx } from '#db';
 import { attentionWords, reversedWords } from './payment-notices.ts';
 
 export const NOTICE_KINDS = [

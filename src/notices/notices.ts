@@ -1,13 +1,12 @@
 /** Notices to members: written in the transaction of what they report, shown at the bell, sent by email to members who want that. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
-import type { MemberRole } from '../core/roles.ts';
-import type { Sight } from '../core/sight.ts';
-import type { Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { Problem } from '#core/problem';
+import type { MemberRole } from '#core/roles';
+import type { Sight } from '#core/transfer';
+import type { Tx } from '#db';
 import { holdNotices, sortByTiming } from './digests.ts';
-import { exactly, mailText } from './mail-text.ts';
-import { type Bound, queueMails } from './mails.ts';
+import { type Bound, exactly, mailText, queueMails } from './mails.ts';
 import {
   describe,
   detailFromJson,
@@ -157,9 +156,9 @@ async function queueNotice(
   });
 }
 
-export type Notice = { id: bigint; mode: Mode | null; kind: NoticeKind; detail: NoticeDetail; at: Date; unread: boolean };
+type Notice = { id: bigint; mode: Mode | null; kind: NoticeKind; detail: NoticeDetail; at: Date; unread: boolean };
 /** Unread notices are counted to here; beyond it they are "many". */
-export const MOST_UNREAD = 99;
+const MOST_UNREAD = 99;
 /** Looked at for a page, and for the count of unread ones. */
 const LOOK = 5_000;
 type Reader = { merchantId: string; userId: string };
@@ -223,7 +222,7 @@ export async function readNotices(ctx: Context, { merchantId, userId, mode, thro
       read_through_test = greatest(notice_reads.read_through_test, excluded.read_through_test)`;
 }
 
-export type NoticeSetting = { kind: NoticeKind; inApp: boolean; email: boolean };
+type NoticeSetting = { kind: NoticeKind; inApp: boolean; email: boolean };
 export async function listNoticeSettings(
   ctx: Context,
   { merchantId, userId, role }: Reader & { role: MemberRole },

@@ -1,5 +1,5 @@
 /** The words of notices about payments: what happened, how much money it is about, and which order. */
-import { toPrintableLine } from '../core/text.ts';
+import { toPrintableLine } from '#core/text';
 
 export type PaymentNotice = {
   payment: string;

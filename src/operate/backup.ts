@@ -11,11 +11,23 @@ import { dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import type { Db, Tx } from '../db/db.ts';
-import { SERVE_LOCK } from '../db/embedded.ts';
-import { applyMigration, createMigrations, MIGRATE_LOCK, migrationNames, tableNames, tableNamesEver } from '../db/migrate.ts';
-import { canOpen, placeKeyFile, readKeyFile, sealerOf } from '../db/seal.ts';
-import type { Log } from '../log.ts';
+import type { Context } from '#context';
+import {
+  applyMigration,
+  canOpen,
+  createMigrations,
+  type Db,
+  MIGRATE_LOCK,
+  migrationNames,
+  placeKeyFile,
+  readKeyFile,
+  SERVE_LOCK,
+  sealerOf,
+  type Tx,
+  tableNames,
+  tableNamesEver,
+} from '#db';
+import type { Log } from '#log';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
 
 /** Version of the file format, not of the tables: those follow from the migrations listed in it. */
@@ -526,4 +538,14 @@ async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Rec
   if (end?.end !== true || end.tables !== header.tables.length || end.rows !== sum(counts)) throw damaged('The backup');
   // The checksum of the compressed file is checked at its end.
   if ((await reader.line()) !== null) throw damaged('The backup');
+}
+
+// The state of the install, for operators.
+
+/** The schema, the age of the last backup, and payments that wait for settling. */
+export async function readInstall(ctx: Context): Promise<{ schema: string; backedUpAt: Date | null; paymentsDue: number }> {
+  const [row] = await ctx.db.sql<{ schema: string; backedUpAt: Date | null; due: bigint }[]>`
+    select (select name from migrations order by number desc limit 1) as schema, (select backed_up_at from install) as "backedUpAt",
+      (select count(*) from payments where due_at <= clock_timestamp()) + (select count(*) from due_work where kind = 'settle') as due`;
+  return { schema: row!.schema.replace(/\.sql$/, ''), backedUpAt: row!.backedUpAt, paymentsDue: Number(row!.due) };
 }

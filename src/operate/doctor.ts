@@ -1,10 +1,18 @@
 /** For operators: is everything set up correctly, can merchants accept payments, and do stored deposit addresses match the account keys? */
-
 import { statfs } from 'node:fs/promises';
-import { deriveAddress, type Script } from '../chains/address.ts';
-import { explainReport, isStale, readReports, SYNCING_HEADERS } from '../chains/bitcoin/p2p/peer-status.ts';
-import { ChainError, type ChainSource, type NamedSource, type Witnesses } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
+import {
+  ChainError,
+  type ChainSource,
+  deriveAddress,
+  explainReport,
+  isStale,
+  type NamedSource,
+  readReports,
+  type Script,
+  SYNCING_HEADERS,
+  type Witnesses,
+} from '#chains';
+import type { Context } from '#context';
 import {
   COIN,
   type Coin,
@@ -18,18 +26,14 @@ import {
   NATIVE_COINS,
   type Network,
   settingOf,
-} from '../core/coin.ts';
-import { formatUnits } from '../core/money.ts';
-import { explainUnreached } from '../core/unreached.ts';
-import { explainUnwatched, readUnwatched, type Unwatched } from '../follow/unwatched.ts';
-import { readGuards, readTroubles, type Trouble } from '../payments/chain-state.ts';
-import { type MissingForPayments, readReadinessOfAll } from '../payments/readiness.ts';
-import { readWalletIndexes } from '../wallets/wallet-indexes.ts';
-import { listEndpointNotices } from '../webhooks/endpoints.ts';
-import { readSecondsSinceAttempt } from '../webhooks/health.ts';
-import { readDeliveryQueue } from '../webhooks/queue.ts';
-import { bad, type Finding, good } from './finding.ts';
-import { checkContracts, checkRanges } from './range-findings.ts';
+} from '#core/coin';
+import { formatUnits } from '#core/money';
+import { explainUnreached } from '#core/unreached';
+import { explainUnwatched, readUnwatched, type Unwatched } from '#follow';
+import { type MissingForPayments, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
+import { readWalletIndexes } from '#wallets';
+import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from '#webhooks';
+import { bad, checkContracts, checkRanges, type Finding, good } from './range-findings.ts';
 import { checkSecrets, inspectSeals } from './secret-key.ts';
 
 /** How many rows are listed; the rest are counted. */

@@ -1,10 +1,16 @@
 /** What doctor says about a chain that is read by ranges: requests a day, who vouches for its blocks, and the contracts of its tokens. */
-import { ChainError, type NamedSource, RangeRefused } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { type Coin, chainCode, chainOf, settingOf } from '../core/coin.ts';
-import { leastPerDay, requestsPerDay } from '../follow/poll-pace.ts';
-import { readTokenHolds } from '../payments/chain-state.ts';
-import { bad, type Finding, good } from './finding.ts';
+import { ChainError, type NamedSource, RangeRefused } from '#chains';
+import type { Context } from '#context';
+import { type Coin, chainCode, chainOf, settingOf } from '#core/coin';
+import { leastPerDay, requestsPerDay } from '#follow';
+import { readTokenHolds } from '#payments';
+
+// One line of doctor.
+
+/** `ok` is false when the operator has to act; when `ok` is true, a `fix` is advice. */
+export type Finding = { check: string; ok: boolean; detail: string; fix: string | null };
+export const good = (check: string, detail: string, advice: string | null = null): Finding => ({ check, ok: true, detail, fix: advice });
+export const bad = (check: string, detail: string, fix: string): Finding => ({ check, ok: false, detail, fix });
 
 /** An account that nobody has. */
 const NOBODY = '0'.repeat(39).concat('1');

@@ -3,32 +3,34 @@
  * backups and restores: a wrong key is refused before it seals anything, not noticed when a secret is needed.
  */
 import { join } from 'node:path';
-import type { Context } from '../context.ts';
-import type { Db, Sql, Tx } from '../db/db.ts';
+import type { Context } from '#context';
 import {
   canOpen,
+  type Db,
   KEY_FILE,
   openSealer,
   opensKeyCheck,
   readInstallKey,
   readKeyFile,
   type Sealer,
+  type Sql,
   sealerOf,
+  type Tx,
   writeKeyCheck,
-} from '../db/seal.ts';
-import type { Log } from '../log.ts';
-import { signInSecret } from '../people/sign-in.ts';
-import { SECRET_PURPOSE } from '../webhooks/endpoints.ts';
-import { bad, type Finding, good } from './finding.ts';
+} from '#db';
+import type { Log } from '#log';
+import { signInSecret } from '#people';
+import { SECRET_PURPOSE } from '#webhooks';
+import { bad, type Finding, good } from './range-findings.ts';
 
 /** How many secrets are named; the rest are counted. */
 const MOST_NAMED = 20;
-export const LOST_KEY = 'If the key is lost for good, see "If you lose the key" in docs/guides/self-hosting.md.';
+const LOST_KEY = 'If the key is lost for good, see "If you lose the key" in docs/guides/self-hosting.md.';
 
 type Opener = Pick<Sealer, 'open' | 'derive'>;
 type Keys = { secretKey: string | undefined; dataFolder: string };
 /** What a key opens. `check`: the check value; null: the install has none yet. `closed` names the secrets that it does not open. */
-export type Seals = { check: boolean | null; opened: number; closed: string[] };
+type Seals = { check: boolean | null; opened: number; closed: string[] };
 
 /** Opens the check value and every stored secret. Works on any schema of Florin. */
 export async function inspectSeals(sql: Sql | Tx, sealer: Opener): Promise<Seals> {

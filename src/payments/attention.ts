@@ -1,10 +1,10 @@
 /** Payments that need a decision from the merchant: with an undecided exception, a refund request from the payer, or without an order. */
-import type { Context } from '../context.ts';
-import type { Coin, Mode } from '../core/coin.ts';
-import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '../core/payment.ts';
-import { Problem } from '../core/problem.ts';
-import { isFinal } from '../core/status.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import type { Coin, Mode } from '#core/coin';
+import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '#core/payment';
+import { Problem } from '#core/problem';
+import { isFinal } from '#core/status';
+import type { Fragment, Sql, Tx } from '#db';
 import type { PaymentListItem } from './queries.ts';
 import { receivedUsdCents } from './search.ts';
 import { uncountedFromJson } from './stored.ts';
@@ -48,7 +48,7 @@ export const isRefundWanted = (sql: Sql | Tx): Fragment => sql`(
   and ${mayOwe(sql)}
   and not exists (select 1 from decisions d where d.payment_id = p.id and d.kind in ('reject', 'refund_sent')))`;
 
-export type AttentionItem = Pick<
+type AttentionItem = Pick<
   PaymentListItem,
   'id' | 'mode' | 'status' | 'exceptions' | 'amountUsdCents' | 'coin' | 'createdAt' | 'invoiceId' | 'description' | 'uncounted'
 > & {
@@ -98,7 +98,7 @@ export async function listAttention(
   return { items: items.slice(0, limit), hasMore: items.length > limit };
 }
 
-export type RefundRequest = { coin: Coin; address: string; email: string | null; at: Date };
+type RefundRequest = { coin: Coin; address: string; email: string | null; at: Date };
 /** The review state of a payment: whether it needs a decision, when it was archived, what its payer wants. Errors: payment_not_found. */
 export async function readAttention(
   ctx: Context,

@@ -1,13 +1,12 @@
 /** Whether each coin can be paid now: its node, how far its chain has been read, its price. */
-
-import { explainReport, isStale, readReports, STALE_SECONDS, type StoredReport } from '../chains/bitcoin/p2p/peer-status.ts';
-import type { Context } from '../context.ts';
-import type { Doubt } from '../core/certainty.ts';
-import { COIN, COINS, type Coin, chainCode, type Mode, nativeOf } from '../core/coin.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import { explainReport, isStale, readReports, STALE_SECONDS, type StoredReport } from '#chains';
+import type { Context } from '#context';
+import type { Doubt } from '#core/certainty';
+import { COIN, COINS, type Coin, chainCode, type Mode, nativeOf } from '#core/coin';
+import type { Sql, Tx } from '#db';
 import { catchUpOf, explainCatchUp, explainTrouble, readGuards, readTroubles } from './chain-state.ts';
 
-export type CoinHealth = {
+type CoinHealth = {
   coin: Coin;
   /** `none`: no source is configured. `limited`: larger payments wait. */
   chain: 'ok' | 'limited' | 'held' | 'behind' | 'starting' | 'none' | 'simulated';

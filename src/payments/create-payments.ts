@@ -1,19 +1,29 @@
 /** Creates payments. Concurrent creates share one statement and one commit. */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { testIdentifier } from '../chains/simulated.ts';
-import { type Context, perContext } from '../context.ts';
-import { addMs } from '../core/clock.ts';
-import { ALL_COINS, type Coin, type ConfirmationTier, chainOf, type Mode, nativeOf } from '../core/coin.ts';
-import { mergeConfirmations } from '../core/confirmation-tiers.ts';
-import { newId } from '../core/id.ts';
-import type { PaymentFacts, Rules } from '../core/payment.ts';
-import { Problem } from '../core/problem.ts';
-import { settle } from '../core/settle.ts';
-import { type Claim, claimIdempotencyKeys, claimProblem, createBatcher, type StoredReply, storeReplies } from '../db/batch.ts';
-import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
-import { getMerchant, type Merchant } from '../merchants/merchants.ts';
-import { jsonColumn, type NewEvent, recordEvents, recordingParts, wakeDeliveries } from '../webhooks/events.ts';
+import { testIdentifier } from '#chains';
+import { type Context, perContext } from '#context';
+import { ALL_COINS, type Coin, type ConfirmationTier, chainOf, type Mode, nativeOf } from '#core/coin';
+import { mergeConfirmations } from '#core/confirmation';
+import { addMs } from '#core/dates';
+import { newId } from '#core/id';
+import type { PaymentFacts, Rules } from '#core/payment';
+import { Problem } from '#core/problem';
+import { settle } from '#core/settle';
+import {
+  type Claim,
+  claimIdempotencyKeys,
+  claimProblem,
+  createBatcher,
+  type Fragment,
+  OID,
+  type Sql,
+  type StoredReply,
+  storeReplies,
+  type Tx,
+} from '#db';
+import { getMerchant, type Merchant } from '#merchants';
+import { jsonColumn, type NewEvent, recordEvents, recordingParts, wakeDeliveries } from '#webhooks';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
 import { newEvent } from './settlement-writes.ts';
@@ -38,7 +48,7 @@ export type PaymentDraft = {
   stricter?: Stricter | null;
   scenario: { coin: Coin; name: string } | null;
 };
-export type Stricter = {
+type Stricter = {
   /** The highest underpayment tolerance, in hundredths of a percent; null: the merchant's. */
   toleranceBasisPoints: number | null;
   /** The lowest number of confirmations, for coins and amounts that are confirmed by counting them; null: the merchant's. */
@@ -305,7 +315,7 @@ type Group = { number: number; merchantId: string; mode: Mode; createdAt: Date; 
  * Inserts payments and counters, and unless the caller does it later, events and deliveries. Counter rows are locked in one ordered statement, which yields the
  * sequences: commit order is sequence order, and lock order is fixed, so there are no deadlocks.
  */
-export async function insertPayments(
+async function insertPayments(
   ctx: Context,
   tx: Sql | Tx,
   items: readonly NewPayment[],

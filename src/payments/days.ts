@@ -1,15 +1,15 @@
 /** Totals by day and merchant, updated as payments change, so that the dashboard never counts payments. */
-import type { Context } from '../context.ts';
-import { type Coin, isKnownCoin, type Mode } from '../core/coin.ts';
-import { EXCEPTIONS, type Exception, type PaymentStatus } from '../core/payment.ts';
-import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import { type Coin, isKnownCoin, type Mode } from '#core/coin';
+import { EXCEPTIONS, type Exception, type PaymentStatus } from '#core/payment';
+import { type Fragment, OID, type Sql, type Tx } from '#db';
 
 /** Payment progress, by the day of creation; only `completed` by the day of completion, with coin, worth and time. */
 export const FUNNEL = ['created', 'opened', 'chosen', 'seen', 'paid'] as const;
-export type Measure = (typeof FUNNEL)[number] | 'ended' | 'completed';
+type Measure = (typeof FUNNEL)[number] | 'ended' | 'completed';
 /** Why payments ended unpaid: their most serious exception, else the status. */
 export const REASONS = [...EXCEPTIONS, 'expired', 'failed', 'cancelled'] as const;
-export type Reason = (typeof REASONS)[number];
+type Reason = (typeof REASONS)[number];
 
 /** Which payments count, and how. */
 export type Counted = {
@@ -22,7 +22,7 @@ export type Counted = {
   completedAt: Date | null;
   paidUsdCents: bigint | null;
 };
-export type DayRow = { day: string; measure: Measure; coin: string; payments: number; usdCents: bigint; seconds: number };
+type DayRow = { day: string; measure: Measure; coin: string; payments: number; usdCents: bigint; seconds: number };
 
 const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
@@ -113,7 +113,7 @@ export type Totals = {
   usdCents: bigint;
   seconds: number;
 };
-export type Day = {
+type Day = {
   day: string;
   created: number;
   completed: number;

@@ -1,8 +1,7 @@
 /** The wire shape of a payment, used for both the detail reply and the data of events. */
-
-import { apiNamesOf, type Coin } from '../core/coin.ts';
-import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import type { Settlement, Transfer, Uncounted } from '../core/payment.ts';
+import { apiNamesOf, type Coin } from '#core/coin';
+import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '#core/money';
+import type { Settlement, Transfer, Uncounted } from '#core/payment';
 import { itemAmount } from './price.ts';
 import type { PaymentRequest, PaymentView } from './view.ts';
 
@@ -67,7 +66,7 @@ export const receivedDetail = (
 });
 
 /** What is in no block and not locked, whether it would count or not: in the coin of the payment. */
-export function announcedDetail(coin: Coin | null, uncounted: readonly Uncounted[]): { amount_announced: string } {
+function announcedDetail(coin: Coin | null, uncounted: readonly Uncounted[]): { amount_announced: string } {
   const units = uncounted.reduce((sum, one) => (one.coin === coin && !isHere(one) ? sum + one.units : sum), 0n);
   return { amount_announced: coin === null ? '0' : formatUnits(coin, units) };
 }

@@ -1,14 +1,14 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
-import type { Context } from '../context.ts';
-import { weakestOf } from '../core/amounts.ts';
-import { apiNamesOf, type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS } from '../core/coin.ts';
-import { csvLine } from '../core/csv.ts';
-import { localTime } from '../core/dates.ts';
-import { type Fiat, formatFiat, usdCentsToFiat } from '../core/fiat.ts';
-import { formatDecimal, formatUnits, formatUsd } from '../core/money.ts';
-import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } from '../core/payment.ts';
-import { asTextMap } from '../core/stored-json.ts';
-import type { Fragment } from '../db/db.ts';
+import type { Context } from '#context';
+import { weakestOf } from '#core/amounts';
+import { apiNamesOf, type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS } from '#core/coin';
+import { localTime } from '#core/dates';
+import { type Fiat, formatFiat, usdCentsToFiat } from '#core/fiat';
+import { formatDecimal, formatUnits, formatUsd } from '#core/money';
+import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } from '#core/payment';
+import { asTextMap } from '#core/stored-json';
+import { csvLine } from '#core/text';
+import type { Fragment } from '#db';
 import { readDayRows } from './days.ts';
 import { heldDetail, receivedDetail } from './detail.ts';
 import { orderOfSight } from './many-transfers.ts';

@@ -1,10 +1,10 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
-import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '../chains/simulated.ts';
-import { type Context, perContext } from '../context.ts';
-import { addMs } from '../core/clock.ts';
-import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, type Mode } from '../core/coin.ts';
-import { companyCents, fewestOf, requirementOf } from '../core/confirmation.ts';
-import { e8ToCents } from '../core/money.ts';
+import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#chains';
+import { type Context, perContext } from '#context';
+import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, type Mode } from '#core/coin';
+import { companyCents, fewestOf, requirementOf } from '#core/confirmation';
+import { addMs } from '#core/dates';
+import { e8ToCents } from '#core/money';
 import {
   type Decision,
   type Exception,
@@ -18,10 +18,10 @@ import {
   type Tips,
   type Transfer,
   type Uncounted,
-} from '../core/payment.ts';
-import { settle } from '../core/settle.ts';
-import { asTextMap } from '../core/stored-json.ts';
-import { type Fragment, OID, type Sql, type Tx } from '../db/db.ts';
+} from '#core/payment';
+import { settle } from '#core/settle';
+import { asTextMap } from '#core/stored-json';
+import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
 import { playsFromJson, refundedFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
@@ -442,7 +442,7 @@ export function nextScenarios(record: PaymentRecord, { status, exceptions, expir
 }
 
 /** The transfers of the largest worth, up to this many, in their original order; on a tie the earlier one wins. */
-export function largest(transfers: readonly Transfer[], count: number): readonly Transfer[] {
+function largest(transfers: readonly Transfer[], count: number): readonly Transfer[] {
   if (transfers.length <= count) return transfers;
   const kept: { worthE8: bigint; at: number }[] = [];
   for (const [at, t] of transfers.entries()) {

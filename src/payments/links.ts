@@ -1,12 +1,11 @@
 /** Payment links: a page that creates a payment for each visitor, with a fixed amount or one the payer chooses. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import type { Fiat } from '../core/fiat.ts';
-import { newId } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import { runOnce } from '../db/batch.ts';
-import type { Tx } from '../db/db.ts';
-import { getMerchant, type Merchant } from '../merchants/merchants.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import type { Fiat } from '#core/fiat';
+import { newId } from '#core/id';
+import { Problem } from '#core/problem';
+import { runOnce, type Tx } from '#db';
+import { getMerchant, type Merchant } from '#merchants';
 import { createOne, prepareCreate } from './create-payments.ts';
 import { readRecords, toView } from './facts.ts';
 import { type AskedPrice, priceAt } from './price.ts';

@@ -1,10 +1,9 @@
 /** The list of payments filtered by what merchants know about them: invoice, metadata, amount and creation time. */
-import type { Context } from '../context.ts';
-import type { Coin, Mode } from '../core/coin.ts';
-import type { PaymentStatus } from '../core/payment.ts';
-import { Problem } from '../core/problem.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { rowKeysWithin } from '../db/look.ts';
+import type { Context } from '#context';
+import type { Coin, Mode } from '#core/coin';
+import type { PaymentStatus } from '#core/payment';
+import { Problem } from '#core/problem';
+import { type Fragment, rowKeysWithin, type Sql, type Tx } from '#db';
 import { inCoins, type PaymentListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 

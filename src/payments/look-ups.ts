@@ -1,9 +1,8 @@
 /** Lookups answered from the ledger: what arrived at addresses that were issued here, and in which transactions. */
-import type { Ours } from '../chains/bitcoin/electrum/electrum-desk.ts';
-import { type AddressSummary, type Chain, ChainError, type ChainTransaction, type Unspent } from '../chains/chain.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, chainCode, kindOf, type Mode } from '../core/coin.ts';
-import type { Db } from '../db/db.ts';
+import { type AddressSummary, type Chain, ChainError, type ChainTransaction, type Ours, type Unspent } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, chainCode, kindOf, type Mode } from '#core/coin';
+import type { Db } from '#db';
 import { outputsFromJson } from './stored.ts';
 
 type ReceivedTransfer = {
@@ -42,7 +41,7 @@ export async function getTestBalance(ctx: Context, wanted: { merchantId: string;
 
 type LookUpParameters = { merchantId: string | null; coin: Coin };
 /** `isExact`: the chain was asked what of it is unspent. Without `summary`, the address holds more than was recorded. */
-export type DepositBalance = { summary: AddressSummary | null; isExact: boolean };
+type DepositBalance = { summary: AddressSummary | null; isExact: boolean };
 
 /**
  * A deposit address of this merchant, or of any (`null`): deposits are recorded, and a node reports which of them are unspent, without an

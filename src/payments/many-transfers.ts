@@ -1,9 +1,9 @@
 /** The transfers of a payment from its row and its transfer rows; those of a payment with very many are cached between reads. */
-import { type Context, perContext } from '../context.ts';
-import type { Coin } from '../core/coin.ts';
-import type { Transfer, TransferValue, Verifier } from '../core/payment.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { serverRun } from '../wallets/wallet-indexes.ts';
+import { type Context, perContext } from '#context';
+import type { Coin } from '#core/coin';
+import type { Transfer, TransferValue, Verifier } from '#core/payment';
+import type { Fragment, Sql, Tx } from '#db';
+import { serverRun } from '#wallets';
 import { valuesFromJson } from './stored.ts';
 
 /** A row of transfers, as JSON or as columns. */

@@ -1,9 +1,12 @@
 /** Prices in currencies other than US dollars. They are converted to cents once, at the current rate, which is stored with the payment. */
-import type { Context } from '../context.ts';
-import { ASSET, COIN, type Coin, type Mode, pricedAs } from '../core/coin.ts';
-import { type Fiat, fiatDecimals, fiatToUsdCents, formatFiat, isFiat } from '../core/fiat.ts';
-import { centsToE8, divideCeil, E8, MAX_USD_CENTS, parseDecimal, quoteUnits, shownUnit } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
+import type { Context } from '#context';
+import { ASSET, COIN, type Coin, type Mode, pricedAs } from '#core/coin';
+import { type Fiat, fiatDecimals, fiatToUsdCents, formatFiat, isFiat } from '#core/fiat';
+import { centsToE8, divideCeil, E8, MAX_USD_CENTS, parseDecimal, quoteUnits, shownUnit } from '#core/money';
+import type { DisplayRate } from '#core/payment';
+import { Problem } from '#core/problem';
+import type { Sql, Tx } from '#db';
+import { readDisplayCurrencies } from '#merchants';
 import type { PaymentRequest } from './view.ts';
 
 /** A price in the smallest units of its currency. */
@@ -49,7 +52,7 @@ export function priceShare({ minor, cents, ofCents }: { minor: bigint; cents: bi
 /** How far the market may be from par before a token no longer counts as its currency. */
 const PAR_PERCENT = 1n;
 /** What a customer is asked for in a coin, and the rate at which it is worth the price. */
-export type QuotedAmount = { units: bigint; rateE8: bigint };
+type QuotedAmount = { units: bigint; rateE8: bigint };
 /**
  * A token of the price's own currency is asked for at par, while its market is there too: 20.00 EUR are 20.00 EURC. Any other coin is
  * asked for at its price in US dollars.
@@ -90,3 +93,22 @@ export const shownUnits = (coin: Coin, units: bigint): bigint => units - (units 
 /** What an amount in US cents is in a coin, rounded down. */
 export const unitsFor = (coin: Coin, usdCents: bigint, priceE8: bigint): bigint =>
   shownUnits(coin, (centsToE8(usdCents) * 10n ** BigInt(COIN[coin].decimals)) / priceE8);
+
+// The rate of the display currency of merchants, which is stored with what is valued, so that reports of a past period stay the same.
+
+type Owner = { merchantId: string; mode: Mode };
+
+/** The rates of these merchants now, from memory. Those whose display currency is the US dollar or has no rate now have none. */
+export async function readDisplayRates(
+  ctx: Context,
+  sql: Sql | Tx,
+  owners: readonly Owner[],
+): Promise<(owner: Owner) => DisplayRate | undefined> {
+  const currencies = await readDisplayCurrencies(sql, { merchantIds: [...new Set(owners.map(({ merchantId }) => merchantId))] });
+  return ({ merchantId, mode }) => {
+    const currency = currencies.get(merchantId) ?? 'USD';
+    if (currency === 'USD') return undefined;
+    const found = mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
+    return 'rate' in found ? { currency, rateE8: found.rate.rateE8 } : undefined;
+  };
+}

@@ -1,12 +1,85 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
-import { type Context, perContext } from '../context.ts';
-import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf, settingOf } from '../core/coin.ts';
-import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
-import { getMerchant, isOffered, type Merchant, readMerchants } from '../merchants/merchants.ts';
-import { readUsed } from '../merchants/usage.ts';
+import { type Context, perContext } from '#context';
+import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf, settingOf } from '#core/coin';
+import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '#core/money';
+import { Problem } from '#core/problem';
+import { getMerchant, isOffered, type Merchant, readMerchants, readUsed } from '#merchants';
+import { notifyMembers } from '#notices';
 import { readHolds, readUnreachable, type Unreachable } from './coin-health.ts';
-import { closeOutages, listOutages, reportOutage } from './outages.ts';
+
+// The steps to the first live payment, and which of them are done: a step that stops working is open again.
+
+export const ONBOARDING = ['test_payment', 'business', 'wallet', 'source', 'webhook', 'second_factor', 'go_live'] as const;
+type OnboardingStep = (typeof ONBOARDING)[number];
+export const WEBHOOK_STATES = ['none', 'untested', 'failing', 'delivered'] as const;
+type WebhookState = (typeof WEBHOOK_STATES)[number];
+
+const OF_WALLETS: readonly MissingCode[] = ['wallet_missing', 'wallet_paused', 'wallet_network', 'currency_off'];
+const OF_SOURCES: readonly MissingCode[] = ['source_missing', 'source_starting', 'source_silent', 'source_behind', 'price_missing'];
+const lacks = (coin: CoinReadiness, codes: readonly MissingCode[]): boolean => coin.missing.some(({ code }) => codes.includes(code));
+const of = (coin: CoinReadiness, codes: readonly MissingCode[]): CoinReadiness => ({
+  ...coin,
+  missing: coin.missing.filter(({ code }) => codes.includes(code)),
+});
+
+type Onboarding = {
+  done: Record<OnboardingStep, boolean>;
+  /** In the requested mode. */
+  webhook: WebhookState;
+  /** Coins that can be paid now in live mode. */
+  payable: CoinReadiness[];
+  /** What the step `source` still needs, for the coins with a wallet; for all coins if there is no wallet yet. */
+  sources: CoinReadiness[];
+};
+
+/** `polls`: the merchant polls payments instead of receiving webhooks. */
+export async function readOnboarding(
+  ctx: Context,
+  { merchantId, userId, mode, polls }: { merchantId: string; userId: string; mode: Mode; polls: boolean },
+): Promise<Onboarding> {
+  const [merchant, coins, [row], states] = await Promise.all([
+    getMerchant(ctx, { merchantId }),
+    readPayableCoins(ctx, { merchantId, mode: 'live' }),
+    ctx.db.sql<{ tested: boolean; paid: boolean; factor: boolean }[]>`
+      select exists (select 1 from payment_counters where merchant_id = ${merchantId} and mode = 'test') as tested,
+        exists (select 1 from payment_counts where merchant_id = ${merchantId} and mode = 'live' and status = 'completed' and payments > 0)
+          or exists (select 1 from payment_count_deltas
+            where merchant_id = ${merchantId} and mode = 'live' and status = 'completed' and payments > 0) as paid,
+        exists (select 1 from users where id = ${userId} and two_factor_enabled)
+          or exists (select 1 from passkeys where user_id = ${userId}) as factor`,
+    readWebhookStates(ctx, { merchantId }),
+  ]);
+  const withWallet = coins.filter((coin) => !lacks(coin, OF_WALLETS));
+  const [hears, hearsLive] = [mode, 'live' as const].map((one) => polls || states[one] === 'delivered') as [boolean, boolean];
+  const payable = coins.filter((coin) => coin.payable);
+  const sources = (withWallet.length > 0 ? withWallet : coins).map((coin) => of(coin, OF_SOURCES));
+  return {
+    done: {
+      test_payment: row!.tested,
+      business: merchant.settings.supportContact !== null,
+      wallet: withWallet.length > 0,
+      source: sources.some(({ missing }) => missing.length === 0),
+      webhook: hears,
+      second_factor: row!.factor,
+      go_live: row!.paid && payable.length > 0 && hearsLive,
+    },
+    ...{ webhook: states[mode], payable, sources },
+  };
+}
+
+/** For each mode, the best of its endpoints: the last delivery succeeded, deliveries fail, or nothing was sent. */
+async function readWebhookStates(ctx: Context, { merchantId }: { merchantId: string }): Promise<Record<Mode, WebhookState>> {
+  const rows = await ctx.db.sql<{ mode: Mode; state: WebhookState }[]>`
+    select e.mode, case when e.failures > 0 or e.state <> 'enabled' then 'failing' when d.delivered then 'delivered' else 'untested' end as state
+    from endpoints e cross join lateral (
+      select exists (select 1 from attempt_hours where endpoint_id = e.id and outcome = 'delivered')
+        or exists (select 1 from deliveries where endpoint_id = e.id and state = 'delivered') as delivered
+    ) d
+    where e.merchant_id = ${merchantId} and e.state <> 'deleted'`;
+  const best = (mode: Mode): WebhookState =>
+    (['delivered', 'failing', 'untested'] as const).find((state) => rows.some((row) => row.mode === mode && row.state === state)) ?? 'none';
+  return { live: best('live'), test: best('test') };
+}
 
 export const MISSING = [
   'wallet_missing',
@@ -22,7 +95,7 @@ export const MISSING = [
   'plan_limit_reached',
   'completion_held',
 ] as const;
-export type MissingCode = (typeof MISSING)[number];
+type MissingCode = (typeof MISSING)[number];
 /** `lines` are settings to paste unchanged; `fix` says where. */
 export type MissingForPayments = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
 export type CoinReadiness = {
@@ -282,3 +355,52 @@ export async function endOutages(ctx: Context): Promise<void> {
   await closeOutages(ctx, { merchantIds: over.map(({ id }) => id) });
 }
 const MOST_OUTAGES = 500;
+
+// Times when a merchant's customers find no currency they can pay with: members are notified once for each.
+
+/** An outage soon after another one causes no second notice. */
+const QUIET_HOURS = 1;
+/** This process records an outage once in this time, regardless of how many customers it affects. */
+const REPORT_MS = 10_000;
+const MOST_REMEMBERED = 10_000;
+const reportedAt = perContext(() => new Map<string, number>());
+
+/** A customer or a create found no payable currency. The first time, members get a notice with the reason. */
+async function reportOutage(ctx: Context, { merchantId, why }: { merchantId: string; why: () => Promise<string> }): Promise<void> {
+  const reported = reportedAt(ctx);
+  const nowMs = ctx.clock.monotonicMs();
+  if (nowMs - (reported.get(merchantId) ?? Number.NEGATIVE_INFINITY) < REPORT_MS) return;
+  if (reported.size >= MOST_REMEMBERED) reported.clear();
+  reported.set(merchantId, nowMs);
+  try {
+    const reason = await why();
+    await ctx.db.begin(async (tx) => {
+      const [begun] = await tx<{ notify: boolean }[]>`
+        insert into payment_outages as o (merchant_id, began_at, notified_at) values (${merchantId}, now(), now())
+        on conflict (merchant_id) do update set began_at = now(), ended_at = null,
+          notified_at = case when o.notified_at < now() - make_interval(hours => ${QUIET_HOURS}) then now() else o.notified_at end
+          where o.ended_at is not null
+        returning notified_at = now() as notify`;
+      if (begun?.notify) await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'payments_unavailable', detail: { reason } }]);
+    });
+  } catch (error) {
+    reported.delete(merchantId);
+    throw error;
+  }
+}
+
+/** Merchants with an ongoing outage, a bounded number of them. */
+async function listOutages(ctx: Context, { limit }: { limit: number }): Promise<string[]> {
+  const rows = await ctx.db.sql<{ merchantId: string }[]>`
+    select merchant_id as "merchantId" from payment_outages where ended_at is null order by merchant_id limit ${limit}`;
+  return rows.map(({ merchantId }) => merchantId);
+}
+
+/** Customers of these merchants can pay again. */
+async function closeOutages(ctx: Context, { merchantIds }: { merchantIds: readonly string[] }): Promise<void> {
+  if (merchantIds.length === 0) return;
+  await ctx.db.sql`
+    update payment_outages set ended_at = clock_timestamp()
+    where merchant_id = any(${merchantIds as string[]}::text[]) and ended_at is null`;
+  for (const merchantId of merchantIds) reportedAt(ctx).delete(merchantId);
+}

@@ -4,10 +4,16 @@
  * signing files of payouts. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are erased after 30 days for all
  * merchants, which is the shortest time that can be set here.
  */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { dueWork, type Fragment, forgetReplies, type Sql, startLoop, startQueue, type Tx } from '#db';
+import { forgetRequests } from '#keys';
+import { applyDueChanges } from '#wallets';
+import { foldDays } from './days.ts';
 import { dropMetadataPairs } from './lists.ts';
+import { foldCounts } from './queries.ts';
+import { endOutages } from './readiness.ts';
+import { type SettleKind, settleDuePayments } from './settle-payments.ts';
 import { queueShopErasure } from './shop-queue.ts';
 import { dropTexts } from './texts.ts';
 
@@ -163,3 +169,42 @@ const ended = (tx: Tx, days: number) => tx`
       or exists (select 1 from refunds o
         where o.file_id = r.file_id and o.state in ('approved', 'signed', 'sent') and o.coin like '%@%')
       or (r.state = 'requested' and (r.address is not null or r.claim_until > clock_timestamp())))))`;
+
+// The worker's loops over what is due by time: settling, folding counts, waiting keys, deleting old replies, requests and payers' data.
+
+const BATCH = 200;
+const HOUSEKEEPING_MS = 10_000;
+
+/** Starts the loops; `stop` waits for the current rounds. Several workers may run: rows are taken with SKIP LOCKED. */
+export function startHousekeeping(ctx: Context): { stop(): Promise<void> } {
+  const settling = (kind: SettleKind, due: (sql: Sql) => Fragment) =>
+    startQueue(ctx, {
+      name: kind,
+      due,
+      round: async () => (await settleDuePayments(ctx, { limit: BATCH, kinds: [kind] })) === BATCH,
+      failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not settle due payments; retrying'),
+    });
+  const loops = [
+    settling('payments', (sql) => sql`(select min(due_at) from payments)`),
+    settling('settle', dueWork('settle')),
+    startLoop({
+      pollMs: HOUSEKEEPING_MS,
+      round: async (stopping) => {
+        await keepHouse(ctx, stopping);
+        return false;
+      },
+      failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not fold counts and delete old rows; retrying'),
+    }),
+  ];
+  return { stop: async () => void (await Promise.all(loops.map((loop) => loop.stop()))) };
+}
+
+async function keepHouse(ctx: Context, stopping: AbortSignal): Promise<void> {
+  while (!stopping.aborted && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
+  while (!stopping.aborted && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
+  await forgetReplies(ctx.db);
+  await applyDueChanges(ctx);
+  await endOutages(ctx);
+  await erasePayerData(ctx);
+  while (!stopping.aborted && (await forgetRequests(ctx)));
+}

@@ -1,19 +1,23 @@
 /** The single entry point for changing a payment: lock, write facts, reread everything, decide, record the consequences. */
-import type { Context } from '../context.ts';
-import { type Coin, coinsBeside } from '../core/coin.ts';
-import { settle } from '../core/settle.ts';
-import type { Tx } from '../db/db.ts';
-import { doDue, retryTime, type Taking, takingWork } from '../db/work.ts';
-import { type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
-import { recordObservations } from './observations.ts';
+import { setImmediate } from 'node:timers/promises';
+import type { Context } from '#context';
+import { type Coin, coinsBeside, pricedAs } from '#core/coin';
+import { confirmationTier } from '#core/confirmation';
+import { addMs } from '#core/dates';
+import type { Company, PaymentFacts, Transfer } from '#core/payment';
+import { settle } from '#core/settle';
+import { valueTransfer } from '#core/transfer';
+import { doDue, retryTime, type Taking, type Tx, takingWork } from '#db';
+import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
+import { readDisplayRates } from './price.ts';
 import { type Settled, writeSettlements } from './settlement-writes.ts';
-import { valueTransfers } from './value-transfers.ts';
+import { valuesToJson } from './stored.ts';
 import type { PaymentView } from './view.ts';
 
 /** Payments and transfers in memory at a time, when many payments are settled together. */
 const MAX_HELD = 5_000;
 
-export type SettledPayment = { record: PaymentRecord; view: PaymentView };
+type SettledPayment = { record: PaymentRecord; view: PaymentView };
 
 /**
  * Locks the payment rows in id order, runs `write` (facts only), then rereads all facts and the clock in a second
@@ -194,3 +198,239 @@ export async function settleDuePayments(
   }
   return settled;
 }
+
+// Freezes what transfers are worth. The caller has locked their payments.
+
+/** Rows in one statement, and transfers processed between two turns of the event loop. */
+const ROWS_AT_ONCE = 2_000;
+
+/**
+ * Freezes the worth of transfers that have none yet, or whose protection ended, here and in the records. Prices come from memory, never
+ * from the network. Returns the payments of these transfers.
+ */
+async function valueTransfers(ctx: Context, tx: Tx, records: readonly PaymentRecord[]): Promise<Set<string>> {
+  const found = await findUnvalued(ctx, records);
+  const payments = new Set(found.map(({ payment }) => payment.id));
+  if (found.length === 0) return payments;
+  const company = await readCompany(
+    tx,
+    found.filter(({ record, transfer }) => record.mode === 'live' && transfer.values.length === 0),
+  );
+  const displayRate = await readDisplayRates(
+    ctx,
+    tx,
+    found.map(({ record }) => record),
+  );
+  for (let i = 0; i < found.length; i += ROWS_AT_ONCE) {
+    const rows = found.slice(i, i + ROWS_AT_ONCE).map(({ record, place, spot, payment, transfer }) => {
+      const value = valueTransfer({ payment, transfer, spot, now: record.now, company: company.get(transfer) ?? null })!;
+      const display = displayRate(record);
+      const values = [...transfer.values, { ...value, ...(display && { display }) }];
+      record.transfers[place] = { ...transfer, values };
+      return { payment_id: payment.id, coin: transfer.coin, ref: transfer.ref, values: valuesToJson(values) };
+    });
+    await tx`
+      update transfers t set values = r.values
+      from jsonb_to_recordset(${tx.json(rows as never)}) as r (payment_id text, coin text, ref text, values jsonb)
+      where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref`;
+  }
+  return payments;
+}
+
+type Spot = ReturnType<typeof spotPrice>;
+type Unvalued = Newcomer & { record: PaymentRecord; place: number; spot: Spot };
+/** The transfers to value now, with turns of the event loop in between, because a payment may have tens of thousands of transfers. */
+async function findUnvalued(ctx: Context, records: readonly PaymentRecord[]): Promise<Unvalued[]> {
+  const found: Unvalued[] = [];
+  let looked = 0;
+  for (const record of records) {
+    const { merchantId, facts: payment, now } = record;
+    const spots = new Map<Coin, Spot>();
+    for (const [place, transfer] of record.transfers.entries()) {
+      if (!spots.has(transfer.coin)) spots.set(transfer.coin, spotPrice(ctx, record, transfer.coin));
+      const spot = spots.get(transfer.coin)!;
+      if (valueTransfer({ payment, transfer, spot, now })) found.push({ record, place, spot, merchantId, payment, transfer });
+      if (++looked % ROWS_AT_ONCE === 0) await setImmediate();
+    }
+  }
+  return found;
+}
+
+function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
+  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(pricedAs(coin)).priceE8, at: record.now };
+  const price = ctx.prices.valuing(pricedAs(coin));
+  return price && { priceE8: price.priceE8, at: price.asOf };
+}
+
+// What one payer may have sent together with a transfer: the other outputs of its transaction, and other small pending payments of the
+// merchant. Read once, when the transfer is first valued, and stored with its worth.
+
+/** A transfer of a live payment that is valued for the first time. */
+type Newcomer = { merchantId: string; payment: PaymentFacts; transfer: Transfer };
+/** The largest pending transfers of a merchant and coin that are considered. Far fewer are enough to reach a bound. */
+const MOST_BESIDE = 1_000;
+
+/** By new transfer; those without company are omitted. Two statements, regardless of the number of transfers. */
+async function readCompany(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<Transfer, Company>> {
+  if (newcomers.length === 0) return new Map();
+  const [inTransaction, beside] = [await readTransactions(tx, newcomers), await readBeside(tx, newcomers)];
+  return new Map(
+    newcomers.flatMap((one) => {
+      const { transfer } = one;
+      const company = {
+        transactionUnits: inTransaction.get(`${transfer.coin} ${transfer.txid}`) ?? transfer.units,
+        merchantUnits: beside.get(one) ?? 0n,
+      };
+      return company.transactionUnits > transfer.units || company.merchantUnits > 0n ? [[transfer, company] as const] : [];
+    }),
+  );
+}
+
+/** A payer makes one transaction. A block's own transactions (the coinbase and Litecoin peg-outs) pay outputs for many people. */
+const isOfOnePayer = ({ txid, kind }: Transfer): boolean => txid !== null && kind !== 'coinbase' && kind !== 'pegout' && kind !== 'delta';
+
+async function readTransactions(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<string, bigint>> {
+  const txids = new Set(newcomers.flatMap(({ transfer }) => (isOfOnePayer(transfer) ? [transfer.txid!] : [])));
+  if (txids.size === 0) return new Map();
+  const rows = await tx<{ coin: Coin; txid: string; units: string }[]>`
+    select t.coin, t.txid, sum(t.units)::text as units from transfers t
+    where t.txid = any(${[...txids]}::text[]) and t.kind not in ('coinbase', 'pegout', 'delta')
+      and exists (select 1 from payments p where p.id = t.payment_id and p.mode = 'live')
+    group by 1, 2`;
+  return new Map(rows.map((row) => [`${row.coin} ${row.txid}`, BigInt(row.units)]));
+}
+
+type Waiting = { merchantId: string; coin: Coin; paymentId: string; amountUsdCents: bigint; units: string };
+
+/**
+ * Transfers that are pending, or in the new transfer's own block, to payments of the merchant that are small enough for its tier and
+ * were valued before it. Double-spent and missing ones count too, because a block may still include them. Each transfer counts the
+ * ones before it and never those after it: the total worth of all payments of a tier stays below its bound, and what a payer was
+ * shown never changes.
+ */
+async function readBeside(tx: Tx, newcomers: readonly Newcomer[]): Promise<Map<Newcomer, bigint>> {
+  const named = ({ merchantId }: { merchantId: string }, coin: Coin) => `${merchantId} ${coin}`;
+  const groups = Map.groupBy(
+    newcomers.filter(({ payment, transfer }) => boundOf(payment, transfer) !== null),
+    (one) => named(one, one.transfer.coin),
+  );
+  if (groups.size === 0) return new Map();
+  const firsts = [...groups.values()].map(([first]) => first!);
+  const heights = [...new Set(newcomers.flatMap(({ transfer }) => (transfer.block ? [transfer.block.height] : [])))];
+  const rows = await tx<Waiting[]>`
+    select w.merchant_id as "merchantId", w.coin, t.payment_id as "paymentId", t.amount_usd_cents as "amountUsdCents", t.units
+    from unnest(${firsts.map((f) => f.merchantId)}::text[], ${firsts.map((f) => f.transfer.coin)}::text[]) as w (merchant_id, coin)
+    cross join lateral (
+      select t.payment_id, p.amount_usd_cents, t.units::text as units from (
+        select t.payment_id, t.units, t.values from transfers t
+        where t.merchant_id = w.merchant_id and t.coin = w.coin
+          and t.block_height is null and t.conflict_height is null
+          and (t.absent_since is null or t.absent_since > clock_timestamp() - interval '1 day')
+        union all
+        select t.payment_id, t.units, t.values from transfers t
+        where t.merchant_id = w.merchant_id and t.coin = w.coin and t.block_height = any(${heights}::bigint[])) as t
+      join payments p on p.id = t.payment_id and p.mode = 'live'
+      where t.values <> '[]' order by t.units desc limit ${MOST_BESIDE}) as t`;
+  const waiting = Map.groupBy(rows, (row) => named(row, row.coin));
+  const beside = new Map<Newcomer, bigint>();
+  for (const [name, group] of groups) addUp(group, waiting.get(name) ?? [], beside);
+  return beside;
+}
+
+/** The USD bound of the tier of the payment's own amount; null for the last tier, which requires nothing more. */
+const boundOf = (payment: PaymentFacts, { coin }: Transfer): bigint | null =>
+  confirmationTier(payment, coin, payment.targetUsdCents).belowUsdCents;
+
+/** Running sums by bound, in the order in which the new transfers were seen. */
+function addUp(group: readonly Newcomer[], waiting: readonly Waiting[], beside: Map<Newcomer, bigint>): void {
+  const sums = new Map(group.map(({ payment, transfer }) => [boundOf(payment, transfer)!, 0n]));
+  const own = new Map<string, bigint>();
+  const add = (paymentId: string, amountUsdCents: bigint, units: bigint): void => {
+    own.set(paymentId, (own.get(paymentId) ?? 0n) + units);
+    for (const [bound, sum] of sums) if (amountUsdCents < bound) sums.set(bound, sum + units);
+  };
+  for (const { paymentId, amountUsdCents, units } of waiting) add(paymentId, amountUsdCents, BigInt(units));
+  const order = ({ payment, transfer }: Newcomer) => `${transfer.firstSeenAt.toISOString()} ${payment.id} ${transfer.ref}`;
+  const inOrder = group.map((one) => ({ one, at: order(one) })).sort((a, b) => (a.at < b.at ? -1 : 1));
+  for (const { one } of inOrder) {
+    const { payment, transfer } = one;
+    beside.set(one, sums.get(boundOf(payment, transfer)!)! - (own.get(payment.id) ?? 0n));
+    add(payment.id, payment.targetUsdCents, transfer.units);
+  }
+}
+
+// What simulated chains show of test payments, recorded as a follower records what its chain shows.
+
+/** Past the end by more than any coin's slack, so that the end is certain immediately. */
+const WINDOW_END_MARGIN_MS = 60_000;
+
+type Advance = { merchantId: string; paymentId: string; seconds: number };
+
+/**
+ * Writes what simulated chains show and is not yet recorded; ends windows when a scenario says so. Returns the payments that changed.
+ */
+async function recordObservations(tx: Tx, records: readonly PaymentRecord[]): Promise<string[]> {
+  const rows = records.flatMap(newFacts);
+  const advances = records.flatMap(windowEnd);
+  if (rows.length > 0) await writeTransfers(tx, rows);
+  if (advances.length > 0) {
+    await tx`
+      insert into clock_advances (merchant_id, payment_id, seconds)
+      select * from unnest(${advances.map((a) => a.merchantId)}::text[], ${advances.map((a) => a.paymentId)}::text[], ${advances.map((a) => a.seconds)}::bigint[])`;
+  }
+  return [...rows.map((row) => row.payment_id), ...advances.map((a) => a.paymentId)];
+}
+
+/** How far the clock of the payment moves now, because its scenario ends the window. */
+function windowEnd(record: PaymentRecord): Advance[] {
+  if (record.facts.status !== 'pending' || !observe(record)?.endWindow) return [];
+  const endsAt = addMs(settle(record.facts, record.transfers, {}, record.now).expiresAt, WINDOW_END_MARGIN_MS);
+  const seconds = Math.ceil((endsAt.getTime() - record.now.getTime()) / 1000);
+  return seconds > 0 ? [{ merchantId: record.merchantId, paymentId: record.facts.id, seconds }] : [];
+}
+
+/** Transfers that its simulated chain shows, as rows, where they differ from the recorded ones. */
+function newFacts(record: PaymentRecord) {
+  const known = new Map(record.transfers.map((t) => [`${t.coin} ${t.ref}`, t]));
+  return (observe(record)?.transfers ?? []).flatMap((t) => {
+    const before = known.get(`${t.coin} ${t.ref}`);
+    if (before && chainFacts(before) === chainFacts(t)) return [];
+    return [
+      {
+        coin: t.coin,
+        ref: t.ref,
+        payment_id: record.facts.id,
+        merchant_id: record.merchantId,
+        txid: t.txid,
+        address: t.address,
+        units: t.units.toString(),
+        kind: t.kind,
+        first_seen_at: t.firstSeenAt,
+        block_height: t.block?.height ?? null,
+        block_hash: t.block?.hash ?? null,
+        block_time: t.block?.time ?? null,
+        lock: t.lock,
+        absent_since: t.absentSince,
+        conflict_txid: t.conflict?.txid ?? null,
+        conflict_height: t.conflict?.height ?? null,
+        conflict_seen_at: t.conflict?.seenAt ?? null,
+        unmined_since: t.unminedSince,
+      },
+    ];
+  });
+}
+
+/** The parts of a transfer that follow the chain, as one comparable string. */
+const chainFacts = (t: Pick<Transfer, 'block' | 'lock' | 'absentSince' | 'conflict' | 'unminedSince'>): string =>
+  JSON.stringify([t.block?.height, t.block?.hash, t.lock, t.absentSince, t.conflict?.txid, t.conflict?.height, t.unminedSince]);
+
+const writeTransfers = (tx: Tx, rows: readonly ReturnType<typeof newFacts>[number][]) => tx`
+  insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash,
+    block_time, lock, absent_since, conflict_txid, conflict_height, conflict_seen_at, unmined_since)
+  select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text,
+    address text, units numeric, kind text, first_seen_at timestamptz, block_height bigint, block_hash text, block_time timestamptz,
+    lock text, absent_since timestamptz, conflict_txid text, conflict_height bigint, conflict_seen_at timestamptz, unmined_since timestamptz)
+  on conflict (payment_id, coin, ref) do update set block_height = excluded.block_height, block_hash = excluded.block_hash,
+    block_time = excluded.block_time, lock = excluded.lock, absent_since = excluded.absent_since,
+    conflict_txid = excluded.conflict_txid, conflict_height = excluded.conflict_height,
+    conflict_seen_at = excluded.conflict_seen_at, unmined_since = excluded.unmined_since`;

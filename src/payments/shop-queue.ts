@@ -1,5 +1,5 @@
 /** Queues payments that a shop requested, for the worker that sends their news to the shop. */
-import type { Fragment, Sql, Tx } from '../db/db.ts';
+import type { Fragment, Sql, Tx } from '#db';
 
 /** The kind of its work. */
 export const SHOP_WORK = 'shop';

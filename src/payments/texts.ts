@@ -1,11 +1,10 @@
 /** The texts that payments can be found by, and the worker that keeps their index. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Context, perContext } from '../context.ts';
-import { isKnownCoin, type Mode } from '../core/coin.ts';
-import { formatUnits, formatUsd } from '../core/money.ts';
-import { asObject, asText, asTextMap } from '../core/stored-json.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { dueIf, dueWork, startQueue, takingWork } from '../db/work.ts';
+import { type Context, perContext } from '#context';
+import { isKnownCoin, type Mode } from '#core/coin';
+import { formatUnits, formatUsd } from '#core/money';
+import { asObject, asText, asTextMap } from '#core/stored-json';
+import { dueIf, dueWork, type Fragment, type Sql, startQueue, type Tx, takingWork } from '#db';
 
 /** A text of a payment as it is shown, and where it is: `metadata.order`, `email`, `transaction_id`. */
 export type TextField = { field: string; text: string };

@@ -1,14 +1,11 @@
 /** The account of a signed-in user: passkeys, backup codes, sessions, password, email address. */
 import { createHash } from 'node:crypto';
-import type { Context } from '../context.ts';
-import { base62 } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
-import { exactly, mailText } from '../notices/mail-text.ts';
-import { type Bound, queueMails } from '../notices/mails.ts';
-import type { AccountChange } from '../notices/notice-kinds.ts';
-import { notifyUser } from '../notices/notices.ts';
-import { endCodeLock } from './code-attempts.ts';
+import type { Context } from '#context';
+import { base62 } from '#core/id';
+import { Problem } from '#core/problem';
+import { asBoolean, asList, asObject, asText, asTexts, type StoredJson } from '#core/stored-json';
+import type { Tx } from '#db';
+import { type AccountChange, type Bound, exactly, mailText, notifyUser, queueMails } from '#notices';
 import { type Actor, writeAccountAudit } from './members.ts';
 import {
   authOf,
@@ -16,6 +13,7 @@ import {
   checkPassword,
   cookiesOf,
   dropSecondFactor,
+  endCodeLock,
   hashPassword,
   headersOf,
   refusing,
@@ -23,7 +21,7 @@ import {
   type SignedIn,
   type Visitor,
 } from './sign-in.ts';
-import { endTrust } from './trusted-devices.ts';
+import { endTrust, findKnownBrowser, rememberBrowser } from './trusted-devices.ts';
 
 const LINK_HOURS = 24;
 /** Anyone can enter any address as their new one. */
@@ -31,12 +29,11 @@ const EMAIL_CHANGES: Bound = { anHour: 3, aDay: 20, over: 'refuse' };
 const MOST_PASSKEYS = 20;
 const MOST_SESSIONS = 100;
 
-export type Passkey = { id: string; name: string; createdAt: Date; backedUp: boolean };
-export type SignInSession = { id: string; ip: string; userAgent: string; startedAt: Date; usedAt: Date; current: boolean };
+type Passkey = { id: string; name: string; createdAt: Date; backedUp: boolean };
+type SignInSession = { id: string; ip: string; userAgent: string; startedAt: Date; usedAt: Date; current: boolean };
 /** What every change to your own account needs. */
-export type Own = { visitor: Visitor; signedIn: SignedIn };
+type Own = { visitor: Visitor; signedIn: SignedIn };
 const actorOf = ({ visitor, signedIn }: Own): Actor => ({ userId: signedIn.userId, name: signedIn.name, ip: visitor.ip });
-const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 
 /** Writes a change of sign-in methods to the audit log and notifies the user. */
 async function recordChange(
@@ -148,7 +145,7 @@ export async function endSessions(ctx: Context, { visitor, signedIn, sessionId }
 }
 
 /** Stores the new password and ends what depended on the old one: sessions, pending sign-ins, links sent by email, trusted devices, locks on codes. */
-export async function putPassword(
+async function putPassword(
   tx: Tx,
   {
     userId,
@@ -337,7 +334,7 @@ export async function resetFactors(
   });
 }
 
-export type User = {
+type User = {
   email: string;
   name: string;
   emailVerified: boolean;
@@ -362,4 +359,142 @@ export async function listUsers(
       and (${merchantId}::text is null or exists (select 1 from members m where m.user_id = u.id and m.merchant_id = ${merchantId}))
     order by u.email limit ${limit + 1}`;
   return { users: rows.slice(0, limit), hasMore: rows.length > limit };
+}
+
+// Forgot password: a link to the person's verified mailbox, by which they choose a new one.
+
+const RESET_MINUTES = 60;
+/**
+ * A person gets at most one link in this time, no matter how often somebody asks: strangers, and browsers in which the person has
+ * signed in, each on their own. All links stay valid, so a stranger who asks takes none away.
+ */
+const PAUSE_MINUTES = { stranger: 15, known: 5 };
+const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
+
+/**
+ * Sends a link when a user has this address and has verified it: an address that was never verified may belong to somebody else.
+ * Returns at once, before it looks, so that neither the answer nor its time tells whether the address has an account.
+ * `byMail` is false when this install cannot send email.
+ */
+export function askForReset(ctx: Context, { email, visitor }: { email: string; visitor: Visitor }): { byMail: boolean } {
+  if (!ctx.mail) return { byMail: false };
+  sendReset(ctx, { email: email.toLowerCase(), visitor }).catch((error: unknown) =>
+    ctx.log.error({ err: error }, 'Could not send a password reset link'),
+  );
+  return { byMail: true };
+}
+
+async function sendReset(ctx: Context, { email, visitor }: { email: string; visitor: Visitor }): Promise<void> {
+  const known = (await findKnownBrowser(ctx, { from: visitor, email })) !== null;
+  const token = base62(32, ctx.random);
+  const { publicUrl } = ctx.settings;
+  await ctx.db.begin(async (tx) => {
+    const [user] = await tx<{ id: string; name: string }[]>`
+      select id, name from users where email = ${email} and email_verified for no key update`;
+    if (!user) return;
+    const pause = known ? PAUSE_MINUTES.known : PAUSE_MINUTES.stranger;
+    const made = await tx`
+      insert into password_resets (token_hash, user_id, email, known, expires_at)
+      select ${hashOf(token)}, ${user.id}, ${email}, ${known}, clock_timestamp() + make_interval(mins => ${RESET_MINUTES})
+      where not exists (select 1 from password_resets where user_id = ${user.id} and known = ${known}
+        and asked_at > clock_timestamp() - make_interval(mins => ${pause}))`;
+    if (made.count === 0) return;
+    await tx`delete from password_resets where user_id = ${user.id} and expires_at < clock_timestamp()`;
+    await queueMails(tx, {
+      recipients: [email],
+      subject: mailText`Reset your password`,
+      body: mailText`Hello ${user.name},\n\nTo choose a new password for your account at ${exactly(publicUrl)}, open this link within ${RESET_MINUTES} minutes:\n\n${exactly(`${publicUrl}/dashboard/reset-password#${token}`)}\n\nThe link works once. If you didn’t ask for it, you can ignore this email: your password stays the same.\n`,
+      kind: 'password_reset',
+      sender: null,
+      urgent: true,
+    });
+  });
+}
+
+/**
+ * Takes such a link, once: sets the password and signs the person out everywhere. Two-factor authentication and passkeys stay, and so does a
+ * lock after wrong codes: with the mailbox alone nobody gets past them. The cookies remember the browser, so that strangers who try
+ * passwords cannot keep the person from signing in with the new one. Errors: reset_link_invalid, parameter_invalid (password).
+ */
+export async function resetByLink(
+  ctx: Context,
+  { token, password, visitor }: { token: string; password: string; visitor: Visitor },
+): Promise<{ cookies: Cookies }> {
+  // Hashing a password is slow on purpose, so a made-up link must not get that far.
+  const [open] = await ctx.db.sql`select 1 from password_resets where token_hash = ${hashOf(token)} and expires_at > clock_timestamp()`;
+  if (!open) throw new Problem('reset_link_invalid');
+  const hash = await hashPassword(ctx, { password });
+  return ctx.db.begin(async (tx) => {
+    const [user] = await tx<{ userId: string; name: string; email: string }[]>`
+      delete from password_resets p using users u
+      where p.token_hash = ${hashOf(token)} and u.id = p.user_id and u.email = p.email and p.expires_at > clock_timestamp()
+      returning u.id as "userId", u.name, u.email`;
+    if (!user) throw new Problem('reset_link_invalid');
+    const { userId, name, email } = user;
+    const { ip } = visitor;
+    await putPassword(tx, { userId, hash, keptSessionId: null, keepCodeLock: true });
+    await writeAccountAudit(tx, { actor: { userId, name, ip }, action: 'password.reset_by_mail' });
+    const detail = { change: 'password_reset_by_mail' satisfies AccountChange, ip };
+    await notifyUser(ctx, tx, { userId, kind: 'account_changed', detail });
+    return { cookies: [rememberBrowser(ctx, { from: visitor, email })] };
+  });
+}
+
+// Dashboard preferences of a member: views, columns, dismissed hints. They affect nobody else.
+
+type Preferences = {
+  /** Saved searches of payments. */
+  views: readonly { name: string; query: string }[];
+  /** Columns of the list of payments; null: the usual ones. */
+  columns: readonly string[] | null;
+  onboarding: { dismissed: boolean; polls: boolean };
+};
+type Of = { merchantId: string; userId: string };
+
+/** Grows when the meaning of a field changes. What was stored without a version has the first form. */
+const VERSION = 1;
+
+/** Names and values as they are stored, only those that are given. Columns are a list of names, so they have no version. */
+export const preferencesToJson = ({
+  views,
+  columns,
+  onboarding,
+}: Partial<Omit<Preferences, 'onboarding'>> & { onboarding?: Partial<Preferences['onboarding']> }): { name: string; value: unknown }[] => [
+  ...(views ? [{ name: 'payments.views', value: views.map(({ name, query }): StoredJson => ({ v: VERSION, name, query })) }] : []),
+  ...(columns ? [{ name: 'payments.columns', value: columns }] : []),
+  ...(onboarding ? [{ name: 'onboarding', value: { v: VERSION, ...onboarding } }] : []),
+];
+
+/** A view that cannot be read is left out. */
+export function preferencesFromJson(rows: readonly { name: string; value: unknown }[]): Preferences {
+  const stored = new Map(rows.map(({ name, value }) => [name, value]));
+  const columns = stored.get('payments.columns');
+  const onboarding = asObject(stored.get('onboarding'));
+  return {
+    views: asList(stored.get('payments.views')).flatMap((entry) => {
+      const view = asObject(entry);
+      const [name, query] = [asText(view.name), asText(view.query)];
+      return name === null || query === null ? [] : [{ name, query }];
+    }),
+    columns: Array.isArray(columns) ? asTexts(columns) : null,
+    onboarding: { dismissed: asBoolean(onboarding.dismissed) ?? false, polls: asBoolean(onboarding.polls) ?? false },
+  };
+}
+
+export async function readPreferences(ctx: Context, { merchantId, userId }: Of): Promise<Preferences> {
+  const rows = await ctx.db.sql<{ name: string; value: unknown }[]>`
+    select name, value from preferences where merchant_id = ${merchantId} and user_id = ${userId}`;
+  return preferencesFromJson(rows);
+}
+
+/** Stores the preferences that are given; the others stay as they are. */
+export async function setPreferences(
+  ctx: Context,
+  { merchantId, userId, ...given }: Of & Parameters<typeof preferencesToJson>[0],
+): Promise<void> {
+  const { sql } = ctx.db;
+  await sql`
+    insert into preferences (merchant_id, user_id, name, value)
+    select ${merchantId}, ${userId}, r.name, r.value from jsonb_to_recordset(${sql.json(preferencesToJson(given) as never)}) as r (name text, value jsonb)
+    on conflict (merchant_id, user_id, name) do update set value = excluded.value`;
 }

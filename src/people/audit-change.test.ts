@@ -1,7 +1,7 @@
 /** Changes in the audit log that were stored, by this version or another one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changeFromJson, changeToJson } from './audit-change.ts';
+import { changeFromJson, changeToJson } from './members.ts';
 
 const CHANGE = { role: 'finance', retentionDays: null, origins: ['https://shop.example'], limits: { v: 2, most: 5 } };
 

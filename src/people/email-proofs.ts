@@ -1,11 +1,10 @@
 /** Verifying that an email address belongs to the person who signs in with it, with a link that is sent only there. */
 import { createHash } from 'node:crypto';
-import type { Context } from '../context.ts';
-import { base62 } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
-import { exactly, mailText } from '../notices/mail-text.ts';
-import { type Bound, queueMails } from '../notices/mails.ts';
+import type { Context } from '#context';
+import { base62 } from '#core/id';
+import { Problem } from '#core/problem';
+import type { Tx } from '#db';
+import { type Bound, exactly, mailText, queueMails } from '#notices';
 import { type Actor, writeAccountAudit } from './members.ts';
 import type { SignedIn } from './sign-in.ts';
 

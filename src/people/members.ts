@@ -1,14 +1,27 @@
 /** Members of a merchant, the setup link that creates the first one, and the audit log. */
 import { createHash } from 'node:crypto';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, type Mode } from '../core/coin.ts';
-import { newId } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import { ACTIONS, type Action, type MemberRole, mayDo, rolesWith } from '../core/roles.ts';
-import type { StoredJson } from '../core/stored-json.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { type LookedBackTo, lookThrough, rowKeysWithin } from '../db/look.ts';
-import { changeFromJson, changeToJson } from './audit-change.ts';
+import type { Context } from '#context';
+import { COIN, type Coin, type Mode } from '#core/coin';
+import { newId } from '#core/id';
+import { Problem } from '#core/problem';
+import { ACTIONS, type Action, type MemberRole, mayDo, rolesWith } from '#core/roles';
+import { asObject, type StoredJson } from '#core/stored-json';
+import { type Fragment, type LookedBackTo, lookThrough, rowKeysWithin, type Sql, type Tx } from '#db';
+
+// What an entry of the audit log changed, as its row keeps it: written with the version of its form, read with defaults.
+
+/** Grows when the meaning of a field changes. Entries without a version have the first form. */
+const VERSION = 1;
+
+/** The fields that changed, by the names that the dashboard shows. The version is not one of them. */
+export const changeToJson = (change: object): StoredJson => ({ ...change, v: VERSION });
+
+/** Null: nothing was stored. What is not an object has no fields. */
+export function changeFromJson(value: unknown): StoredJson | null {
+  if (value === null || value === undefined) return null;
+  const { v: _, ...fields } = asObject(value);
+  return fields;
+}
 
 /** A member; without an ID, the operator. */
 export type Actor = { userId: string; name: string; ip: string };
@@ -78,7 +91,7 @@ export async function writeWalletAudit(tx: Tx, { coin, action, after }: { coin: 
     where family = ${COIN[coin].family} and active`;
 }
 
-export type AuditEntry = {
+type AuditEntry = {
   id: bigint;
   mode: Mode | null;
   actorId: string | null;
@@ -92,7 +105,7 @@ export type AuditEntry = {
   ip: string;
   at: Date;
 };
-export type AuditFilter = {
+type AuditFilter = {
   actorId: string | null;
   action: string | null;
   object: string | null;

@@ -1,14 +1,14 @@
 /** The operators of the install: people who can open the operator area, whatever their role. */
-import type { Context } from '../context.ts';
-import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
-import { notifyOperators, notifyUser } from '../notices/notices.ts';
+import type { Context } from '#context';
+import { Problem } from '#core/problem';
+import type { Tx } from '#db';
+import { notifyOperators, notifyUser } from '#notices';
 import { byOperator, findUser } from './account.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 
 const MOST_SHOWN = 100;
 
-export type Operator = { id: string; name: string; email: string; hasSecondFactor: boolean; merchants: number };
+type Operator = { id: string; name: string; email: string; hasSecondFactor: boolean; merchants: number };
 
 /** The operators, with how many merchants each belongs to: without one they cannot sign in. */
 export const listOperators = (ctx: Context): Promise<Operator[]> => ctx.db.sql<Operator[]>`

@@ -1,14 +1,11 @@
 /** The team of a merchant: members and their roles, invites by one-time link, and whether two-factor authentication is required. */
 import { createHash } from 'node:crypto';
-import type { Context } from '../context.ts';
-import { base62, newId } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import { type MemberRole, mayDo, mayGive, ROLES } from '../core/roles.ts';
-import type { Tx } from '../db/db.ts';
-import { exactly, mailText } from '../notices/mail-text.ts';
-import { type Bound, forgetSent, queueMails } from '../notices/mails.ts';
-import type { NoticeDetail } from '../notices/notice-kinds.ts';
-import { notifyMembers, notifyOperators } from '../notices/notices.ts';
+import type { Context } from '#context';
+import { base62, newId } from '#core/id';
+import { Problem } from '#core/problem';
+import { type MemberRole, mayDo, mayGive, ROLES } from '#core/roles';
+import type { Tx } from '#db';
+import { type Bound, exactly, forgetSent, mailText, type NoticeDetail, notifyMembers, notifyOperators, queueMails } from '#notices';
 import { markVerified } from './email-proofs.ts';
 import { type Actor, checkStanding, type Departure, holdRole, writeAudit } from './members.ts';
 
@@ -19,7 +16,7 @@ const MAILED_INVITES: Bound = { anHour: 1, aDay: 50, over: 'refuse' };
 /** Only this many members of a larger team are shown. */
 const MOST_MEMBERS = 500;
 
-export type Member = {
+type Member = {
   id: string;
   name: string;
   email: string;

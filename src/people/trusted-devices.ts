@@ -1,11 +1,12 @@
-/** Devices that a user trusts for thirty days: signing in there needs only the password. See docs/decisions/sign-in.md. */
-import { createHash } from 'node:crypto';
-import type { Context } from '../context.ts';
-import { base62, newId } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import type { Tx } from '../db/db.ts';
-import { notifyUser } from '../notices/notices.ts';
-import { readCookie, setCookieLine } from './cookies.ts';
+/** Browsers that a user has signed in with, and devices that they trust for thirty days: signing in there needs only the password. See docs/decisions/sign-in.md. */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import type { Context } from '#context';
+import { DAY_MS } from '#core/dates';
+import { base62, newId } from '#core/id';
+import { clientNetwork } from '#core/networks';
+import { Problem } from '#core/problem';
+import type { Tx } from '#db';
+import { notifyUser } from '#notices';
 import { type Actor, writeAccountAudit } from './members.ts';
 
 const DAYS = 30;
@@ -14,9 +15,7 @@ const MOST_DEVICES = 20;
 const TOKEN_LENGTH = 43;
 const COOKIE = 'florin.trusted_device';
 
-/** What identifies the browser of a request. */
-type From = { cookie: string; ip: string; userAgent: string };
-export type TrustedDevice = {
+type TrustedDevice = {
   id: string;
   ip: string;
   userAgent: string;
@@ -99,4 +98,86 @@ export async function forgetDevice(ctx: Context, { actor, deviceId }: { actor: A
     if (gone.count === 0) throw new Problem('device_not_found', { id: deviceId });
     await writeAccountAudit(tx, { actor, action: 'device.forgotten' });
   });
+}
+
+// Our own cookies of the dashboard's API, beside those of the sign-in library.
+
+const isSecure = (ctx: Context): boolean => new URL(ctx.settings.publicUrl).protocol === 'https:';
+const nameOf = (ctx: Context, name: string): string => (isSecure(ctx) ? `__Secure-${name}` : name);
+
+/** The line that sets a cookie. It is sent only to the dashboard's API. `Secure` under the same condition as the session cookie. */
+const setCookieLine = (ctx: Context, { name, value, seconds }: { name: string; value: string; seconds: number }): string =>
+  `${nameOf(ctx, name)}=${value}; Max-Age=${seconds}; Path=/dashboard/api; HttpOnly; SameSite=Lax${isSecure(ctx) ? '; Secure' : ''}`;
+
+/** The value of a cookie in the header that a browser sent, or null. */
+function readCookie(ctx: Context, { cookie, name }: { cookie: string; name: string }): string | null {
+  const start = `${nameOf(ctx, name)}=`;
+  return (
+    cookie
+      .split('; ')
+      .find((pair) => pair.startsWith(start))
+      ?.slice(start.length) ?? null
+  );
+}
+
+// Browsers in which a person has signed in before. Their attempts are counted apart from those of strangers, so that nobody without the
+// password can keep the person out. See docs/decisions/sign-in.md.
+
+const NAME = 'florin.known_browser';
+const KNOWN_DAYS = 400;
+/** People who use one browser. */
+const MOST_ACCOUNTS = 5;
+const MOST_COOKIE = 1_000;
+
+type From = { cookie: string; ip: string; userAgent: string };
+
+/** A browser without the cookie, by its network and name. */
+export const browserHash = ({ ip, userAgent }: Pick<From, 'ip' | 'userAgent'>): Buffer =>
+  createHash('sha256')
+    .update(`${clientNetwork(ip)}\n${userAgent}`)
+    .digest();
+
+const today = (ctx: Context): number => Math.floor(ctx.clock.now().getTime() / DAY_MS);
+const signatureOf = (ctx: Context, { day, id, email }: { day: string; id: string; email: string }): string =>
+  createHmac('sha256', ctx.derive('known browsers')).update(`${day}\n${id}\n${email.toLowerCase()}`).digest('base64url').slice(0, 32);
+
+/** The entries of the cookie, one for each account: day, ID and signature. Which account one is for, only its email address shows. */
+const entriesOf = (ctx: Context, { cookie }: From): string[] =>
+  (readCookie(ctx, { cookie, name: NAME }) ?? '')
+    .slice(0, MOST_COOKIE)
+    .split('~')
+    .filter((entry) => /^\d{1,6}\.\w{16}\.[\w-]{32}$/.test(entry))
+    .slice(0, MOST_ACCOUNTS);
+
+/** The ID of the valid entry for an account. */
+function idFor(ctx: Context, { entry, email }: { entry: string; email: string }): string | null {
+  const [day, id, signature] = entry.split('.') as [string, string, string];
+  if (Number(day) + KNOWN_DAYS < today(ctx)) return null;
+  return timingSafeEqual(Buffer.from(signature), Buffer.from(signatureOf(ctx, { day, id, email }))) ? id : null;
+}
+
+/**
+ * What the attempts of this browser at an account are counted under, if somebody has signed in to the account there: the cookie, else
+ * network and name of the browser. Null for strangers.
+ */
+export async function findKnownBrowser(ctx: Context, { from, email }: { from: From; email: string }): Promise<string | null> {
+  for (const entry of entriesOf(ctx, from)) {
+    const id = idFor(ctx, { entry, email });
+    if (id !== null) return id;
+  }
+  const hash = browserHash(from);
+  const [known] = await ctx.db.sql`
+    select 1 from users u join known_browsers b on b.user_id = u.id where u.email = ${email.toLowerCase()} and b.hash = ${hash}`;
+  return known ? hash.toString('base64url') : null;
+}
+
+/** The cookie of a browser in which somebody has just signed in, with all factors. It gives no access. */
+export function rememberBrowser(ctx: Context, { from, email }: { from: From; email: string }): string {
+  const entries = entriesOf(ctx, from);
+  const own = entries.find((entry) => idFor(ctx, { entry, email }) !== null);
+  const id = own?.split('.')[1] ?? base62(16, ctx.random);
+  const day = String(today(ctx));
+  const entry = `${day}.${id}.${signatureOf(ctx, { day, id, email })}`;
+  const kept = entries.filter((one) => one !== own).slice(0, MOST_ACCOUNTS - 1);
+  return setCookieLine(ctx, { name: NAME, value: [entry, ...kept].join('~'), seconds: KNOWN_DAYS * 86_400 });
 }

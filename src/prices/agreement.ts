@@ -1,6 +1,6 @@
 /** Agreement between price sources: pure rules on what each reported and when. */
-import { ASSET, type Asset } from '../core/coin.ts';
-import { formatDecimal } from '../core/money.ts';
+import { ASSET, type Asset } from '#core/coin';
+import { formatDecimal } from '#core/money';
 
 /** The last report of a source. `at` is monotonic time. */
 export type PriceReport = {

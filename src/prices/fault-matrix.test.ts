@@ -1,8 +1,8 @@
 /** Every question that Florin asks a price source, with every way to fail. One source alone never gives a price, so good ones are beside. */
 import { after } from 'node:test';
 import { type Cell, type Facts, speakHttp, startFaultyServer, testFaults, withSmallReplies } from '../../test/kit/fault-matrix.ts';
+import { createOutgoing } from '../connections/http-client.ts';
 import { createLog } from '../log.ts';
-import { createOutgoing } from '../outgoing/http-client.ts';
 import { createFeed } from './feed.ts';
 import { createBook, decidePrices, quotableAt, takeVotes } from './price-book.ts';
 import { createSources, SOURCES } from './sources.ts';

@@ -1,7 +1,7 @@
 /** Polls sources at their own pace and backs off from the ones that fail. */
-import type { Clock } from '../core/clock.ts';
-import type { Log } from '../log.ts';
-import type { Outgoing } from '../outgoing.ts';
+import type { Outgoing } from '#connections';
+import type { Clock } from '#core/dates';
+import type { Log } from '#log';
 
 export type FeedSource<T> = {
   name: string;
@@ -11,8 +11,8 @@ export type FeedSource<T> = {
   fetch(outgoing: Outgoing): Promise<T>;
 };
 /** A source's last answer, or why it failed. */
-export type FeedAnswer<T> = { name: string; answer: T | null; failure: string | null };
-export type Feed<T> = {
+type FeedAnswer<T> = { name: string; answer: T | null; failure: string | null };
+type Feed<T> = {
   start(): void;
   /** Asks every source now, regardless of earlier failures; not together with `start`. */
   askAll(): Promise<FeedAnswer<T>[]>;

@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, type TestContext, test } from 'node:test';
+import { createOutgoing } from '../connections/http-client.ts';
 import { FIATS, type Fiat } from '../core/fiat.ts';
 import { parseDecimal } from '../core/money.ts';
-import { createOutgoing } from '../outgoing/http-client.ts';
 import { createFiatRates, FIAT_HOSTS, FIAT_SOURCES, type FiatRates } from './fiat.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

@@ -1,14 +1,14 @@
 /** Exchange rates of other currencies to the US dollar, as agreed between exchanges and reference rates, in memory. */
-import { addMs, type Clock, DAY_MS, earliest, HOUR_MS, MINUTE_MS } from '../core/clock.ts';
-import { FIATS, type Fiat, isFiat } from '../core/fiat.ts';
-import { E8, parseDecimal } from '../core/money.ts';
-import type { Log } from '../log.ts';
-import type { Outgoing } from '../outgoing.ts';
+import type { Outgoing } from '#connections';
+import { addMs, type Clock, DAY_MS, earliest, HOUR_MS, MINUTE_MS } from '#core/dates';
+import { FIATS, type Fiat, isFiat } from '#core/fiat';
+import { E8, parseDecimal } from '#core/money';
+import type { Log } from '#log';
 import { agree } from './agreement.ts';
 import { createFeed, type FeedSource, type Outages } from './feed.ts';
 import { getJson, getText, type Hosts, inverse, isDead, namesIn, readKraken, readPositivePrice, readStatic, record } from './sources.ts';
 
-export type FiatRate = {
+type FiatRate = {
   currency: Fiat;
   /** Units of the currency per US dollar, with eight decimals. */
   rateE8: bigint;
@@ -17,7 +17,7 @@ export type FiatRate = {
   /** A labelled sample for test mode, used when no source can be reached. */
   sample: boolean;
 };
-export type FiatReport = { name: string; currencies: readonly Fiat[]; failure: string | null };
+type FiatReport = { name: string; currencies: readonly Fiat[]; failure: string | null };
 export type FiatRates = {
   /** A rate good enough for a live payment, or why there is none. Synchronous, from memory. */
   quotable(currency: Fiat): { rate: FiatRate } | { reason: string };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InvariantError } from '../core/invariant.ts';
 import { agreedPrices, type Book, createBook, decidePrices, lookUp, priceChange, quotableAt, takeVotes } from './price-book.ts';
-import { minuteOf } from './price-history.ts';
+import { minuteOf } from './prices.ts';
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 /** The moment `seconds` after the start. */

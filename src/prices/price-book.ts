@@ -1,8 +1,8 @@
 /** The prices of this moment, in memory: what each source reported, what they agree on, and how good that is for a quote. */
-import { addMs } from '../core/clock.ts';
-import { ASSET, ASSETS, type Asset } from '../core/coin.ts';
-import { invariant } from '../core/invariant.ts';
-import { E8 } from '../core/money.ts';
+import { ASSET, ASSETS, type Asset } from '#core/coin';
+import { addMs } from '#core/dates';
+import { invariant } from '#core/invariant';
+import { E8 } from '#core/money';
 import { type Agreed, decidePrice, type Past, type PriceReport, priceAtPar, STALE_MS } from './agreement.ts';
 import type { FiatRates } from './fiat.ts';
 
@@ -47,7 +47,7 @@ export const createBook = (): Book => ({
 });
 
 /** The present moment, in monotonic time and as a date. */
-export type Now = { ms: number; date: Date };
+type Now = { ms: number; date: Date };
 
 /** What a source reported replaces its earlier report. */
 export function takeVotes(

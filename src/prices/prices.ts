@@ -1,9 +1,9 @@
 /** Prices on which fresh sources agree, in memory. Quotes only use fresh, agreed prices. */
-import { type Clock, MINUTE_MS } from '../core/clock.ts';
-import { ASSET, type Asset, isAsset } from '../core/coin.ts';
-import type { Db } from '../db/db.ts';
-import type { Log } from '../log.ts';
-import type { Outgoing } from '../outgoing.ts';
+import type { Outgoing } from '#connections';
+import { ASSET, ASSETS, type Asset, isAsset } from '#core/coin';
+import { addMs, type Clock, DAY_MS, MINUTE_MS } from '#core/dates';
+import type { Db } from '#db';
+import type { Log } from '#log';
 import { createFeed, type Outages } from './feed.ts';
 import type { FiatRates } from './fiat.ts';
 import {
@@ -19,11 +19,10 @@ import {
   quotableAt,
   takeVotes,
 } from './price-book.ts';
-import { HISTORY_MS, minuteOf, readDayAgo, readRecentPrices, thinHistory, writePrices } from './price-history.ts';
 import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 
 /** The status of a source: the assets it has a price for, those it does not list, or why it has no data. */
-export type SourceReport = { name: string; assets: readonly Asset[]; unlisted: readonly Asset[]; failure: string | null };
+type SourceReport = { name: string; assets: readonly Asset[]; unlisted: readonly Asset[]; failure: string | null };
 export type Prices = {
   /** The last good price, even if old (null: none, or older than 10 min). */
   look(asset: Asset): AgreedPrice | null;
@@ -182,4 +181,50 @@ async function remember(memory: Memory): Promise<void> {
   } catch (error) {
     log.warn({ err: error }, 'Could not save prices');
   }
+}
+
+// Prices of the past in the database: one row per asset and minute, for jumps across a restart and the change of a day.
+
+/** The time between two rows of an asset. */
+const HISTORY_MS = MINUTE_MS;
+/** The price of a day ago may be this much earlier or later. */
+const DAY_AGO_SLACK_MS = 30 * MINUTE_MS;
+
+/** Prices stored within this time, newest first. */
+const readRecentPrices = (db: Db, { now, withinMs }: { now: Date; withinMs: number }) =>
+  db.sql<{ asset: Asset; at: Date; priceE8: bigint }[]>`
+    select coin as asset, at, price_e8 as "priceE8" from price_history
+    where coin = any(${[...ASSETS]}) and at > ${addMs(now, -withinMs)} and at <= ${now} order by at desc`;
+
+/** The price of each asset closest to the same time yesterday. */
+async function readDayAgo(db: Db, now: Date): Promise<Map<Asset, bigint>> {
+  const then = addMs(now, -DAY_MS);
+  const rows = await db.sql<{ asset: Asset; priceE8: bigint }[]>`
+    select distinct on (coin) coin as asset, price_e8 as "priceE8" from price_history
+    where coin = any(${[...ASSETS]}) and at between ${addMs(then, -DAY_AGO_SLACK_MS)} and ${addMs(then, DAY_AGO_SLACK_MS)}
+    order by coin, abs(extract(epoch from at - ${then}::timestamptz)), at`;
+  return new Map(rows.map(({ asset, priceE8 }) => [asset, priceE8]));
+}
+
+export const minuteOf = (now: Date): Date => new Date(Math.floor(now.getTime() / HISTORY_MS) * HISTORY_MS);
+
+/** Stores the prices of a minute, once even when several processes write them. */
+async function writePrices(
+  db: Db,
+  minute: Date,
+  prices: readonly { asset: Asset; priceE8: bigint; sources: readonly string[] }[],
+): Promise<void> {
+  const rows = prices.map(({ asset, priceE8, sources }) => ({ coin: asset, price_e8: priceE8.toString(), sources }));
+  await db.sql`
+    insert into price_history (coin, at, price_e8, sources)
+    select r.coin, ${minute}, r.price_e8, r.sources
+    from jsonb_to_recordset(${db.sql.json(rows as never)}) as r (coin text, price_e8 numeric, sources jsonb)
+    on conflict do nothing`;
+}
+
+/** Keeps every minute for two days, then the first minute of every hour for 90 days. */
+async function thinHistory(db: Db, now: Date): Promise<void> {
+  await db.sql`
+    delete from price_history h where coin = any(${[...ASSETS]}) and (at < ${addMs(now, -90 * DAY_MS)} or (at < ${addMs(now, -2 * DAY_MS)}
+      and exists (select 1 from price_history e where e.coin = h.coin and e.at >= date_trunc('hour', h.at) and e.at < h.at)))`;
 }

@@ -1,13 +1,13 @@
 /** Price sources, each parsed in its own format from the response text, so that no price passes through a float. */
-import type { Clock } from '../core/clock.ts';
-import { ASSET, type Asset, type Market, NATIVE_ASSETS } from '../core/coin.ts';
-import { E8, parseDecimal, parseExactJson } from '../core/money.ts';
-import type { Outgoing } from '../outgoing.ts';
+import type { Outgoing } from '#connections';
+import { ASSET, type Asset, type Market, NATIVE_ASSETS } from '#core/coin';
+import type { Clock } from '#core/dates';
+import { E8, parseDecimal, parseExactJson } from '#core/money';
 import type { FeedSource } from './feed.ts';
 
 /** The report of one source on one asset. */
-export type ObservedPrice = { asset: Asset; priceE8: bigint; change24hBasisPoints: bigint | null };
-export type PriceSource = FeedSource<readonly ObservedPrice[]> & {
+type ObservedPrice = { asset: Asset; priceE8: bigint; change24hBasisPoints: bigint | null };
+type PriceSource = FeedSource<readonly ObservedPrice[]> & {
   aggregator: boolean;
   /** Coins that the source does not list: not requested for an hour. */
   unlisted(): readonly Asset[];

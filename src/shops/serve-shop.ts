@@ -1,13 +1,11 @@
 /** What the protocols of shops have in common over HTTP: the gate, and how a call is answered. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../context.ts';
-import { Problem } from '../core/problem.ts';
-import { type Gate, readClaimOf } from '../http/gate.ts';
-import { EMPTY_BODY, type ParsedBody, parseJson } from '../http/json.ts';
-import { type Query, readQuery } from '../http/read.ts';
-import { noteRequest } from '../keys/requests.ts';
-import type { IdempotencyClaim } from '../payments/view.ts';
-import type { KeyActor } from '../people/members.ts';
+import type { Context } from '#context';
+import { Problem } from '#core/problem';
+import { EMPTY_BODY, type Gate, type ParsedBody, parseJson, type Query, readClaimOf, readQuery } from '#http';
+import { noteRequest } from '#keys';
+import type { IdempotencyClaim } from '#payments';
+import type { KeyActor } from '#people';
 import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
 
 export type ShopDoors = Pick<Gate, 'client' | 'count' | 'anonymous'>;

@@ -1,17 +1,15 @@
 /** Payments that a shop requested, with what its plugin said about them. */
-import type { Context } from '../context.ts';
-import type { Coin, Mode } from '../core/coin.ts';
-import { COINS } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
-import { asBoolean, asList, asObject, asText } from '../core/stored-json.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { queueShop, RESEND_WORK } from '../payments/shop-queue.ts';
-import { keysOfShop } from '../webhooks/endpoints.ts';
-import type { ShopEvent } from '../webhooks/events.ts';
+import type { Context } from '#context';
+import { COINS, type Coin, type Mode } from '#core/coin';
+import { Problem } from '#core/problem';
+import { asBoolean, asList, asObject, asText } from '#core/stored-json';
+import type { Sql, Tx } from '#db';
+import { queueShop, RESEND_WORK } from '#payments';
+import { keysOfShop, type ShopEvent } from '#webhooks';
 import type { ShopDialect } from './shop-keys.ts';
 
 /** What the plugin asked for and reads back. */
-export type Checkout = {
+type Checkout = {
   redirectUrl: string | null;
   redirectAutomatically: boolean;
   language: string | null;
@@ -20,7 +18,7 @@ export type Checkout = {
   /** What a charge says more; null for other protocols. */
   charge: ChargeTerms | null;
 };
-export type ChargeTerms = { name: string; description: string; cancelUrl: string | null };
+type ChargeTerms = { name: string; description: string; cancelUrl: string | null };
 export type ShopInvoice = {
   paymentId: string;
   orderId: string | null;

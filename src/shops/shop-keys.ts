@@ -1,20 +1,18 @@
 /** The keys of connected shops: one for each shop, for one store, with exactly the permissions that its plugin expects. */
 import { hash as digestOf } from 'node:crypto';
-import { type Context, perContext } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { base62, newId } from '../core/id.ts';
-import type { Plan } from '../core/plan.ts';
-import { Problem } from '../core/problem.ts';
-import { mayDo } from '../core/roles.ts';
-import { cutText, toPrintableLine } from '../core/text.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { ROLL_ENDS, type RollEnds } from '../keys/key-ring.ts';
-import { keyChecksum } from '../keys/keys.ts';
-import { getMerchant } from '../merchants/merchants.ts';
-import { notifyMembers } from '../notices/notices.ts';
-import { holdRole } from '../people/members.ts';
-import { disableEndpointsOfShop } from '../webhooks/endpoints.ts';
-import { grantableTo, type Permission, type Platform } from './permissions.ts';
+import { type Context, perContext } from '#context';
+import type { Mode } from '#core/coin';
+import { base62, newId } from '#core/id';
+import type { Plan } from '#core/plan';
+import { Problem } from '#core/problem';
+import { type Action, type MemberRole, mayDo, mayDoAll } from '#core/roles';
+import { cutText, parseWebUrl, toPrintableLine } from '#core/text';
+import type { Sql, Tx } from '#db';
+import { keyChecksum, ROLL_ENDS, type RollEnds } from '#keys';
+import { getMerchant } from '#merchants';
+import { notifyMembers } from '#notices';
+import { holdRole } from '#people';
+import { disableEndpointsOfShop } from '#webhooks';
 
 /** Which protocol a key belongs to. */
 export type ShopDialect = 'greenfield' | 'commerce';
@@ -85,7 +83,7 @@ async function readShopKey({ db: { sql } }: Context, hash: Buffer, dialect: Shop
 }
 
 type Owner = { merchantId: string; mode: Mode };
-export type RolledShop = Pick<ListedShop, 'name' | 'dialect' | 'platform' | 'permissions'> & { apiKey: string; storeId: string };
+type RolledShop = Pick<ListedShop, 'name' | 'dialect' | 'platform' | 'permissions'> & { apiKey: string; storeId: string };
 export type NewShop = {
   merchantId: string;
   mode: Mode;
@@ -258,3 +256,103 @@ export async function disconnectShop(
   if (left.length === 0) await disableEndpointsOfShop(tx, { merchantId, mode, lineId });
   return { name };
 }
+
+// What the key of a shop may do, in the names of the protocol, and what each plugin expects. Plugins refuse a key that has more or less.
+
+export const PERMISSIONS = {
+  viewInvoices: 'btcpay.store.canviewinvoices',
+  createInvoice: 'btcpay.store.cancreateinvoice',
+  modifyInvoices: 'btcpay.store.canmodifyinvoices',
+  viewStore: 'btcpay.store.canviewstoresettings',
+  /** PrestaShop asks for it. It allows nothing. */
+  modifyStore: 'btcpay.store.canmodifystoresettings',
+  webhooks: 'btcpay.store.webhooks.canmodifywebhooks',
+  refunds: 'btcpay.store.cancreatenonapprovedpullpayments',
+} as const;
+export type Permission = (typeof PERMISSIONS)[keyof typeof PERMISSIONS];
+const ALL: readonly string[] = Object.values(PERMISSIONS);
+const isPermission = (text: string): text is Permission => ALL.includes(text);
+
+const { viewInvoices, createInvoice, modifyInvoices, viewStore, modifyStore, webhooks, refunds } = PERMISSIONS;
+
+/** What the role of the member who connects a shop must include. */
+const TAKES: Readonly<Record<Permission, readonly Action[]>> = {
+  [viewInvoices]: ['payments.read'],
+  [createInvoice]: ['payments.create'],
+  // Accepts late money too.
+  [modifyInvoices]: ['payments.cancel', 'payments.resolve'],
+  [viewStore]: ['settings.read'],
+  [modifyStore]: [],
+  [webhooks]: ['webhooks.manage', 'webhooks.secrets'],
+  [refunds]: ['refunds.request'],
+};
+/** Those that a member with the role may give a shop. */
+export const grantableTo = (role: MemberRole, permissions: readonly Permission[]): Permission[] =>
+  permissions.filter((permission) => mayDoAll(role, ['keys.manage', ...TAKES[permission]]));
+
+/** In the order in which each plugin lists them. */
+export const PLATFORM_PERMISSIONS = {
+  woocommerce: [viewInvoices, createInvoice, viewStore, modifyInvoices, refunds, webhooks],
+  prestashop: [modifyStore, webhooks, viewStore, createInvoice, viewInvoices, modifyInvoices],
+  magento: [viewInvoices, createInvoice, webhooks, viewStore, modifyInvoices],
+  opencart: [viewInvoices, createInvoice, viewStore, modifyInvoices, webhooks],
+  whmcs: [createInvoice, viewInvoices, webhooks],
+} as const satisfies Record<string, readonly Permission[]>;
+export type Platform = keyof typeof PLATFORM_PERMISSIONS;
+export const PLATFORMS = Object.keys(PLATFORM_PERMISSIONS) as Platform[];
+
+// What a shop asks for when it opens the pairing page, read from the query that its plugin made.
+
+type PairingRequest = {
+  /** What the plugin calls the shop. */
+  name: string;
+  permissions: readonly Permission[];
+  /** Permissions that Florin does not have. A key without them would be refused by the plugin, and one with them would lie. */
+  unknown: readonly string[];
+  /** Where the browser sends the key; null: it is shown, and entered by hand. */
+  redirect: string | null;
+  /** The origin of the redirect, and its address without the query. */
+  origin: string | null;
+  site: string | null;
+};
+
+/** The query of the plugin as one parameter, which survives sign-in. */
+export const packQuery = (query: string): string => Buffer.from(query).toString('base64url');
+
+const MOST = 4_000;
+const PACKED = /^[A-Za-z0-9_-]{1,6000}$/;
+
+export function readPairing(packed: string): PairingRequest {
+  const query = new URLSearchParams(PACKED.test(packed) ? Buffer.from(packed, 'base64url').toString().slice(0, MOST) : '');
+  // A plugin may name the store of an earlier key: the key is for the store that is chosen here.
+  const asked = [...new Set(query.getAll('permissions').map((text) => text.split(':')[0]!))].slice(0, 50);
+  const given = query.get('applicationName') ?? query.get('applicationIdentifier') ?? '';
+  const name = cutText(toPrintableLine(given), 100);
+  const redirect = readRedirect(query.get('redirect') ?? '');
+  return {
+    name: name === '' ? 'Shop' : name,
+    permissions: asked.filter(isPermission),
+    unknown: asked.filter((text) => !isPermission(text)).map((text) => cutText(text, 80)),
+    redirect,
+    ...siteOf(redirect),
+  };
+}
+
+function siteOf(redirect: string | null): Pick<PairingRequest, 'origin' | 'site'> {
+  if (redirect === null) return { origin: null, site: null };
+  const { origin, pathname } = new URL(redirect);
+  return { origin, site: cutText(origin + pathname, 1_000) };
+}
+
+function readRedirect(text: string): string | null {
+  const found = parseWebUrl(text);
+  // The origin is written into the security policy of the page.
+  return found && /^https?:\/\/[\w.:[\]-]+$/.test(found.url.origin) ? text : null;
+}
+
+/** The platform whose plugin asks for exactly this. */
+export const platformOf = (permissions: readonly Permission[]): Platform | 'other' =>
+  PLATFORMS.find((platform) => {
+    const known: readonly Permission[] = PLATFORM_PERMISSIONS[platform];
+    return known.length === permissions.length && known.every((permission) => permissions.includes(permission));
+  }) ?? 'other';

@@ -1,20 +1,17 @@
 /** What the plugin of a shop says about an order, read with all faults at once, and the payment that is created for it. */
-import type { Context } from '../context.ts';
-import { COIN, type Coin } from '../core/coin.ts';
-import { type Fiat, fiatDecimals, isFiat } from '../core/fiat.ts';
-import { type AmountFault, e8ToCents, MAX_USD_CENTS, parseAmount, worthUsdE8 } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
-import { asObject, asText } from '../core/stored-json.ts';
-import { cutText } from '../core/text.ts';
-import { parseWebUrl } from '../core/urls.ts';
-import { exactJson, type ParsedBody } from '../http/json.ts';
-import { createPayment, type PaymentDraft } from '../payments/payments.ts';
-import { priceAt } from '../payments/price.ts';
-import type { IdempotencyClaim } from '../payments/view.ts';
-import { listEndpoints } from '../webhooks/endpoints.ts';
-import { coinOfMethod } from './payment-methods.ts';
+import type { Context } from '#context';
+import { COIN, type Coin } from '#core/coin';
+import { type Fiat, fiatDecimals, isFiat } from '#core/fiat';
+import { type AmountFault, e8ToCents, MAX_USD_CENTS, parseAmount, worthUsdE8 } from '#core/money';
+import { Problem } from '#core/problem';
+import { asObject, asText } from '#core/stored-json';
+import { cutText, parseWebUrl } from '#core/text';
+import { exactJson, type ParsedBody } from '#http';
+import { createPayment, type IdempotencyClaim, type PaymentDraft, priceAt } from '#payments';
+import { listEndpoints } from '#webhooks';
 import { addInvoice, type ShopInvoice } from './shop-invoices.ts';
 import type { ShopDialect, ShopKey } from './shop-keys.ts';
+import { coinOfMethod } from './shop-money.ts';
 
 /** What is wrong with a field. */
 export type FieldFault = { path: string; message: string };
@@ -27,7 +24,7 @@ const AMOUNT_DECIMALS = 8;
 /** Of an order number that the dashboard shows and searches. */
 const LONGEST_INVOICE_ID = 100;
 
-export type Order = {
+type Order = {
   dialect: ShopDialect;
   price: OrderPrice;
   invoice: ShopInvoice;
@@ -80,7 +77,7 @@ export async function createOrder(ctx: Context, shop: OrderingShop, order: Order
   return Buffer.from(made.body).toString();
 }
 
-export type OrderPrice = Pick<PaymentDraft, 'amountUsdCents' | 'fixed'> & { fiat: PaymentDraft['request']['fiat'] };
+type OrderPrice = Pick<PaymentDraft, 'amountUsdCents' | 'fixed'> & { fiat: PaymentDraft['request']['fiat'] };
 /** A price as it was sent; `written`: the source text of an amount that is a number. */
 type GivenPrice = { amount: unknown; written: string | undefined; currency: unknown; faults: FieldFault[] };
 

@@ -2,20 +2,19 @@
  * Refunds that shops requested and that fit no payment: the customer enters an address, the merchant sends the money and records it.
  * Refunds that fit a payment are in money-out/.
  */
-import type { Context } from '../context.ts';
-import { COIN, type Coin, type Mode } from '../core/coin.ts';
-import { newId } from '../core/id.ts';
-import { readAmountText } from '../core/money.ts';
-import { Problem } from '../core/problem.ts';
-import { mayDo } from '../core/roles.ts';
-import { cutText } from '../core/text.ts';
-import type { Tx } from '../db/db.ts';
-import { weighApproval, weightOf } from '../money-out/approvals.ts';
-import { claimUntil } from '../money-out/claims.ts';
-import { checkRefundAddress } from '../payments/payments.ts';
-import { type Actor, type Departure, type KeyActor, writeAudit } from '../people/members.ts';
-import { keysOfShop } from '../webhooks/endpoints.ts';
-import { coinOfMethod } from './payment-methods.ts';
+import type { Context } from '#context';
+import { COIN, type Coin, type Mode } from '#core/coin';
+import { newId } from '#core/id';
+import { readAmountText } from '#core/money';
+import { Problem } from '#core/problem';
+import { mayDo } from '#core/roles';
+import { cutText } from '#core/text';
+import type { Tx } from '#db';
+import { claimUntil, weighApproval, weightOf } from '#outgoing';
+import { checkRefundAddress } from '#payments';
+import { type Actor, type Departure, type KeyActor, writeAudit } from '#people';
+import { keysOfShop } from '#webhooks';
+import { coinOfMethod } from './shop-money.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 export type ShopRefund = Owner & {

@@ -2,15 +2,13 @@
  * The worker that reports payments to shops. It compares what a shop knows with how the payment is stored now, and queues the events that
  * lead from one to the other, in one transaction: so nothing is reported before it is stored, and each event once and in order.
  */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import type { Tx } from '../db/db.ts';
-import { doDue, dueWork, startQueue, takingWork } from '../db/work.ts';
-import { type OnChain, readOnChain } from '../payments/queries.ts';
-import { ERASE_WORK, RESEND_WORK, SHOP_WORK } from '../payments/shop-queue.ts';
-import { recordShopEvents, type ShopEvent } from '../webhooks/events.ts';
-import { chargeNews, currentCharge } from './commerce/charge-news.ts';
-import { currentNews, greenfieldNews } from './greenfield/greenfield-news.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { doDue, dueWork, startQueue, type Tx, takingWork } from '#db';
+import { ERASE_WORK, type OnChain, RESEND_WORK, readOnChain, SHOP_WORK } from '#payments';
+import { recordShopEvents, type ShopEvent } from '#webhooks';
+import { chargeNews, currentCharge } from './commerce/charge-body.ts';
+import { currentNews, greenfieldNews } from './greenfield/invoice-body.ts';
 import { eraseInvoices, lockTold, type News, type ToldInvoice, writeTold } from './shop-invoices.ts';
 import type { ShopDialect } from './shop-keys.ts';
 
@@ -34,7 +32,7 @@ type Work = (tx: Tx, paymentIds: string[]) => Promise<void>;
 const report = (ctx: Context, kind: string, work: Work): Promise<number> =>
   doDue(ctx, takingWork(kind), { limit: BATCH, what: 'report payments to shops', work: (tx, ids) => work(tx, ids.sort()) });
 /** Reports what is due. Returns how many payments that are. */
-export const tellShops = (ctx: Context): Promise<number> => report(ctx, SHOP_WORK, (tx, ids) => tellAll(ctx, tx, ids));
+const tellShops = (ctx: Context): Promise<number> => report(ctx, SHOP_WORK, (tx, ids) => tellAll(ctx, tx, ids));
 /** Tells shops that are connected again how the payments are now that they missed. Returns how many there were. */
 const resendDue = (ctx: Context): Promise<number> =>
   report(ctx, RESEND_WORK, async (tx, ids) => {

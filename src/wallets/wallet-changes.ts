@@ -1,21 +1,19 @@
 /** Importing account keys: preview, validation, and the waiting period before a key replaces another one. */
-
-import { parseAccountKey } from '../chains/account-key.ts';
-import type { Script } from '../chains/address.ts';
-import type { Context } from '../context.ts';
-import { ALL_COINS, COIN, type Coin, type Family, NATIVE_COINS, type Network } from '../core/coin.ts';
-import { Problem } from '../core/problem.ts';
-import { type Action, mayDo } from '../core/roles.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { notifyMembers } from '../notices/notices.ts';
-import { type Actor, checkStanding, type Departure, standsFor, writeAudit } from '../people/members.ts';
+import { parseAccountKey, type Script } from '#chains';
+import type { Context } from '#context';
+import { ALL_COINS, COIN, type Coin, type Family, NATIVE_COINS, type Network } from '#core/coin';
+import { Problem } from '#core/problem';
+import { type Action, mayDo } from '#core/roles';
+import type { Fragment, Sql, Tx } from '#db';
+import { notifyMembers } from '#notices';
+import { type Actor, checkStanding, type Departure, standsFor, writeAudit } from '#people';
 import { firstAddresses, readAccountKey, scriptsFor, writeWallet } from './wallets.ts';
 
 /** How long a new key waits before it replaces another one, so that owners notice a key they did not add. */
 export const CHANGE_WAIT_HOURS = 24;
 
 /** A shortened key, long enough to recognize it. */
-export const maskAccountKey = (accountKey: string): string => {
+const maskAccountKey = (accountKey: string): string => {
   const key = /[1-9A-HJ-NP-Za-km-z]{100,}/.exec(accountKey)?.[0] ?? accountKey;
   return key.length < 24 ? key : `${key.slice(0, 8)}…${key.slice(-6)}`;
 };
@@ -29,8 +27,8 @@ const showKey = (coin: Coin, { accountKey, script }: { accountKey: string; scrip
 export const fingerprintOf = (accountKey: string): string | null => /\[([0-9a-fA-F]{8})/.exec(accountKey)?.[1]?.toLowerCase() ?? null;
 
 /** Why a key waits before it receives payments. */
-export type WaitReason = 'changed_key' | 'further_coin';
-export type KeyPreview = {
+type WaitReason = 'changed_key' | 'further_coin';
+type KeyPreview = {
   network: Network;
   script: Script;
   /** More than one when the key does not determine the address type. */
@@ -82,7 +80,7 @@ export function inEffect(
 }
 const waitOff = (sql: Sql | Tx) => inEffect(sql, 'wallet_waits_off', 'wallets.wait');
 
-export type WaitOff = { askedBy: string; askedByName: string; dueAt: Date; isOff: boolean };
+type WaitOff = { askedBy: string; askedByName: string; dueAt: Date; isOff: boolean };
 /** Whether the waiting period is off, or will be; null: it is on. */
 export async function readWaitOff(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<WaitOff | null> {
   const [row] = await sql<WaitOff[]>`
@@ -371,7 +369,7 @@ export const GAP_LIMIT = 20;
 /** Only this many of the newest addresses are checked, regardless of the number of payments. */
 const ADDRESSES_SEEN = 1_000;
 
-export type WalletCard = {
+type WalletCard = {
   coin: Coin;
   state: 'not_set' | 'active' | 'paused';
   key: string | null;

@@ -10,9 +10,9 @@
 import { hash } from 'node:crypto';
 import { mkdir, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Context, perContext } from '../context.ts';
-import { asObject, asWhole } from '../core/stored-json.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
+import { type Context, perContext } from '#context';
+import { asObject, asWhole } from '#core/stored-json';
+import type { Fragment, Sql, Tx } from '#db';
 
 const FILE = 'wallet-indexes.json';
 /** Indexes are reserved in blocks of this size before the first is issued: one write for twenty addresses. */
@@ -48,7 +48,7 @@ export const markName = (walletId: string): string => `${walletId} server`;
 export const markOf = (run: string): bigint => BigInt(`0x${hash('sha256', run).slice(0, 12)}`);
 
 /** A counter whose wallet row is locked, and the server that issued from it last. */
-export type Counter = { walletId: string; index: bigint; issuedOn: string | null };
+type Counter = { walletId: string; index: bigint; issuedOn: string | null };
 
 /**
  * The index that may be issued next: that of the counter, except where it and later ones may have been issued already; then the caller

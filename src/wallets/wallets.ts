@@ -1,15 +1,12 @@
 /** Watch-only wallets: a merchant's account key per family of coins, and the counter its deposit addresses come from. */
 import { hash } from 'node:crypto';
-import { type AccountKey, parseAccountKey } from '../chains/account-key.ts';
-import { deriveAddress, type Script } from '../chains/address.ts';
-import { isBitcoinLike, PARAMS } from '../chains/bitcoin/params.ts';
-import type { Context } from '../context.ts';
-import { COIN, type Coin, type Family, type Network } from '../core/coin.ts';
-import { base62 } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import type { Fragment, Sql, Tx } from '../db/db.ts';
-import { startLoop } from '../db/loop.ts';
-import { notifyMembers } from '../notices/notices.ts';
+import { type AccountKey, deriveAddress, isBitcoinLike, PARAMS, parseAccountKey, type Script } from '#chains';
+import type { Context } from '#context';
+import { COIN, type Coin, type Family, type Network } from '#core/coin';
+import { base62 } from '#core/id';
+import { Problem } from '#core/problem';
+import { type Fragment, type Sql, startLoop, type Tx } from '#db';
+import { notifyMembers } from '#notices';
 import {
   compareIndexes,
   markName,
@@ -22,7 +19,7 @@ import {
   serverRun,
 } from './wallet-indexes.ts';
 
-export type DepositAddress = { family: Family; address: string; key: string; walletId: string; index: bigint };
+type DepositAddress = { family: Family; address: string; key: string; walletId: string; index: bigint };
 
 /** Address types of a coin when the key prefix does not determine one, the usual one first. */
 export function scriptsFor(coin: Coin): readonly Script[] {
@@ -30,7 +27,7 @@ export function scriptsFor(coin: Coin): readonly Script[] {
   return isBitcoinLike(family) ? PARAMS[family].scripts : ['eoa'];
 }
 
-export type NewWallet = { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint };
+type NewWallet = { merchantId: string; coin: Coin; accountKey: string; script?: Script; firstIndex?: bigint };
 
 /** Parses an account key with its address type. Errors: private_key_refused, account_key_invalid. */
 export function readAccountKey(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readPdf } from '../../test/kit/pdf.ts';
-import { printable, writePdf } from './pdf.ts';
+import { printable, writePdf } from './checkout/receipt-pdf.ts';
 
 const AT = new Date('2026-01-02T03:04:05Z');
 const content = {

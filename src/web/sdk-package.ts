@@ -10,8 +10,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { FastifyInstance } from 'fastify';
-import type { Context } from '../context.ts';
-import type { Log } from '../log.ts';
+import type { Context } from '#context';
+import type { Log } from '#log';
 import { buildToolFolder } from './build-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../..');

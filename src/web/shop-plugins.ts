@@ -10,7 +10,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
-import type { Context } from '../context.ts';
+import type { Context } from '#context';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PACKED = join(ROOT, 'dist/plugins');
@@ -63,7 +63,7 @@ function versionOf(plugin: Plugin): string | null {
   return packedFile(plugin)?.slice(plugin.name.length + 1, -plugin.ending.length - 1) ?? null;
 }
 
-export type OfferedPlugin = { title: string; version: string; url: string };
+type OfferedPlugin = { title: string; version: string; url: string };
 /** The plugins that this install offers, with their addresses. */
 export const offeredPlugins = ({ settings }: Context): OfferedPlugin[] =>
   PLUGINS.flatMap((plugin) => {

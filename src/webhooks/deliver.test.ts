@@ -20,7 +20,7 @@ import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { startHousekeeping } from '../payments/housekeeping.ts';
+import { startHousekeeping } from '../payments/retention.ts';
 import { startDeliveries } from './deliver.ts';
 import { createEndpoint, SECRET_PURPOSE } from './endpoints.ts';
 import { nextStepSeconds, readDeliveryQueue } from './queue.ts';

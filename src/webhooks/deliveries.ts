@@ -1,19 +1,19 @@
 /** The delivery log: listing, reading with all attempts, resending one or all failed ones, and deleting after 30 days. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import type { DeliveredEvent } from '../core/event.ts';
-import { idOfNumber, newId, numberOfId } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import type { Sight } from '../core/sight.ts';
-import { asTextMap } from '../core/stored-json.ts';
-import type { Sql, Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import type { DeliveredEvent } from '#core/event';
+import { idOfNumber, newId, numberOfId } from '#core/id';
+import { Problem } from '#core/problem';
+import { asTextMap } from '#core/stored-json';
+import type { Sight } from '#core/transfer';
+import type { Sql, Tx } from '#db';
 import { getEndpoint, requireWebhooks } from './endpoints.ts';
 import { visibleTo } from './events.ts';
 import { forgetHours } from './health.ts';
 import { STEPS } from './queue.ts';
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'failed'] as const;
-export type DeliveryState = (typeof DELIVERY_STATES)[number];
+type DeliveryState = (typeof DELIVERY_STATES)[number];
 const KEPT_DAYS = 30;
 /** Rows per step of a recovery or a cleanup. */
 const STEP_ROWS = 500;
@@ -38,7 +38,7 @@ export type DeliveryItem = {
   deliveredAt: Date | null;
   nextAttemptAt: Date | null;
 };
-export type Attempt = {
+type Attempt = {
   number: number;
   at: Date;
   durationMs: number;

@@ -1,7 +1,7 @@
 /** The form of what an endpoint receives: Florin's own events, or those that the plugin of a shop knows. */
 import { createHmac } from 'node:crypto';
 
-export const DIALECTS = ['florin', 'greenfield', 'commerce'] as const;
+const DIALECTS = ['florin', 'greenfield', 'commerce'] as const;
 export type Dialect = (typeof DIALECTS)[number];
 /** Subscribes an endpoint of a shop to all events of its dialect. */
 export const EVERYTHING = 'everything';
@@ -10,7 +10,7 @@ export const EVERYTHING = 'everything';
 export const ATTEMPT_MS: Readonly<Record<Dialect, number>> = { florin: 10_000, greenfield: 30_000, commerce: 30_000 };
 
 /** One attempt: of which delivery, to which endpoint, and how many there were before. */
-export type Sent = { deliveryId: string; endpointId: string; attempts: number };
+type Sent = { deliveryId: string; endpointId: string; attempts: number };
 
 /** The bytes of an attempt in BTCPay's form: an event, in whose body each attempt names itself. */
 export function greenfieldBody(event: Uint8Array, { deliveryId, endpointId, attempts }: Sent): Buffer {

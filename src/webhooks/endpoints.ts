@@ -1,16 +1,14 @@
 /** Webhook endpoints: creating, updating, testing and rolling secrets. Secrets are encrypted at rest. */
-
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { API_VERSION, type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS, TEST_EVENT } from '../core/event.ts';
-import { base62, newId } from '../core/id.ts';
-import { Problem } from '../core/problem.ts';
-import { hostOfUrl } from '../core/urls.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { canOpen } from '../db/seal.ts';
-import { readMerchant } from '../merchants/merchants.ts';
-import { notifyMembers } from '../notices/notices.ts';
-import { OutgoingError, type Reached } from '../outgoing.ts';
+import { OutgoingError, type Reached } from '#connections';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { API_VERSION, type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS, TEST_EVENT } from '#core/event';
+import { base62, newId } from '#core/id';
+import { Problem } from '#core/problem';
+import { hostOfUrl } from '#core/text';
+import { canOpen, type Sql, type Tx } from '#db';
+import { readMerchant } from '#merchants';
+import { notifyMembers } from '#notices';
 import type { Dialect } from './dialect.ts';
 import { STEPS } from './queue.ts';
 
@@ -41,7 +39,7 @@ export type Endpoint = {
   previousSecretUntil: Date | null;
   createdAt: Date;
 };
-export type WithSecret = Endpoint & { secret: string };
+type WithSecret = Endpoint & { secret: string };
 /** What saving an endpoint also finds. */
 type SaveFindings = {
   /** Other endpoints of the merchant with the same URL in this mode: their receiver gets each event once for each of them. */
@@ -53,7 +51,7 @@ export type By = { name: string; userId: string | null };
 const BY_API: By = { name: 'An API request', userId: null };
 export const BY_OPERATOR: By = { name: 'The operator', userId: null };
 /** A validated change that is ready to be written. */
-export type Write<T> = (tx: Tx) => Promise<T>;
+type Write<T> = (tx: Tx) => Promise<T>;
 
 const shown = (sql: Sql | Tx) => sql`
   id, dialect, mode, url, events, description, state = 'enabled' as enabled, disabled_reason as "disabledReason", failing_since as "failingSince",
@@ -415,7 +413,7 @@ export async function sendTestEvent(
   return row!.id;
 }
 
-export type EndpointNotice = { endpointId: string; merchantId: string; mode: Mode; url: string; reason: string; at: Date };
+type EndpointNotice = { endpointId: string; merchantId: string; mode: Mode; url: string; reason: string; at: Date };
 /** For the operator: endpoints that were disabled automatically and still are, newest first. */
 export async function listEndpointNotices(ctx: Context, { limit }: { limit: number }): Promise<EndpointNotice[]> {
   return ctx.db.sql<EndpointNotice[]>`

@@ -1,11 +1,10 @@
 /** The outbox: events and their deliveries are written in the transaction of the transition they report. */
-
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { checkOrder, type EventType, STAR_EVENTS } from '../core/event.ts';
-import { Problem } from '../core/problem.ts';
-import { PAYOUT_PREFIX, type Sight } from '../core/sight.ts';
-import { type Fragment, OID, readEndedBelow, type Sql, type Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { checkOrder, type EventType, STAR_EVENTS } from '#core/event';
+import { Problem } from '#core/problem';
+import { PAYOUT_PREFIX, type Sight } from '#core/transfer';
+import { type Fragment, OID, readEndedBelow, type Sql, type Tx } from '#db';
 import { type Dialect, EVERYTHING } from './dialect.ts';
 
 export type NewEvent = {
@@ -122,7 +121,7 @@ export const visibleTo = (sql: Sql | Tx, { payouts }: Sight, paymentId: Fragment
 
 /** Spelled out, so that PostgreSQL uses the index of the rarer types. */
 const BY_TYPE = (sql: Sql) => sql`and type <> 'payment.created'`;
-export type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
+type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date };
 
 /**
  * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest open transaction of this

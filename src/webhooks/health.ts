@@ -1,11 +1,11 @@
 /** Endpoint health, counted per hour as attempts are made, so that reading it never counts deliveries. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import type { Tx } from '../db/db.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import type { Tx } from '#db';
 import { getEndpoint } from './endpoints.ts';
 
 const KEPT_DAYS = 7;
-export const SHOWN_HOURS = 24;
+const SHOWN_HOURS = 24;
 /** Pending deliveries of an endpoint are counted up to this number. */
 export const MOST_COUNTED = 1_000;
 /** Missed deliveries of each state that are counted before a recovery starts; open dashboards ask often. */
@@ -66,7 +66,7 @@ export async function readSecondsSinceAttempt(ctx: Context): Promise<number | nu
   return row!.seconds;
 }
 
-export type Hour = { at: Date; outcomes: { outcome: string; attempts: number; totalMs: number; slowestMs: number }[] };
+type Hour = { at: Date; outcomes: { outcome: string; attempts: number; totalMs: number; slowestMs: number }[] };
 
 /** The last 24 hours of an endpoint, oldest first, including hours without attempts. Errors: endpoint_not_found. */
 export async function listHours(ctx: Context, { merchantId, mode, endpointId }: Owner & { endpointId: string }): Promise<Hour[]> {

@@ -1,10 +1,20 @@
 /** How many requests an endpoint gets at the same time, and how long leases are: without a database or a network. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import {
+  beginRequest,
+  endRequest,
+  forgetIdle,
+  MOST_ROOM,
+  type Paces,
+  REMEMBERED,
+  readRetryAfter,
+  roomFor,
+  SLOW_MS,
+  storeFailure,
+} from './deliver.ts';
 import { ATTEMPT_MS } from './dialect.ts';
-import { beginRequest, endRequest, forgetIdle, MOST_ROOM, type Paces, REMEMBERED, roomFor, SLOW_MS, storeFailure } from './pace.ts';
 import { FIRST_ROOM, LEASE_SECONDS, ORDERED_LEASE_SECONDS } from './queue.ts';
-import { readRetryAfter } from './send.ts';
 
 const fast = { failed: false, durationMs: 20 };
 const failed = { failed: true, durationMs: 20 };

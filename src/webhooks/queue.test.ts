@@ -19,10 +19,9 @@ import type { Context } from '../context.ts';
 import { idOfNumber, numberOfId } from '../core/id.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { startHousekeeping } from '../payments/housekeeping.ts';
-import { startDeliveries } from './deliver.ts';
+import { startHousekeeping } from '../payments/retention.ts';
+import { beginRequest, type Paces, roomFor, startDeliveries } from './deliver.ts';
 import { createEndpoint, deleteEndpoint } from './endpoints.ts';
-import { beginRequest, type Paces, roomFor } from './pace.ts';
 import { leaseDue, leaseStatement } from './queue.ts';
 
 let database: TestDatabase;

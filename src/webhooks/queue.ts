@@ -1,11 +1,11 @@
 /** The delivery queue in SQL: which deliveries are next, the results of attempts, and the time of the next one. */
-import type { Context } from '../context.ts';
-import type { Mode } from '../core/coin.ts';
-import { newId } from '../core/id.ts';
-import { PLANS } from '../core/plan.ts';
-import type { Unreached } from '../core/unreached.ts';
-import type { Sql, Tx } from '../db/db.ts';
-import { notifyMembers } from '../notices/notices.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { newId } from '#core/id';
+import { PLANS } from '#core/plan';
+import type { Unreached } from '#core/unreached';
+import type { Sql, Tx } from '#db';
+import { notifyMembers } from '#notices';
 import type { Dialect } from './dialect.ts';
 
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
@@ -23,7 +23,7 @@ const ORDERED_ATTEMPTS = 3;
 const STRICT_ATTEMPTS = 7;
 const DISABLE_AFTER_DAYS = 5;
 /** After this many consecutive failures an endpoint is only probed, every 5 s to a minute. */
-export const BREAK_AFTER = 5;
+const BREAK_AFTER = 5;
 const REST_SECONDS = 5;
 const LONGEST_REST_SECONDS = 60;
 /** Due rows of one endpoint per round. */

@@ -12,7 +12,7 @@ import { createBbqrReader } from '../../dashboard/lib/bbqr.ts';
 import { signFile } from '../../signer/sign.ts';
 import { COIN } from '../../src/core/coin.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
-import { inputsOfRaw } from '../../src/money-out/utxo-check.ts';
+import { inputsOfRaw } from '../../src/signing/utxo-check.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';

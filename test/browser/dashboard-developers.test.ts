@@ -1,7 +1,7 @@
 /** API keys, events and the request log in a real browser, accessible in both themes, under the security policy. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setBranding } from '../../src/merchants/branding.ts';
+import { setBranding } from '../../src/merchants/settings.ts';
 import { eventually } from '../kit/app.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Request } from 'playwright-core';
 import { type Action, actionsOf, type MemberRole } from '../../src/core/roles.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { eventually } from '../kit/app.ts';
 import { addAuthenticator, startDashboard } from '../kit/dashboard.ts';
 import { startReceiver } from '../kit/receiver.ts';

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { eventually } from '../kit/app.ts';
 import { openTab, type Tab } from '../kit/browser.ts';
 import { addAuthenticator, noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';

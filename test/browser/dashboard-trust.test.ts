@@ -1,7 +1,7 @@
 /** Trusting a device when entering the code, removing it, and the timing of emails, in a real browser and by keyboard. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { eventually } from '../kit/app.ts';
 import { addAuthenticator, OWNER, startDashboard } from '../kit/dashboard.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';

@@ -4,7 +4,7 @@
 // Invariant: The dashboard works, accessible in both themes, under its security policy.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
 import { freshTotp, totp } from '../kit/person.ts';
 

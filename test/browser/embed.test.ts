@@ -7,7 +7,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { setBranding } from '../../src/merchants/branding.ts';
+import { setBranding } from '../../src/merchants/settings.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser, stopClock } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import type { Browser } from 'playwright-core';
 import { NATIVE_COINS } from '../../src/core/coin.ts';
-import { setBranding } from '../../src/merchants/branding.ts';
+import { setBranding } from '../../src/merchants/settings.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, readQr, startBrowser, stopClock } from '../kit/browser.ts';

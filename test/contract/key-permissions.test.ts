@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { MERCHANT_COMMANDS } from '../../src/cli/merchant-commands.ts';
-import { KEY_PERMISSION_NAMES, type KeyPermission } from '../../src/core/key-permissions.ts';
+import { KEY_PERMISSION_NAMES, type KeyPermission } from '../../src/core/roles.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { addApiKey } from '../../src/keys/key-ring.ts';
 import { createApiKey } from '../../src/keys/keys.ts';

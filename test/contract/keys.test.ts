@@ -5,8 +5,8 @@ import { after, before, test } from 'node:test';
 import { type App, startApp } from '../../src/app.ts';
 import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
 import { createLog } from '../../src/log.ts';
-import { setBranding } from '../../src/merchants/branding.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { setBranding } from '../../src/merchants/settings.ts';
 import { type Client, client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 const PER_MONTH = 5;

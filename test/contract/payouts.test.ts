@@ -4,10 +4,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { PAYOUT_COMMANDS } from '../../src/cli/payout-commands.ts';
+import { PAYOUT_COMMANDS } from '../../src/cli/signing-commands.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { importPayouts } from '../../src/money-out/payout-batches.ts';
-import { approvePayouts } from '../../src/money-out/payouts.ts';
+import { importPayouts } from '../../src/outgoing/payout-batches.ts';
+import { approvePayouts } from '../../src/outgoing/payouts.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 

@@ -2,10 +2,10 @@
 // Invariant: Refunds of a payment never return more than arrived, and each is sent once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';
+import { REFUND_COMMANDS } from '../../src/cli/signing-commands.ts';
 import { createApiKey } from '../../src/keys/keys.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
-import { approveRefund, cancelRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { approveRefund, cancelRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { simulateOnPage } from '../../src/payments/payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { alertUsage } from '../../src/merchants/usage.ts';
 import { createOutbox } from '../../src/notices/mails.ts';
 import { setEmail } from '../../src/people/account.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';

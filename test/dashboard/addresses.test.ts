@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';

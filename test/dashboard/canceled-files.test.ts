@@ -1,9 +1,9 @@
 /** Refunds and payouts whose signing file was canceled a moment ago, before anything has freed them: no process follows files here. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { followPayouts } from '../../src/money-out/follow-payouts.ts';
-import { followRefunds } from '../../src/money-out/follow-refunds.ts';
-import { markPayoutSent } from '../../src/money-out/payouts.ts';
+import { followPayouts } from '../../src/outgoing/follow-payouts.ts';
+import { followRefunds } from '../../src/outgoing/follow-refunds.ts';
+import { markPayoutSent } from '../../src/outgoing/payouts.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';

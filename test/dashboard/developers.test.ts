@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createApiKey } from '../../src/keys/keys.ts';
-import { redactBody, redactUrl, startOfBody } from '../../src/keys/redact.ts';
-import { forgetRequests, noteRequest, requestLogCounts } from '../../src/keys/requests.ts';
+import { forgetRequests, noteRequest, redactBody, redactUrl, requestLogCounts, startOfBody } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';

@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { COIN, type Coin } from '../../src/core/coin.ts';
-import { csvCell } from '../../src/core/csv.ts';
 import { formatDecimal, parseDecimal } from '../../src/core/money.ts';
+import { csvCell } from '../../src/core/text.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { foldDays } from '../../src/payments/days.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -584,7 +584,7 @@ test('the list, its file, reports and books cut months in the time zone of the m
       path,
     );
   }
-  const { bookPeriod: periodOf } = await import('../../src/money-out/book-periods.ts');
+  const { bookPeriod: periodOf } = await import('../../src/books/book-files.ts');
   const { getMerchant } = await import('../../src/merchants/merchants.ts');
   const { settings } = await getMerchant(app.app.ctx, { merchantId });
   const { start, end } = await periodOf(app.app.ctx, { ...days, timeZone: settings.timeZone });

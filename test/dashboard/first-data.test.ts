@@ -1,7 +1,7 @@
 /** The data that a page of the dashboard brings along: what the API would say, for the member who opens it, and nothing more. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { claimRefund, getRefund } from '../../src/money-out/refunds.ts';
+import { claimRefund, getRefund } from '../../src/outgoing/refunds.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';

@@ -11,7 +11,7 @@ import { createApiKey } from '../../src/keys/keys.ts';
 import { COMMERCE_PLATFORM } from '../../src/shops/commerce/connect-commerce.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import type { MemberRoute } from '../../src/web/dashboard/route.ts';
-import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
+import { DASHBOARD_ROUTES } from '../../src/web/dashboard/serve.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { addWebhook, chargeClient, connectPlugin } from '../kit/connected-shop.ts';
 import { Person, setUpFactor, setUpMembers } from '../kit/person.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { importPayouts } from '../../src/money-out/payout-batches.ts';
+import { importPayouts } from '../../src/outgoing/payout-batches.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { ageRoles, type Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
-import { FULL_SIGHT, sightOf } from '../../src/core/sight.ts';
+import { FULL_SIGHT, sightOf } from '../../src/core/transfer.ts';
 import { listRequests, type RequestFilter } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { listNotices } from '../../src/notices/notices.ts';

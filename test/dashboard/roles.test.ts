@@ -7,8 +7,7 @@ import { ROLE_MEANS, rolesPage } from '../../scripts/roles-page.ts';
 import { ACTIONS, type Action, type MemberRole, mayDo, ROLES } from '../../src/core/roles.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
 import type { MemberRoute } from '../../src/web/dashboard/route.ts';
-import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
-import { pathsOf, registerDashboard } from '../../src/web/dashboard/serve.ts';
+import { DASHBOARD_ROUTES, pathsOf, registerDashboard } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpMembers, setUpPerson } from '../kit/person.ts';
 

@@ -5,8 +5,7 @@
 // Invariant: Nothing bypasses two-factor authentication, and each code works once.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
-import { pathsOf } from '../../src/web/dashboard/serve.ts';
+import { DASHBOARD_ROUTES, pathsOf } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { freshTotp, Person, setUpPerson, setupToken, totp } from '../kit/person.ts';
 

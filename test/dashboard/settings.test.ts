@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createApiKey } from '../../src/keys/keys.ts';
-import { readSigningFileOf } from '../../src/money-out/sweeps.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { erasePayerData } from '../../src/payments/retention.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
+import { readSigningFileOf } from '../../src/signing/signing-files.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 

@@ -5,7 +5,7 @@ import { signFile } from '../../signer/sign.ts';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { listDestinations } from '../../src/money-out/destinations.ts';
+import { listDestinations } from '../../src/signing/destinations.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpFactor, setUpPerson, setupToken } from '../kit/person.ts';
 

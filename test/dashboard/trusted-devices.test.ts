@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { resetPassword } from '../../src/people/account.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { endTrust, trustDevice } from '../../src/people/trusted-devices.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';

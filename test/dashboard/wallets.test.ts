@@ -5,7 +5,7 @@ import { HDKey } from '@scure/bip32';
 import { MERCHANT_COMMANDS } from '../../src/cli/merchant-commands.ts';
 import { COINS, isToken } from '../../src/core/coin.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { EVENT_TYPES, UPDATED_EVENT } from '../../src/core/event.ts';
-import { FULL_SIGHT, sightOf } from '../../src/core/sight.ts';
+import { FULL_SIGHT, sightOf } from '../../src/core/transfer.ts';
 import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
-import { changeFromJson } from '../../src/people/audit-change.ts';
+import { changeFromJson } from '../../src/people/members.ts';
 import { forgetEvents, listDeliveries, listOutcomes } from '../../src/webhooks/deliveries.ts';
 import { countMissed, listHealth, listHours, readWebhookPulse } from '../../src/webhooks/health.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';

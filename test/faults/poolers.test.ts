@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startApp } from '../../src/app.ts';
-import { describeFailure } from '../../src/cli/failure.ts';
+import { describeFailure } from '../../src/cli/run.ts';
 import { readConfig } from '../../src/config.ts';
 import { openDb, type Tx } from '../../src/db/db.ts';
 import connectPostgres from '../../src/db/driver.ts';

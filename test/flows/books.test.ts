@@ -8,6 +8,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
+import { bookPeriod, exportCoinTracking, exportKoinly, exportStatement, exportXero, inCurrency } from '../../src/books/book-files.ts';
+import { readEntries, readStatement, trialBalance, withTrialBalance } from '../../src/books/books.ts';
+import { checkDatev, datevAccountsOf, exportDatev } from '../../src/books/datev.ts';
 import type { Chain } from '../../src/chains/chain.ts';
 import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
@@ -17,14 +20,8 @@ import { formatFiat, usdCentsToFiat } from '../../src/core/fiat.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { exportCoinTracking, exportKoinly, exportStatement, exportXero, inCurrency } from '../../src/money-out/book-files.ts';
-import { bookPeriod } from '../../src/money-out/book-periods.ts';
-import { readEntries, readStatement, trialBalance, withTrialBalance } from '../../src/money-out/books.ts';
-import { checkDatev, datevAccountsOf, exportDatev } from '../../src/money-out/datev.ts';
-import { startSweeps } from '../../src/money-out/follow-sweeps.ts';
-import { readHoldings } from '../../src/money-out/holdings.ts';
-import { approvePayouts, requestPayout } from '../../src/money-out/payouts.ts';
-import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/money-out/refunds.ts';
+import { approvePayouts, requestPayout } from '../../src/outgoing/payouts.ts';
+import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/outgoing/refunds.ts';
 import {
   advanceClock,
   cancelPayment,
@@ -33,6 +30,8 @@ import {
   settleDuePayments,
   simulatePayment,
 } from '../../src/payments/payments.ts';
+import { startSweeps } from '../../src/signing/follow-files.ts';
+import { readHoldings } from '../../src/signing/holdings.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
 

@@ -1,8 +1,8 @@
 /** Thousands of transactions with next to nothing in them, which anybody can send to a deposit address. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MOST_TRANSFERS, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
-import { listSweepable } from '../../src/money-out/sweeps.ts';
+import { MOST_TRANSFERS, readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { listSweepable } from '../../src/signing/signing-files.ts';
 import { tellStepped } from '../kit/stepped-shop.ts';
 
 test('dust is counted and does not hide the deposits that arrived after it', async () => {

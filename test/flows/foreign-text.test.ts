@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
+import { DASHBOARD_ROUTES } from '../../src/web/dashboard/serve.ts';
 import { eventually, type Reply, type TestApp, testEnvironment } from '../kit/app.ts';
 import { connectPlugin, startShopApp } from '../kit/connected-shop.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';

@@ -11,7 +11,7 @@ import { gunzipSync } from 'node:zlib';
 import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
-import { readCsv } from '../../src/core/csv.ts';
+import { readCsv } from '../../src/core/text.ts';
 import { openDb } from '../../src/db/db.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createLog } from '../../src/log.ts';

@@ -1,7 +1,7 @@
 /** Emails to customers who left an address, in live mode: the receipt, the claim link of a refund, and that a refund was sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { approveRefund, claimRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { approveRefund, claimRefund, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import type { Reply } from '../kit/app.ts';
 import { readPdf } from '../kit/pdf.ts';

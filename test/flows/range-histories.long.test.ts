@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Trust } from '../../src/core/trust.ts';
+import type { Trust } from '../../src/core/guard.ts';
 import { CONFIRMATIONS, tellHistories } from '../kit/range-histories.ts';
 import { openRangeShop } from '../kit/range-world.ts';
 

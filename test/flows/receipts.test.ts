@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { mailPayer } from '../../src/money-out/refund-mails.ts';
-import { approveRefund } from '../../src/money-out/refunds.ts';
+import { mailPayer } from '../../src/outgoing/refund-mails.ts';
+import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';

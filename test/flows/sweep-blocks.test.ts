@@ -4,8 +4,8 @@ import { after, before, test } from 'node:test';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { Transaction } from '@scure/btc-signer';
 import { type Chain, ChainError } from '../../src/chains/chain.ts';
-import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
-import { getSweep } from '../../src/money-out/sweeps.ts';
+import { followSweeps } from '../../src/signing/follow-files.ts';
+import { getSweep } from '../../src/signing/signing-files.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;

@@ -1,5 +1,4 @@
 /** Re-encodes extended keys: the same key with other version bytes (SLIP-132). */
-
 import { sha256 } from '@noble/hashes/sha2.js';
 import { createBase58check } from '@scure/base';
 

@@ -13,9 +13,8 @@ import {
   forkAt,
   PLACES,
 } from '../../src/chains/ethereum/light-client/beacon-networks.ts';
-import { readLightHeader } from '../../src/chains/ethereum/light-client/light-header.ts';
+import { committeeRoot, readLightHeader, signingRoot } from '../../src/chains/ethereum/light-client/light-client.ts';
 import { numberLeaf, rootOf, sha256 } from '../../src/chains/ethereum/light-client/ssz.ts';
-import { committeeRoot, signingRoot } from '../../src/chains/ethereum/light-client/sync-committee.ts';
 
 const bls = bls12_381.longSignatures;
 const { Fr } = bls12_381.fields;

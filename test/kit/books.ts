@@ -1,12 +1,12 @@
 /** Checks the books of a merchant against what its payments, decisions, refunds and sweeps say, recounted payment by payment. */
 import assert from 'node:assert/strict';
+import { type Account, type BooksOwner, readEntries, readStatement, trialBalance } from '../../src/books/books.ts';
 import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import type { Context } from '../../src/context.ts';
 import { ALL_COINS, COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
 import { rolesOf } from '../../src/core/settle.ts';
-import { type Account, type BooksOwner, readEntries, readStatement, trialBalance } from '../../src/money-out/books.ts';
-import { hasOpenRefund, readHoldings } from '../../src/money-out/holdings.ts';
 import { readRecords, tipsOf } from '../../src/payments/facts.ts';
+import { hasOpenRefund, readHoldings } from '../../src/signing/holdings.ts';
 
 export const EVER = new Date('2999-01-01T00:00:00Z');
 type Sums = Partial<Record<string, bigint>>;

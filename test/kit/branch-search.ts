@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { findWorkHolds, provenHeights } from '../../src/chains/bitcoin/chain-work.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
-import { LEAST_SHARE, mostConfirmations } from '../../src/core/block-reward.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
+import { LEAST_SHARE, mostConfirmations } from '../../src/core/confirmation.ts';
 import { anyBranch, type Branch, type Chance, changeBranch, type History, honestHistory, showBranch } from './private-branches.ts';
 import { randomOf } from './schedules.ts';
 

@@ -1,5 +1,4 @@
 /** Debian's Chromium with an empty profile; every page reports violations of its security policy and errors of its scripts. */
-
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

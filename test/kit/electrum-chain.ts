@@ -1,11 +1,10 @@
 /** Blocks as an Electrum server indexes them: histories by script, branches by position. The blocks are of a real node, or made here. */
-
 import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { scriptHashOf } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
 import { hashBytes, showHash } from '../../src/chains/bitcoin/header.ts';
 import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
 import { inputsOf, outputsOfTransaction, parseTransaction, type RawTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
-import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
+import { sha256d } from '../../src/chains/bitcoin/strict-reader.ts';
 import { GENESIS, mineBlock } from './regtest-chain.ts';
 
 type Indexed = {

@@ -2,10 +2,9 @@
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { accountOf } from '../../src/chains/ethereum/address.ts';
-import { encodeTransaction } from '../../src/chains/ethereum/block-transactions.ts';
-import { quantityBytes } from '../../src/chains/ethereum/proof-values.ts';
+import { encodeTransaction } from '../../src/chains/ethereum/eth-block.ts';
 import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
-import { decodeRlp, encodeRlp, type Rlp } from '../../src/chains/ethereum/rlp.ts';
+import { decodeRlp, encodeRlp, quantityBytes, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { EMPTY_ROOT, listRoot } from '../../src/chains/ethereum/trie.ts';
 import { bytesOfHex, hexOfBytes } from './ethereum-data.ts';
 

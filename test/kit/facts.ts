@@ -1,7 +1,7 @@
 /** Facts of a payment for tests: due 100 USD in BTC at 100,000 (0.00100000 BTC), window 60 min, tolerance 1% (cap $5), 2 confirmations. */
 import assert from 'node:assert/strict';
-import { addMs, MINUTE_MS } from '../../src/core/clock.ts';
 import { COINS, chainOf } from '../../src/core/coin.ts';
+import { addMs, MINUTE_MS } from '../../src/core/dates.ts';
 import type { PaymentFacts, Quote, Rules, Tip, Transfer } from '../../src/core/payment.ts';
 
 export const START = new Date('2026-01-01T00:00:00Z');

@@ -11,7 +11,7 @@ import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Outgoing } from '../../src/outgoing.ts';
+import type { Outgoing } from '../../src/connections/outgoing.ts';
 
 export const FAULTS = [
   ...(['refused', 'timeout', '429', 'unknown error', 'wrong type', 'old state', 'HTML', 'half an answer'] as const),

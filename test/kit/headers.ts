@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import type { Timed } from '../../src/chains/bitcoin/difficulty.ts';
-import type { SentHeader } from '../../src/chains/bitcoin/header-rules.ts';
+import type { SentHeader, Timed } from '../../src/chains/bitcoin/header-rules.ts';
 
 const FOLDER = join(import.meta.dirname, '../fixtures/headers');
 

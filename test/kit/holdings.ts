@@ -1,11 +1,11 @@
 /** Made-up deposits for the wallets of `addressesOf`, and the part of a chain that spending them asks. */
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
-import { outputScript } from '../../src/chains/bitcoin/address.ts';
+import { outputScript } from '../../src/chains/address.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import type { Chain } from '../../src/chains/chain.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
-import type { Holding, SweepWallet } from '../../src/money-out/holdings.ts';
+import type { Holding, SweepWallet } from '../../src/signing/holdings.ts';
 import { addressesOf } from './signing.ts';
 
 const u32 = (value: number): string => Buffer.from(Uint32Array.of(value).buffer).toString('hex');

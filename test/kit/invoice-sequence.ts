@@ -1,6 +1,6 @@
 /** What a shop must never see in the events of one invoice. */
 import assert from 'node:assert/strict';
-import type { InvoiceEvent } from '../../src/shops/greenfield/invoice-states.ts';
+import type { InvoiceEvent } from '../../src/shops/greenfield/invoice-body.ts';
 
 /** Checks the events of an invoice, oldest first. */
 export function checkSequence(events: readonly InvoiceEvent[]): void {

@@ -1,7 +1,7 @@
 /** A shop with the plugin of BTCPay Server that takes real coins: a node on regtest, the service as a process, a receiver of webhooks. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import type { Platform } from '../../src/shops/permissions.ts';
+import type { Platform } from '../../src/shops/shop-keys.ts';
 import { eventually } from './app.ts';
 import { chargeClient } from './connected-shop.ts';
 import { openNodeShop } from './node-shop.ts';

@@ -1,6 +1,6 @@
 /** Makes merge-mining proofs for Dogecoin headers, correct except for the part that a test makes wrong. */
 import { auxSlot } from '../../src/chains/bitcoin/auxpow.ts';
-import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
+import { sha256d } from '../../src/chains/bitcoin/strict-reader.ts';
 
 const MARKER = Buffer.from('fabe6d6d', 'hex');
 const u32 = (value: number): Buffer => {

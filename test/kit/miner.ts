@@ -1,8 +1,7 @@
 /** Mines headers on networks whose difficulty is low enough for it. */
-import { nextBits, targetOfBits } from '../../src/chains/bitcoin/difficulty.ts';
-import { idOf, showHash } from '../../src/chains/bitcoin/header.ts';
+import { idOf, meetsTarget, showHash, workHash } from '../../src/chains/bitcoin/header.ts';
 import type { KnownHeader } from '../../src/chains/bitcoin/header-chain.ts';
-import { meetsTarget, workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
+import { nextBits, targetOfBits } from '../../src/chains/bitcoin/header-rules.ts';
 import type { ProofParams } from '../../src/chains/bitcoin/proof-params.ts';
 import { timed } from './headers.ts';
 

@@ -11,11 +11,14 @@ import {
   authorizedData,
   MULTICALL3,
   selector,
+  signedBytes,
+  signHash,
+  signingHash,
   type TokenDomain,
+  transactionId,
   transferData,
   word,
-} from '../../src/chains/ethereum/token-calls.ts';
-import { signedBytes, signHash, signingHash, transactionId } from '../../src/chains/ethereum/transaction.ts';
+} from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { authorizedIn, openAccountChain, paidBy, readRaw, type SeenPaid, type SeenTx } from './account-chain.ts';

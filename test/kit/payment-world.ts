@@ -1,11 +1,11 @@
 /** Random histories of a payment, its chains and its merchant, settled at random moments, as happens with restarts and missed wake-ups. */
 import fc from 'fast-check';
-import { addMs, HOUR_MS, MINUTE_MS } from '../../src/core/clock.ts';
 import { COIN, COINS, type Coin, type ConfirmationTier } from '../../src/core/coin.ts';
+import { addMs, HOUR_MS, MINUTE_MS } from '../../src/core/dates.ts';
 import { quoteUnits } from '../../src/core/money.ts';
 import type { Decision, PaymentFacts, Rules, Settlement, Tip, Transfer } from '../../src/core/payment.ts';
 import { settle } from '../../src/core/settle.ts';
-import { valueTransfer } from '../../src/core/transfer-value.ts';
+import { valueTransfer } from '../../src/core/transfer.ts';
 
 export const START = new Date('2026-01-01T00:00:00Z');
 export const WINDOW_MS = HOUR_MS;

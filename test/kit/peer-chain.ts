@@ -1,11 +1,9 @@
 /** A regtest chain of any Bitcoin-like coin for scripted peers to serve: blocks with real work, on DOGE merge-mined ones too. */
-
 import { merkleRootOf } from '../../src/chains/bitcoin/block-proof.ts';
-import { targetOfBits } from '../../src/chains/bitcoin/difficulty.ts';
-import { encodeHeader, idOf, showHash } from '../../src/chains/bitcoin/header.ts';
+import { encodeHeader, idOf, meetsTarget, showHash, workHash } from '../../src/chains/bitcoin/header.ts';
+import { targetOfBits } from '../../src/chains/bitcoin/header-rules.ts';
 import type { WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
-import { meetsTarget, workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { mergeMine } from './merge-mining.ts';
 import { shownHash, transaction } from './regtest-chain.ts';

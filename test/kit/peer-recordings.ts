@@ -1,8 +1,7 @@
 /** Conversations with real peers on regtest, recorded byte for byte, and the frames they were sent in. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import type { PeerMessage } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { frame, type PeerMessage } from '../../src/chains/bitcoin/p2p/messages.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 
 export type RecordedMessage = { to: 'node' | 'us'; command: string; payload: Buffer };

@@ -3,8 +3,7 @@
  * many blocks follow that claim no time. The work of a branch is what its forger pays; hashes are not searched here.
  */
 import type { WorkView } from '../../src/chains/bitcoin/chain-work.ts';
-import { MEDIAN_BLOCKS, medianOf, nextBits, type Timed, workOf } from '../../src/chains/bitcoin/difficulty.ts';
-import { MAX_AHEAD_SECONDS } from '../../src/chains/bitcoin/header-rules.ts';
+import { MAX_AHEAD_SECONDS, MEDIAN_BLOCKS, medianOf, nextBits, type Timed, workOf } from '../../src/chains/bitcoin/header-rules.ts';
 import type { ProofParams } from '../../src/chains/bitcoin/proof-params.ts';
 
 /**

@@ -1,13 +1,21 @@
 /** A fast chain in memory with providers that lie, lag and limit, read by the follower of ranges step by step. */
 import { randomBytes } from 'node:crypto';
-import type { BlockRef, Chain, NamedSource, NativeReader, RangeReader, Sighting } from '../../src/chains/chain.ts';
-import { ChainError, RangeRefused } from '../../src/chains/chain.ts';
+import {
+  type BlockRef,
+  type Chain,
+  ChainError,
+  type NamedSource,
+  type NativeReader,
+  type RangeReader,
+  RangeRefused,
+  type Sighting,
+} from '../../src/chains/chain.ts';
 import { checkedSource } from '../../src/chains/checked-source.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Context } from '../../src/context.ts';
 import { COIN, type Coin, coinsBeside, isOfferable, settingOf, strayNativeOf } from '../../src/core/coin.ts';
+import type { Trust } from '../../src/core/guard.ts';
 import { newId } from '../../src/core/id.ts';
-import type { Trust } from '../../src/core/trust.ts';
 import { CursorMoved } from '../../src/follow/cursor.ts';
 import { createRangeFollower } from '../../src/follow/follow-ranges.ts';
 import { settleDuePayments } from '../../src/payments/settle-payments.ts';

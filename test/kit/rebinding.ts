@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { join } from 'node:path';
-import { createOutgoing } from '../../src/outgoing/http-client.ts';
+import { createOutgoing } from '../../src/connections/http-client.ts';
 
 const PUBLIC = '11.11.11.11';
 const INSIDE = '127.0.0.1';

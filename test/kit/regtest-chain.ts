@@ -1,12 +1,11 @@
 /** Blocks on Bitcoin's regtest genesis with real proof of work, and the header chain that takes them. */
 import { randomBytes } from 'node:crypto';
 import { merkleRootOf } from '../../src/chains/bitcoin/block-proof.ts';
+import { workHash } from '../../src/chains/bitcoin/header.ts';
 import { createHeaderChain } from '../../src/chains/bitcoin/header-chain.ts';
 import type { HeaderView } from '../../src/chains/bitcoin/p2p/header-sync.ts';
-import { viewHeaders } from '../../src/chains/bitcoin/p2p/header-view.ts';
-import { regtestProof } from '../../src/chains/bitcoin/p2p/network-peers.ts';
-import { workHash } from '../../src/chains/bitcoin/proof-of-work.ts';
-import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
+import { regtestProof, viewHeaders } from '../../src/chains/bitcoin/p2p/network-peers.ts';
+import { sha256d } from '../../src/chains/bitcoin/strict-reader.ts';
 import { emptyChain, type ServedChain } from './scripted-peer.ts';
 
 export const GENESIS = '0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206';

@@ -52,7 +52,7 @@ const reached = filesReached(files);
 const needsDatabase = reached.has('test/kit/database.ts');
 process.env.NODE_COMPILE_CACHE = resolve('.cache/compiled');
 // Each service that finds no dashboard builds it, so the first ones would all do so.
-if (reached.has('src/cli/serve.ts') || reached.has('test/kit/dashboard.ts')) {
+if (reached.has('src/cli/install-commands.ts') || reached.has('test/kit/dashboard.ts')) {
   const { buildApp } = await import('../../src/web/dashboard/build.ts');
   await buildApp({ info: () => {} });
 }

@@ -1,9 +1,16 @@
 /** A peer that a test writes: a real listener on loopback that shakes hands, serves a chain, and misbehaves where told to. */
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import { createFrameReader, frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import { commandOf, decodeMessage, encodeMessage, type PeerMessage, type WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
-import type { PeerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import {
+  commandOf,
+  createFrameReader,
+  decodeMessage,
+  encodeMessage,
+  frame,
+  type PeerMessage,
+  type WireHeader,
+} from '../../src/chains/bitcoin/p2p/messages.ts';
+import type { PeerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import type { PeerAddress } from '../../src/chains/bitcoin/p2p/socks5.ts';
 
 /** One connection, as seen from the peer. Its functions return true, so that a script can end with them. */

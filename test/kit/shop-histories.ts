@@ -11,7 +11,7 @@ import fc from 'fast-check';
 import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { idOfNumber } from '../../src/core/id.ts';
 import { SHOP_WORK } from '../../src/payments/shop-queue.ts';
-import type { InvoiceEvent, InvoiceStatus } from '../../src/shops/greenfield/invoice-states.ts';
+import type { InvoiceEvent, InvoiceStatus } from '../../src/shops/greenfield/invoice-body.ts';
 import { eventually, type TestApp } from './app.ts';
 import { connectPlugin, type PluginShop, startShopApp } from './connected-shop.ts';
 import { checkSequence } from './invoice-sequence.ts';

@@ -3,10 +3,10 @@ import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
 import { mnemonicToSeedSync } from '@scure/bip39';
 import { RawTx, Transaction } from '@scure/btc-signer';
-import { addressOfOutput, outputScript } from '../../src/chains/bitcoin/address.ts';
+import { addressOfOutput, outputScript } from '../../src/chains/address.ts';
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
-import { feeOf } from '../../src/chains/ethereum/account-requests.ts';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { feeOf } from '../../src/chains/ethereum/transaction.ts';
 import { ALL_COINS, type BitcoinFamily, type Coin, chainOf, contractOf, kindOf, type Network } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import {
@@ -22,10 +22,10 @@ import {
   type SigningFile,
   type TokenRequest,
 } from '../../src/core/signing-file.ts';
-import { batchOf } from '../../src/money-out/make-accounts.ts';
-import { gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
-import { refundNonce } from '../../src/money-out/refund-accounts.ts';
-import { buildPayment, buildPsbt, neededFor, type SpendableOutput } from '../../src/money-out/utxo.ts';
+import { gatherNonce, payoutNonce } from '../../src/outgoing/payout-accounts.ts';
+import { refundNonce } from '../../src/outgoing/refund-accounts.ts';
+import { batchOf } from '../../src/signing/make-accounts.ts';
+import { buildPayment, buildPsbt, neededFor, type SpendableOutput } from '../../src/signing/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */
 export const PHRASE = `${'abandon '.repeat(11)}about`;

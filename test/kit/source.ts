@@ -1,9 +1,8 @@
 /** A reader of one node, without a service around it. */
-
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
 import type { Matcher } from '../../src/chains/chain.ts';
+import { createOutgoing } from '../../src/connections/http-client.ts';
 import { createLog } from '../../src/log.ts';
-import { createOutgoing } from '../../src/outgoing/http-client.ts';
 
 export function openSource(coin: 'BTC' | 'LTC' | 'DASH' | 'DOGE', url: string) {
   const log = createLog('error');

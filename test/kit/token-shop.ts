@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
+import { MULTICALL3, selector, word } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { setDestination } from '../../src/money-out/destinations.ts';
-import { acceptSigned, getSweep, readSigningFileOf } from '../../src/money-out/sweeps.ts';
+import { setDestination } from '../../src/signing/destinations.ts';
+import { acceptSigned, getSweep, readSigningFileOf } from '../../src/signing/signing-files.ts';
 import { eventually, startTestApp } from './app.ts';
 import { startAnvil } from './nodes.ts';
 import { giveWallet, reach } from './shop.ts';

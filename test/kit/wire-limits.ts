@@ -10,38 +10,39 @@ import { after } from 'node:test';
 import { checkAuxpow, MAX_CHAIN_BRANCH, UNMARKED_WITHIN } from '../../src/chains/bitcoin/auxpow.ts';
 import { BlockError, parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { createCoreCalls, MAX_REPLY_BYTES } from '../../src/chains/bitcoin/core-calls.ts';
+import { createLineReader, LARGE_BYTES, LineError } from '../../src/chains/bitcoin/electrum/electrum-connection.ts';
 import { mostHeaders, readHeaders } from '../../src/chains/bitcoin/electrum/electrum-headers.ts';
-import { createLineReader, LARGE_BYTES, LineError } from '../../src/chains/bitcoin/electrum/electrum-lines.ts';
 import { ElectrumProofError as ElectrumError, MAX_DEPTH, readBranch } from '../../src/chains/bitcoin/electrum/electrum-proof.ts';
 import { HeaderError } from '../../src/chains/bitcoin/header.ts';
-import { createFrameReader, frame, MAX_ITEMS, MAX_PAYLOAD, WireError } from '../../src/chains/bitcoin/p2p/message.ts';
 import {
+  createFrameReader,
   decodeMessage,
+  frame,
   MAX_ADDRESS_BYTES,
   MAX_ADDRESSES,
   MAX_AGENT_BYTES,
   MAX_HEADERS,
+  MAX_ITEMS,
   MAX_LOCATOR,
+  MAX_PAYLOAD,
   MAX_REFUSAL_BYTES,
   MAX_REFUSED_BYTES,
+  WireError,
 } from '../../src/chains/bitcoin/p2p/messages.ts';
 import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
-import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
-import { MAX_COUNT, takeCount, takeTransaction } from '../../src/chains/bitcoin/strict-reader.ts';
+import { MAX_COUNT, sha256d, takeCount, takeTransaction } from '../../src/chains/bitcoin/strict-reader.ts';
 import { ChainError } from '../../src/chains/chain.ts';
-import { NODE_BYTES, readAccountProof } from '../../src/chains/ethereum/account-proof.ts';
 import { provenHeader } from '../../src/chains/ethereum/block-header.ts';
-import { encodeTransaction } from '../../src/chains/ethereum/block-transactions.ts';
+import { encodeTransaction } from '../../src/chains/ethereum/eth-block.ts';
 import { createEthRpc, REPLY_LIMITS } from '../../src/chains/ethereum/eth-rpc.ts';
-import { createBeaconServers, MAX_BYTES } from '../../src/chains/ethereum/light-client/beacon-servers.ts';
-import { ProofError } from '../../src/chains/ethereum/proof-values.ts';
+import { createBeaconServers, MAX_BYTES } from '../../src/chains/ethereum/light-client/beacon-networks.ts';
 import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
-import { decodeRlp, encodeRlp, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
-import { PROOF_NODES } from '../../src/chains/ethereum/trie.ts';
+import { decodeRlp, encodeRlp, ProofError, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
+import { NODE_BYTES, PROOF_NODES, readAccountProof } from '../../src/chains/ethereum/trie.ts';
+import { createOutgoing } from '../../src/connections/http-client.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
-import { createOutgoing } from '../../src/outgoing/http-client.ts';
 import { makeBlock } from './ethereum-blocks.ts';
 import { bytesOfHex } from './ethereum-data.ts';
 import { stateOf } from './ethereum-state.ts';
@@ -108,7 +109,7 @@ function headersOfSize(size: number): Buffer {
 }
 const MESSAGES: readonly Limit[] = [
   {
-    ...{ what: 'bytes of a message', where: 'bitcoin/p2p/message.ts', ours: MAX_PAYLOAD, rule: 4_000_000, refusal: WireError },
+    ...{ what: 'bytes of a message', where: 'bitcoin/p2p/messages.ts', ours: MAX_PAYLOAD, rule: 4_000_000, refusal: WireError },
     source: 'Bitcoin and Dogecoin: MAX_PROTOCOL_MESSAGE_LENGTH (Dash has 3 MiB; Litecoin 32 MB, for nothing that is asked for)',
     take: (size) => receive('headers', headersOfSize(size)),
   },
@@ -221,7 +222,7 @@ const electrumHeaders = (coin: 'BTC' | 'DOGE', source: string): Limit => {
 };
 const ELECTRUM: readonly Limit[] = [
   {
-    ...{ what: 'bytes of a line', where: 'bitcoin/electrum/electrum-lines.ts', ours: LARGE_BYTES, rule: 2 * 4_000_000 },
+    ...{ what: 'bytes of a line', where: 'bitcoin/electrum/electrum-connection.ts', ours: LARGE_BYTES, rule: 2 * 4_000_000 },
     source: 'hex of a transaction (MAX_BLOCK_WEIGHT) or of headers in a message of Dogecoin; also where a new block is announced',
     take: (size) => createLineReader({ longest: LARGE_BYTES, onLine: () => {} }).take(Buffer.alloc(size, 0x20)),
     refusal: LineError,
@@ -321,7 +322,7 @@ const ETHEREUM: readonly Limit[] = [
     refusal: ProofError,
   },
   {
-    ...{ what: 'bytes of a node of a proof', where: 'ethereum/account-proof.ts', ours: NODE_BYTES, rule: 532 },
+    ...{ what: 'bytes of a node of a proof', where: 'ethereum/trie.ts', ours: NODE_BYTES, rule: 532 },
     source: 'a branch with 16 hashes and an empty value',
     take: (n) => sizeOnly(/at most/, () => proofRefusal([`0x${'c0'.repeat(n)}`])),
     refusal: ProofError,
@@ -383,7 +384,7 @@ const ANSWERS: readonly Limit[] = [
   ),
   answer(
     'bytes of an answer of a beacon server',
-    'ethereum/light-client/beacon-servers.ts',
+    'ethereum/light-client/beacon-networks.ts',
     { ours: MAX_BYTES, rule: 16 * 64 * 1024, source: '16 updates with the 512 keys of a sync committee' },
     async (url) => {
       const servers = createBeaconServers({ urls: [url], outgoing });

@@ -1,12 +1,12 @@
 /** The books of ETH and tokens show what the chain shows: fees by receipts, and what is left on deposit addresses. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { trialBalance } from '../../src/books/books.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
-import { trialBalance } from '../../src/money-out/books.ts';
-import { readHoldings, readWallets } from '../../src/money-out/holdings.ts';
-import { followMoved } from '../../src/money-out/moved.ts';
+import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { followMoved } from '../../src/signing/moved.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 

@@ -1,16 +1,22 @@
 /** What moving ETH and tokens costs: gas for posting on Ethereum, publishing, higher fees, and money that cannot move or is not worth it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { transfersOf } from '../../src/chains/ethereum/account-requests.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
-import { authorizedData, MULTICALL3, selector, signaturesIn, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
+import {
+  authorizedData,
+  MULTICALL3,
+  readSignedTransaction,
+  selector,
+  signaturesIn,
+  transfersOf,
+  word,
+} from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
-import { DEFAULT_WISH, MOST_TRANSFERS, readHoldings, readWallets } from '../../src/money-out/holdings.ts';
-import { makeAccountRequests, TRANSFER_BYTES } from '../../src/money-out/make-accounts.ts';
-import { makeSweep, readFileToSign } from '../../src/money-out/sweeps.ts';
+import { DEFAULT_WISH, MOST_TRANSFERS, readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { makeAccountRequests, TRANSFER_BYTES } from '../../src/signing/make-accounts.ts';
+import { makeSweep, readFileToSign } from '../../src/signing/signing-files.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { nodeInterface, publishingFee } from '../kit/token-contracts.ts';

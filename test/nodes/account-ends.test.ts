@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Coin } from '../../src/core/coin.ts';
-import { followSweeps } from '../../src/money-out/follow-sweeps.ts';
+import { followSweeps } from '../../src/signing/follow-files.ts';
 import { type AccountDesk, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 

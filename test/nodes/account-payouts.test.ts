@@ -5,16 +5,23 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
-import { domainOf, transfersOf } from '../../src/chains/ethereum/account-requests.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { authorizedData, selector, signaturesIn, transferData, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSignedTransaction as readTransaction } from '../../src/chains/ethereum/transaction.ts';
+import {
+  authorizedData,
+  domainOf,
+  readSignedTransaction as readTransaction,
+  selector,
+  signaturesIn,
+  transferData,
+  transfersOf,
+  word,
+} from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { type AccountRequest, type BatchRequest, readSignedFile } from '../../src/core/signing-file.ts';
-import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { makePayoutFile, readPayoutCoins } from '../../src/money-out/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
-import { cancelSweep, getSweep, makeSweep, replaceSweep } from '../../src/money-out/sweeps.ts';
+import { makePayoutFile, readPayoutCoins } from '../../src/outgoing/payout-files.ts';
+import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/outgoing/payouts.ts';
+import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
+import { cancelSweep, getSweep, makeSweep, replaceSweep } from '../../src/signing/signing-files.ts';
 import { eventually } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
 import { account, reach } from '../kit/shop.ts';

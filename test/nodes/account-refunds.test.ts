@@ -2,12 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { MULTICALL3 } from '../../src/chains/ethereum/token-calls.ts';
-import { readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
+import { MULTICALL3, readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
-import { followRefunds } from '../../src/money-out/follow-refunds.ts';
+import { followRefunds } from '../../src/outgoing/follow-refunds.ts';
 import { type AccountDesk, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { reach } from '../kit/shop.ts';

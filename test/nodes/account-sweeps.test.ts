@@ -5,21 +5,20 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { HIGH_FEE, signFile } from '../../signer/sign.ts';
+import { trialBalance } from '../../src/books/books.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
-import { readSignedTransaction as readTransaction } from '../../src/chains/ethereum/transaction.ts';
+import { MULTICALL3, readSignedTransaction as readTransaction, selector, word } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { type AccountRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { trialBalance } from '../../src/money-out/books.ts';
-import { setDestination } from '../../src/money-out/destinations.ts';
-import { followSentPayouts } from '../../src/money-out/follow-payouts.ts';
-import { followRefunds } from '../../src/money-out/follow-refunds.ts';
-import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { getPayout, markPayoutSent } from '../../src/money-out/payouts.ts';
-import { makeRefundFile } from '../../src/money-out/refund-files.ts';
-import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { followSentPayouts } from '../../src/outgoing/follow-payouts.ts';
+import { followRefunds } from '../../src/outgoing/follow-refunds.ts';
+import { getPayout, markPayoutSent } from '../../src/outgoing/payouts.ts';
+import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
+import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
+import { setDestination } from '../../src/signing/destinations.ts';
+import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -28,7 +27,7 @@ import {
   makeSweep,
   readSigningFileOf,
   replaceSweep,
-} from '../../src/money-out/sweeps.ts';
+} from '../../src/signing/signing-files.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { account, giveWallet, reach } from '../kit/shop.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { idOf, showHash } from '../../src/chains/bitcoin/header.ts';
 import { decodeMessage } from '../../src/chains/bitcoin/p2p/messages.ts';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { eventually } from '../kit/app.ts';
 import { createPeerChain } from '../kit/peer-chain.ts';

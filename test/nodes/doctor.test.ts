@@ -12,7 +12,7 @@ import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { createLog } from '../../src/log.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
-import type { Finding } from '../../src/operate/finding.ts';
+import type { Finding } from '../../src/operate/range-findings.ts';
 import { createFiatRates } from '../../src/prices/fiat.ts';
 import { createPrices } from '../../src/prices/prices.ts';
 import { startTestApp, testEnvironment } from '../kit/app.ts';

@@ -1,18 +1,16 @@
 /** What a real node answers fits the proofs: headers of several forks, receipts of all its transaction types, accounts and storage. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { readAccountProof } from '../../src/chains/ethereum/account-proof.ts';
 import { provenHeader } from '../../src/chains/ethereum/block-header.ts';
-import { checkTransactionsSteps, identityOf } from '../../src/chains/ethereum/block-transactions.ts';
+import { checkTransactionsSteps, identityOf, proveReceipts } from '../../src/chains/ethereum/eth-block.ts';
 import { createEthereumSource } from '../../src/chains/ethereum/ethereum.ts';
 import type { LightService } from '../../src/chains/ethereum/light-client/light-service.ts';
-import { ProofError } from '../../src/chains/ethereum/proof-values.ts';
-import { proveReceipts } from '../../src/chains/ethereum/proven-block.ts';
 import { checkReceipts } from '../../src/chains/ethereum/receipts.ts';
-import { atOnce } from '../../src/chains/ethereum/steps.ts';
+import { atOnce, ProofError } from '../../src/chains/ethereum/rlp.ts';
 import { syncedSource } from '../../src/chains/ethereum/synced-source.ts';
+import { readAccountProof } from '../../src/chains/ethereum/trie.ts';
+import { createOutgoing } from '../../src/connections/http-client.ts';
 import { createLog } from '../../src/log.ts';
-import { createOutgoing } from '../../src/outgoing/http-client.ts';
 import { startEthProxy } from '../kit/eth-proxy.ts';
 import { hashHeader } from '../kit/ethereum-blocks.ts';
 import { bytesOfHex } from '../kit/ethereum-data.ts';

@@ -1,8 +1,8 @@
 /** Sending over real nodes that take different fees: what no mempool has is not sent, and the fee that is offered next gets through. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { readEndpoint } from '../../src/chains/bitcoin/p2p/peer-book.ts';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService } from '../../src/chains/bitcoin/p2p/peer-service.ts';
 import { feesOf } from '../../src/chains/bitcoin/p2p/source.ts';
 import { eventually } from '../kit/app.ts';

@@ -1,15 +1,13 @@
 /** How peers are found without any setting: DNS seeds, the fallback list, what peers tell, and what is stored for the next start. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
-import { fallbackPeers } from '../../src/chains/bitcoin/p2p/fallback-peers.ts';
-import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
+import { createPeerStore, fallbackPeers } from '../../src/chains/bitcoin/p2p/network-peers.ts';
+import { PEER_LIMITS, type PeerNetwork, peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { endpointName, networkGroup } from '../../src/chains/bitcoin/p2p/peer-book.ts';
-import { type PeerNetwork, peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
-import { createPeerStore } from '../../src/chains/bitcoin/p2p/peer-store.ts';
 import { PEERS_LIMITS } from '../../src/chains/bitcoin/p2p/peers.ts';
+import { isPublicAddress } from '../../src/connections/outgoing.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
-import { isPublicAddress } from '../../src/outgoing.ts';
 import { eventually } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { createRegtestHeaders, createServedChain } from '../kit/regtest-chain.ts';

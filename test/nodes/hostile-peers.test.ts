@@ -3,13 +3,11 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
-import { frame } from '../../src/chains/bitcoin/p2p/message.ts';
-import type { PeerMessage, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
-import { PEER_LIMITS } from '../../src/chains/bitcoin/p2p/peer.ts';
-import { createPeerMempool } from '../../src/chains/bitcoin/p2p/peer-mempool.ts';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import { frame, type PeerMessage, type WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { PEER_LIMITS, peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { createPeerService, type PeerService, type PeerServiceOptions } from '../../src/chains/bitcoin/p2p/peer-service.ts';
 import { PEERS_LIMITS, type StoredPeers } from '../../src/chains/bitcoin/p2p/peers.ts';
+import { createPeerMempool } from '../../src/chains/bitcoin/p2p/source.ts';
 import { eventually } from '../kit/app.ts';
 import { createRegtestHeaders, createServedChain, extend, forkOf, shownHash, transaction } from '../kit/regtest-chain.ts';
 import { type Link, type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../kit/scripted-peer.ts';

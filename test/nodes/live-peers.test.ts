@@ -4,7 +4,7 @@ import { after, afterEach, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { startApp } from '../../src/app.ts';
 import { decodeAddress } from '../../src/chains/address.ts';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { PROOF_PARAMS, type ProofParams } from '../../src/chains/bitcoin/proof-params.ts';
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { createLog } from '../../src/log.ts';

@@ -5,7 +5,7 @@
 // Invariant: Forged blocks of the followed source complete nothing that the other source has not seen; while the other source is away nothing large completes, and while your own node is away nothing completes.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { TrustSetting } from '../../src/core/trust.ts';
+import type { TrustSetting } from '../../src/core/guard.ts';
 import { createGuard } from '../../src/follow/chain-guard.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { readCoinHealth } from '../../src/payments/coin-health.ts';

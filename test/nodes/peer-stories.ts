@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { HDKey } from '@scure/bip32';
 import { startApp } from '../../src/app.ts';
 import { decodeAddress } from '../../src/chains/address.ts';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { createLog } from '../../src/log.ts';
 import { readPayableCoins } from '../../src/payments/readiness.ts';

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import type { Inventory, WireHeader } from '../../src/chains/bitcoin/p2p/messages.ts';
-import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers } from '../../src/chains/bitcoin/p2p/peer.ts';
-import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer-networks.ts';
+import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers, peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
-import { sha256d } from '../../src/chains/bitcoin/sha256d.ts';
+import { sha256d } from '../../src/chains/bitcoin/strict-reader.ts';
 import { eventually } from '../kit/app.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 

@@ -5,10 +5,10 @@ import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
-import { setDestination } from '../../src/money-out/destinations.ts';
-import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { makeRefundFile } from '../../src/money-out/refund-files.ts';
-import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/money-out/refunds.ts';
+import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
+import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
+import { setDestination } from '../../src/signing/destinations.ts';
+import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -17,7 +17,7 @@ import {
   makeSweep,
   readSigningFileOf,
   replaceSweep,
-} from '../../src/money-out/sweeps.ts';
+} from '../../src/signing/signing-files.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { startBitcoind, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { startScriptedNode } from '../kit/scripted-node.ts';

@@ -9,6 +9,7 @@ import { after, before, test } from 'node:test';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
+import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
 import {
   aggregateData,
   authorizationHash,
@@ -16,9 +17,8 @@ import {
   type BatchCall,
   MULTICALL3,
   selector,
-} from '../../src/chains/ethereum/token-calls.ts';
-import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
-import { signHash } from '../../src/chains/ethereum/transaction.ts';
+  signHash,
+} from '../../src/chains/ethereum/transaction.ts';
 import { ALL_COINS, CHAIN, type ChainId, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';

@@ -12,7 +12,7 @@ import { CONFIG, readConfig, variableNames } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { CLIENT } from '../../src/http/reference.ts';
 import { ROUTES } from '../../src/http/routes.ts';
-import { signDelivery } from '../../src/webhooks/sign.ts';
+import { signDelivery } from '../../src/webhooks/deliver.ts';
 import { eventually, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type Block, codeBlocks } from '../kit/documents.ts';

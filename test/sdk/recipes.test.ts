@@ -10,7 +10,7 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
-import { signDelivery } from '../../src/webhooks/sign.ts';
+import { signDelivery } from '../../src/webhooks/deliver.ts';
 import { codeBlocks } from '../kit/documents.ts';
 import { addPaidBy } from '../kit/printed-receivers.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packProvider } from '../../scripts/medusa.ts';
-import { REFUND_COMMANDS } from '../../src/cli/refund-commands.ts';
+import { REFUND_COMMANDS } from '../../src/cli/signing-commands.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';

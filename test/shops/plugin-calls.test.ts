@@ -7,7 +7,7 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, request as send } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/permissions.ts';
+import { PLATFORM_PERMISSIONS, type Platform } from '../../src/shops/shop-keys.ts';
 import { client, eventually, type TestApp } from '../kit/app.ts';
 import { connectPlugin, play, startShopApp } from '../kit/connected-shop.ts';
 import { type FlowCall, ok, readFlow, shopClient, startHook } from '../kit/shop-flows.ts';

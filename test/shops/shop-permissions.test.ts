@@ -1,9 +1,8 @@
 /** What a shop may do: at most what the member who connected it may do, whatever its plugin asks for. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type BookEntry, readEntries } from '../../src/money-out/books.ts';
-import { packQuery } from '../../src/shops/pairing.ts';
-import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS } from '../../src/shops/permissions.ts';
+import { type BookEntry, readEntries } from '../../src/books/books.ts';
+import { PERMISSIONS, PLATFORM_PERMISSIONS, PLATFORMS, packQuery } from '../../src/shops/shop-keys.ts';
 import { claimShopRefund } from '../../src/shops/shop-refunds.ts';
 import { eventually, type Reply, type TestApp } from '../kit/app.ts';
 import { startShopApp } from '../kit/connected-shop.ts';

@@ -6,10 +6,8 @@ import { ROUTES } from '../../src/http/routes.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
 import { connectCommerce } from '../../src/shops/commerce/connect-commerce.ts';
 import { GREENFIELD_ROUTES, type GreenfieldRoute } from '../../src/shops/greenfield/greenfield-routes.ts';
-import { PERMISSIONS, type Permission } from '../../src/shops/permissions.ts';
-import { connectShop } from '../../src/shops/shop-keys.ts';
-import { DASHBOARD_ROUTES } from '../../src/web/dashboard/routes.ts';
-import { pathsOf } from '../../src/web/dashboard/serve.ts';
+import { connectShop, PERMISSIONS, type Permission } from '../../src/shops/shop-keys.ts';
+import { DASHBOARD_ROUTES, pathsOf } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { type ShopClient, type ShopReply, shopClient } from '../kit/shop-flows.ts';
 

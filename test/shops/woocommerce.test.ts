@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocommerce.ts';
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { approveRefund } from '../../src/money-out/refunds.ts';
+import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { noPhp, startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 

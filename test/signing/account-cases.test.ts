@@ -7,14 +7,17 @@ import { privateKeyToAccount } from 'viem/accounts';
 import { SignerError } from '../../signer/secret.ts';
 import { describeFile, HIGH_FEE, signFile } from '../../signer/sign.ts';
 import { accountOf } from '../../src/chains/ethereum/address.ts';
-import { domainSeparator, MULTICALL3, selector, word } from '../../src/chains/ethereum/token-calls.ts';
 import {
+  domainSeparator,
+  MULTICALL3,
   readSignedTransaction,
+  selector,
   signedBytes,
   signerOf,
   signHash,
   signingHash,
   transactionId,
+  word,
 } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin, Network } from '../../src/core/coin.ts';
 import {

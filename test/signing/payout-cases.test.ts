@@ -3,9 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
-import { transactionOf } from '../../src/chains/ethereum/account-requests.ts';
-import { signaturesIn } from '../../src/chains/ethereum/token-calls.ts';
-import { readSignedTransaction as readTransaction, signedBytes, signHash, signingHash } from '../../src/chains/ethereum/transaction.ts';
+import {
+  readSignedTransaction as readTransaction,
+  signaturesIn,
+  signedBytes,
+  signHash,
+  signingHash,
+  transactionOf,
+} from '../../src/chains/ethereum/transaction.ts';
 import {
   type Authorization,
   type BatchRequest,
@@ -17,11 +22,10 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import { DEFAULT_WISH, type Holding, selectHoldings } from '../../src/money-out/holdings.ts';
-import type { AccountLot } from '../../src/money-out/make-accounts.ts';
-import { chooseSources, gatherNonce, payoutNonce } from '../../src/money-out/payout-accounts.ts';
-import { type PayoutParts, partsFromJson, partsToJson } from '../../src/money-out/payout-parts.ts';
-import { readUpload } from '../../src/money-out/signed.ts';
+import { chooseSources, gatherNonce, payoutNonce } from '../../src/outgoing/payout-accounts.ts';
+import { DEFAULT_WISH, type Holding, type PayoutParts, partsFromJson, partsToJson, selectHoldings } from '../../src/signing/holdings.ts';
+import type { AccountLot } from '../../src/signing/make-accounts.ts';
+import { readUpload } from '../../src/signing/signed.ts';
 import { masterKey, PHRASE, recordsFor, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
 
 const made = tokenPayoutFile();

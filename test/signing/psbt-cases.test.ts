@@ -9,7 +9,7 @@ import { RawPSBTV0 } from '@scure/btc-signer/psbt.js';
 import * as bitcoin from 'bitcoinjs-lib';
 import { findAccount, SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile, signInSteps } from '../../signer/sign.ts';
-import { outputScript, scriptOfAddress } from '../../src/chains/bitcoin/address.ts';
+import { outputScript, scriptOfAddress } from '../../src/chains/address.ts';
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
 import type { Chain } from '../../src/chains/chain.ts';
 import type { BitcoinFamily, Network } from '../../src/core/coin.ts';
@@ -22,9 +22,9 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/money-out/holdings.ts';
-import { makePsbts } from '../../src/money-out/make-utxo.ts';
-import { readUpload } from '../../src/money-out/signed.ts';
+import { DEFAULT_WISH, type Holding, type SweepWallet } from '../../src/signing/holdings.ts';
+import { makePsbts } from '../../src/signing/make-utxo.ts';
+import { readUpload } from '../../src/signing/signed.ts';
 import { base58check } from '../kit/base58.ts';
 import { addressesOf, type MadeFile, masterKey, numbersFrom, PHRASE, randomPaymentFile, refundFile, sweepFile } from '../kit/signing.ts';
 

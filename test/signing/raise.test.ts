@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { type PsbtRequest, signingFileText } from '../../src/core/signing-file.ts';
-import { DEFAULT_WISH } from '../../src/money-out/holdings.ts';
-import { makePsbts } from '../../src/money-out/make-utxo.ts';
-import { replacePsbts, type Signed } from '../../src/money-out/replace.ts';
-import { MAX_FEE_PERCENT } from '../../src/money-out/utxo.ts';
+import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
+import { makePsbts } from '../../src/signing/make-utxo.ts';
+import { replacePsbts, type Signed } from '../../src/signing/replace.ts';
+import { MAX_FEE_PERCENT } from '../../src/signing/utxo.ts';
 import { depositsOf } from '../kit/holdings.ts';
 import { PHRASE, refundFile, sweepFile } from '../kit/signing.ts';
 

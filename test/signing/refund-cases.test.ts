@@ -18,11 +18,11 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import type { Holding } from '../../src/money-out/holdings.ts';
-import { refundNonce, sharesOf } from '../../src/money-out/refund-accounts.ts';
-import { chooseLots, type OutputLot } from '../../src/money-out/refund-outputs.ts';
-import { replacePsbts } from '../../src/money-out/replace.ts';
-import { readUpload } from '../../src/money-out/signed.ts';
+import { refundNonce, sharesOf } from '../../src/outgoing/refund-accounts.ts';
+import type { Holding } from '../../src/signing/holdings.ts';
+import { chooseLots, type OutputLot } from '../../src/signing/out-payments.ts';
+import { replacePsbts } from '../../src/signing/replace.ts';
+import { readUpload } from '../../src/signing/signed.ts';
 import { addressesOf, PHRASE, refundFile, sentRefundFile, tokenRefundFile } from '../kit/signing.ts';
 
 const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';

@@ -6,7 +6,7 @@ import { Transaction } from '@scure/btc-signer';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { type PsbtRequest, readSignedFile } from '../../src/core/signing-file.ts';
-import { readUpload } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/signing/signed.ts';
 import { addressesOf, type MadeFile, sweepFile } from '../kit/signing.ts';
 
 const KINDS: readonly [BitcoinFamily, BitcoinScript][] = [

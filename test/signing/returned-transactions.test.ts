@@ -7,7 +7,7 @@ import { signFile } from '../../signer/sign.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { readSignedFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
-import { readUpload } from '../../src/money-out/signed.ts';
+import { readUpload } from '../../src/signing/signed.ts';
 import { addressesOf, PHRASE, sweepFile } from '../kit/signing.ts';
 
 bitcoin.initEccLib(ecc);

@@ -8,7 +8,7 @@ import { type Auxpow, auxSlot, checkAuxpow, takeAuxpow } from './auxpow.ts';
 import { HeaderError } from './header.ts';
 import type { SentHeader } from './header-rules.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
-import { sha256d } from './sha256d.ts';
+import { sha256d } from './strict-reader.ts';
 
 const RULES = PROOF_PARAMS.DOGE.main.auxpow;
 const LENIENT = PROOF_PARAMS.DOGE.testnet.auxpow;

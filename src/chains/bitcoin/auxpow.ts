@@ -4,8 +4,7 @@
  */
 import { HeaderError } from './header.ts';
 import type { ProofParams } from './proof-params.ts';
-import { hashTransaction, sha256d } from './sha256d.ts';
-import { type StrictReader, skip, take, takeCount, takeTransaction, takeU32 } from './strict-reader.ts';
+import { hashTransaction, type StrictReader, sha256d, skip, take, takeCount, takeTransaction, takeU32 } from './strict-reader.ts';
 
 /** The bit of a header's version that says that such a proof follows. */
 export const AUXPOW_BIT = 0x100;

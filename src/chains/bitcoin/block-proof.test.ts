@@ -11,8 +11,7 @@ import { BlockError, parseBlock, parseBlockInTurns } from './block-proof.ts';
 import { readCoreBlock } from './core-blocks.ts';
 import { idOf, showHash } from './header.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
-import { sha256d } from './sha256d.ts';
-import { takeCount, takeTransaction } from './strict-reader.ts';
+import { sha256d, takeCount, takeTransaction } from './strict-reader.ts';
 
 const refuses = async (family: BitcoinFamily, block: Buffer, message: RegExp): Promise<void> => {
   const isRefusal = (error: unknown): true => {

@@ -4,14 +4,13 @@
  * transaction of their size, 64 bytes, is valid beside one and cannot pay an address. The header itself is proven by the header chain.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { BitcoinFamily } from '../../core/coin.ts';
+import type { BitcoinFamily } from '#core/coin';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, idOf, showHash } from './header.ts';
 import { PARAMS } from './params.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
 import { formsOf, paysHogAddress, type RawBlock, type RawTransaction, readRawTransaction } from './raw-block.ts';
-import { hashRange, sha256d } from './sha256d.ts';
-import { type StrictReader, skip, strippedSize, takeCount } from './strict-reader.ts';
+import { hashRange, type StrictReader, sha256d, skip, strippedSize, takeCount } from './strict-reader.ts';
 
 /**
  * The bytes are not that block; another source may have it. The header is not to blame. `fault`: `sender` when these bytes cannot be the

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { headersOf } from '../../../test/kit/headers.ts';
 import { confirmationsAt, findWorkHolds, type WorkView, workPerBlock, workPerConfirmation } from './chain-work.ts';
-import { bitsOf, nextBits, targetOfBits, workOf } from './difficulty.ts';
+import { bitsOf, nextBits, targetOfBits, workOf } from './header-rules.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const SPACING = 60;

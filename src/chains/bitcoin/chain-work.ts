@@ -2,7 +2,7 @@
  * What a header chain proves, in work. Dogecoin and Dash adjust the difficulty with every block, so a forger who claims slow blocks gets
  * to the lowest difficulty with the work of a few real ones. The number of blocks does not show this; the work does.
  */
-import { MEDIAN_BLOCKS, medianOf } from './difficulty.ts';
+import { MEDIAN_BLOCKS, medianOf } from './header-rules.ts';
 import type { Retarget } from './proof-params.ts';
 
 /** The best chain of headers. */

@@ -7,10 +7,9 @@ import { advance, heightFor, render } from '../../../scripts/checkpoints.ts';
 import { timed } from '../../../test/kit/headers.ts';
 import { ancestorAt, firstHeader, hashOf, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { CHECKPOINTS, type Checkpoint, startOf } from './checkpoints.ts';
-import { nextBits, targetOfBits } from './difficulty.ts';
-import { HeaderError, idOf, showHash } from './header.ts';
+import { HeaderError, idOf, meetsTarget, showHash, workHash } from './header.ts';
 import { createHeaderChain, type HashWork } from './header-chain.ts';
-import { meetsTarget, workHash } from './proof-of-work.ts';
+import { nextBits, targetOfBits } from './header-rules.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const hashWork: HashWork = async (kind, headers) => headers.map((header) => workHash(kind, header));

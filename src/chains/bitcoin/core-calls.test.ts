@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
+import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
-import { createOutgoing } from '../../outgoing/http-client.ts';
 import { ChainError } from '../chain.ts';
 import { type CoreCall, createCoreCalls } from './core-calls.ts';
 

@@ -1,12 +1,13 @@
 /** JSON-RPC to a node of the Bitcoin Core family: in batches where it takes them, one by one where it does not. */
-import type { Clock } from '../../core/clock.ts';
-import type { Coin } from '../../core/coin.ts';
-import { invariant } from '../../core/invariant.ts';
-import { parseExactJson } from '../../core/money.ts';
-import type { Log } from '../../log.ts';
-import { type Outgoing, OutgoingError } from '../../outgoing.ts';
-import { ChainError } from '../chain.ts';
+import { type Outgoing, OutgoingError } from '#connections';
+import { type BitcoinFamily, COIN, type Coin } from '#core/coin';
+import type { Clock } from '#core/dates';
+import { invariant } from '#core/invariant';
+import { divideCeil, parseExactJson } from '#core/money';
+import type { Log } from '#log';
+import { ChainError, type FeeTier } from '../chain.ts';
 import { fields, requestFrom } from '../reply.ts';
+import { PARAMS } from './params.ts';
 
 const TIMEOUT_MS = 30_000;
 export const MAX_REPLY_BYTES = 64 * 1024 * 1024;
@@ -24,7 +25,7 @@ const FORBIDDEN = -403;
 const MALFORMED = -422;
 
 export type CoreCall = readonly [method: string, ...params: unknown[]];
-export type CoreError = { code: number; message: string };
+type CoreError = { code: number; message: string };
 export type CoreReply = { result: unknown; error: CoreError | null };
 /** Receives a reply in parts. `taken`: it needs no JSON parsing; `text`: what is left to parse. */
 export type CoreReader = { take(part: Buffer, announced: number): void; taken(): boolean; text(): string };
@@ -259,3 +260,34 @@ export function createCoreCalls(connection: Connection): CoreCalls {
   };
   return { post, call, read, failure, clockAheadSeconds };
 }
+
+// Fees that a node of the Bitcoin Core family estimates, in three speeds.
+
+/** Blocks within which a transaction should be mined, slowest first. */
+const SPEEDS = [
+  { speed: 'slow', blocks: 24 },
+  { speed: 'normal', blocks: 6 },
+  { speed: 'fast', blocks: 2 },
+] as const;
+
+const largest = (...values: readonly bigint[]): bigint => values.reduce((a, b) => (b > a ? b : a));
+
+export async function readCoreFees({ coin, calls: { post } }: { coin: BitcoinFamily; calls: Pick<CoreCalls, 'post'> }): Promise<FeeTier[]> {
+  const [pool, ...estimates] = await post([['getmempoolinfo'], ...SPEEDS.map(({ blocks }): CoreCall => ['estimatesmartfee', blocks])]);
+  const { mempoolminfee, minrelaytxfee } = fields(pool?.result);
+  const known = [mempoolminfee, minrelaytxfee].map((value) => (value === undefined ? 0n : amount(value)));
+  let above = largest(PARAMS[coin].floorPerKilobyte, ...known);
+  // From slow to fast, so fast is never below normal, nor normal below slow.
+  return SPEEDS.map(({ speed }, i): FeeTier => {
+    const given = fields(estimates[i]?.result).feerate;
+    const perKilobyte = given === undefined || text(given).startsWith('-') ? 0n : amount(given);
+    above = largest(above, perKilobyte);
+    return { ...feeTier(coin, above), speed, minutes: PARAMS[coin].minutes[speed], source: perKilobyte > 0n ? 'estimate' : 'fallback' };
+  }).toReversed();
+}
+
+/** The rate and the fee of a typical payment, for a fee in base units per 1,000 virtual bytes. */
+export const feeTier = (coin: BitcoinFamily, perKilobyte: bigint): Pick<FeeTier, 'rateE8' | 'units'> => ({
+  rateE8: perKilobyte * 100_000n,
+  units: divideCeil(perKilobyte * BigInt(COIN[coin].typicalSize), 1_000n),
+});

@@ -3,16 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { headersOf } from '../../../test/kit/headers.ts';
 import { ChainError } from '../chain.ts';
-import { createRooms, readCoreBlock } from './core-blocks.ts';
-import type { CoreCall, CoreCalls, CoreReply } from './core-calls.ts';
-import { describeCoreTransaction } from './core-describe.ts';
-import { feeTier, readCoreFees } from './core-fees.ts';
-import { coreHeader, createCoreHeaders } from './core-headers.ts';
-import { bestChainLock, lockOf } from './core-locks.ts';
+import { coreHeader, createCoreHeaders, createRooms, readCoreBlock } from './core-blocks.ts';
+import { type CoreCall, type CoreCalls, type CoreReply, feeTier, readCoreFees } from './core-calls.ts';
 import { pegoutsOf } from './core-mempool.ts';
-import { readUnspentOutputs } from './core-rpc.ts';
+import { bestChainLock, describeCoreTransaction, lockOf, readUnspentOutputs } from './core-rpc.ts';
 import { showHash } from './header.ts';
-import { sha256d } from './sha256d.ts';
+import { sha256d } from './strict-reader.ts';
 import { x11 } from './x11/x11.ts';
 
 /** Answers by method; a list gives one answer after the other, and no answer is an error of that call. */

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ancestorsOf, headersOf, jsonOf, rowsOf, timed } from '../../../test/kit/headers.ts';
-import { bitsOf, medianOf, nextBits, type Timed, targetOfBits, workOf } from './difficulty.ts';
 import { HeaderError } from './header.ts';
+import { bitsOf, medianOf, nextBits, type Timed, targetOfBits, workOf } from './header-rules.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;

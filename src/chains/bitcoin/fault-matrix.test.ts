@@ -11,9 +11,9 @@ import {
   withSmallReplies,
 } from '../../../test/kit/fault-matrix.ts';
 import { createTestChain } from '../../../test/kit/test-chain.ts';
+import { createOutgoing } from '../../connections/http-client.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
-import { createOutgoing } from '../../outgoing/http-client.ts';
 import { addressOfScript } from '../address.ts';
 import { type Chain, ChainError, type Matcher } from '../chain.ts';
 import { checkedSource } from '../checked-source.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { admitFork, createBranches, dropForks, followBranch, selectDropped } from './header-branches.ts';
-import { sha256d } from './sha256d.ts';
+import { sha256d } from './strict-reader.ts';
 
 const FIRST = 500;
 /** Any work for any bits, up to more than 64 bits. */

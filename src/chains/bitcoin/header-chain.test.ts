@@ -6,12 +6,10 @@ import fc from 'fast-check';
 import { headersOf, linesOf, sentOf, timed } from '../../../test/kit/headers.ts';
 import { ancestorAt, describeMined, firstHeader, hashOf, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { confirmationsAt, findWorkHolds, workPerBlock } from './chain-work.ts';
-import { bitsOf, targetOfBits, workOf } from './difficulty.ts';
-import { HeaderError, type HeaderRefusal, idOf, showHash } from './header.ts';
+import { HeaderError, type HeaderRefusal, idOf, meetsTarget, showHash, workHash } from './header.ts';
 import { createHeaderChain, type HashWork, type HeaderChain } from './header-chain.ts';
-import { checkHeader, type SentHeader } from './header-rules.ts';
+import { bitsOf, checkHeader, type SentHeader, targetOfBits, workOf } from './header-rules.ts';
 import { regtestProof } from './p2p/network-peers.ts';
-import { meetsTarget, workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;

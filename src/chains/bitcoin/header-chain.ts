@@ -3,11 +3,10 @@
  * checkpoint; nothing below it can be replaced.
  */
 import { setImmediate } from 'node:timers/promises';
-import { DAY_MS } from '../../core/clock.ts';
+import { DAY_MS } from '#core/dates';
 import type { BlockRef } from '../chain.ts';
 import type { WorkView } from './chain-work.ts';
-import { workOf } from './difficulty.ts';
-import { HEADER_BYTES, HeaderError, hashBytes, idOf, showHash } from './header.ts';
+import { HEADER_BYTES, HeaderError, hashBytes, idOf, meetsTarget, showHash } from './header.ts';
 import {
   admitFork,
   type Branches,
@@ -22,8 +21,7 @@ import {
   slotsOff,
   tipHeight,
 } from './header-branches.ts';
-import { checkHeader, type SentHeader, type WorkClaim } from './header-rules.ts';
-import { meetsTarget } from './proof-of-work.ts';
+import { checkHeader, type SentHeader, type WorkClaim, workOf } from './header-rules.ts';
 import type { ProofParams } from './proof-params.ts';
 
 /** Hashes headers for their work, in order. Long lists must not hold up the event loop. */
@@ -47,7 +45,7 @@ export const refOf = ({ height, hash, parent, timeSeconds }: KnownHeader): Block
  */
 export type Giving = { unserved: boolean; all?: boolean };
 /** How many headers were new; the hash of the last one, new or not. */
-export type Added = { added: number; last: string };
+type Added = { added: number; last: string };
 
 /** Headers that are hashed at a time. Nothing behind a fault is hashed. */
 const STEP = 64;
@@ -323,7 +321,7 @@ export type HeaderChain = ReturnType<typeof createHeaderChain>;
 /** The same without what only its store uses. */
 export type HeaderReader = Omit<HeaderChain, 'restore' | 'takeChangedFrom'>;
 
-export type ChainOptions = {
+type ChainOptions = {
   params: ProofParams;
   start: Start;
   /** Checkpoints above it, which the chain must contain. */

@@ -5,10 +5,10 @@ import { setImmediate } from 'node:timers/promises';
 import { describeMined, firstHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { createLog } from '../../log.ts';
 import { ChainError } from '../chain.ts';
+import { workHash } from './header.ts';
 import { refOf } from './header-chain.ts';
 import { createHeaderFeed, createTurn } from './header-feed.ts';
 import { createHeaderService } from './header-service.ts';
-import { workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
 
 const params = PROOF_PARAMS.BTC.regtest;

@@ -2,8 +2,8 @@
  * Brings the headers of one source into the header chain of its network, up to the source's tip: a few at once, many in the background.
  * What a source shows beyond that chain does not count, and the reason is named.
  */
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../log.ts';
+import type { Clock } from '#core/dates';
+import type { Log } from '#log';
 import { type BlockRef, ChainError, type ChainSource } from '../chain.ts';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, HeaderError } from './header.ts';
@@ -28,9 +28,9 @@ export type Turn = { name: string | null; lastMs: number; began: { atMs: number;
 export const createTurn = (): Turn => ({ name: null, lastMs: 0, began: null });
 
 /** Why what a source shows does not count now. */
-export type Refusal = { kind: 'syncing' | 'behind' | 'unproven'; reason: string };
+type Refusal = { kind: 'syncing' | 'behind' | 'unproven'; reason: string };
 
-export type FedSource = Pick<ChainSource, 'blockAt'> & { readHeaders: NonNullable<ChainSource['readHeaders']> };
+type FedSource = Pick<ChainSource, 'blockAt'> & { readHeaders: NonNullable<ChainSource['readHeaders']> };
 type Feed = {
   source: FedSource;
   name: string;
@@ -46,7 +46,7 @@ type Feed = {
 };
 
 /** A header as sources send it; what follows the merge-mining proof, as in a block, is cut off. */
-export function cutHeader({ auxpow }: Pick<ProofParams, 'auxpow'>, bytes: Buffer): SentHeader {
+function cutHeader({ auxpow }: Pick<ProofParams, 'auxpow'>, bytes: Buffer): SentHeader {
   const header = Buffer.from(bytes.subarray(0, HEADER_BYTES));
   if (!auxpow || bytes.length <= HEADER_BYTES || !(header.readUInt32LE(0) & AUXPOW_BIT)) return { bytes: header, auxpow: null };
   const reader = { bytes, at: HEADER_BYTES };

@@ -5,10 +5,9 @@ import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { chainCode } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
-import { HeaderError } from './header.ts';
+import { HeaderError, workHash } from './header.ts';
 import type { HashWork } from './header-chain.ts';
 import { createHeaderService, createHeaderServices, MAIN_STARTS } from './header-service.ts';
-import { workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 let database: TestDatabase;

@@ -2,10 +2,10 @@
  * The header chain of one network, shared by everything in a process that follows it: sources add what they read, one stored chain judges
  * it. It opens on first use, so processes that follow no chain never load it; they read what followers recorded.
  */
-import type { Clock } from '../../core/clock.ts';
-import { type BitcoinFamily, chainCode, type Network } from '../../core/coin.ts';
-import type { Db } from '../../db/db.ts';
-import type { Log } from '../../log.ts';
+import { type BitcoinFamily, chainCode, type Network } from '#core/coin';
+import type { Clock } from '#core/dates';
+import type { Db } from '#db';
+import type { Log } from '#log';
 import { confirmationsAt, findWorkHolds, provenHeights, type WorkHold, workPerConfirmation } from './chain-work.ts';
 import { CHECKPOINTS, type Checkpoint, startOf } from './checkpoints.ts';
 import { createHeaderChain, type HashWork, type HeaderChain, type HeaderReader, type Start } from './header-chain.ts';
@@ -24,7 +24,7 @@ export const MAIN_STARTS: ProofStarts = (family, network) => {
   return { params: PROOF_PARAMS[family].main, start: startOf(checkpoint), earlier: checkpoint.earlier.map(startOf) };
 };
 
-export type HeaderProgress = {
+type HeaderProgress = {
   height: number;
   /** How much of the time since the checkpoint the headers cover: 100 at the tip. */
   percent: number;
@@ -177,7 +177,7 @@ export function createHeaderService(options: Options): HeaderService {
   };
 }
 
-export type HeaderServices = { of(family: BitcoinFamily, network: Network): HeaderService | null; close(): Promise<void> };
+type HeaderServices = { of(family: BitcoinFamily, network: Network): HeaderService | null; close(): Promise<void> };
 
 /** The services of one process: one for each network that has a proof. */
 export function createHeaderServices({

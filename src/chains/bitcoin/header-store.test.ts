@@ -6,10 +6,9 @@ import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { migrationNames } from '../../db/migrate.ts';
-import { idOf } from './header.ts';
+import { idOf, workHash } from './header.ts';
 import type { HashWork } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
-import { workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 let database: TestDatabase;

@@ -1,5 +1,5 @@
 /** The best chain of headers in the database, so that a restart downloads nothing twice. Only headers that were checked are stored. */
-import { type Db, OID, type Sql, type Tx } from '../../db/db.ts';
+import { type Db, OID, type Sql, type Tx } from '#db';
 import { HEADER_BYTES } from './header.ts';
 import { createHeaderChain, type HeaderChain } from './header-chain.ts';
 import type { ProofParams } from './proof-params.ts';

@@ -4,9 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { headersOf, rowsOf, sample, sentOf, timed } from '../../../test/kit/headers.ts';
 import { takeAuxpow } from './auxpow.ts';
-import { targetOfBits } from './difficulty.ts';
-import { decodeHeader, encodeHeader, HeaderError, idOf } from './header.ts';
-import { meetsTarget, workHash } from './proof-of-work.ts';
+import { decodeHeader, encodeHeader, HeaderError, idOf, meetsTarget, workHash } from './header.ts';
+import { targetOfBits } from './header-rules.ts';
 import { PROOF_PARAMS, type ProofParams } from './proof-params.ts';
 
 const { BTC, LTC, DOGE, DASH } = PROOF_PARAMS;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { createMempoolIds } from './mempool-ids.ts';
+import { createMempoolIds } from './core-mempool.ts';
 
 const id = (n: number): string => createHash('sha256').update(String(n)).digest('hex');
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => id(from + i));

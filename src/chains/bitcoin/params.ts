@@ -1,5 +1,5 @@
 /** What differs between Bitcoin-like chains and is data: one row for each. The other files of this folder ask the row, never the name. */
-import { type BitcoinFamily, FAMILY, type Family, type Network } from '../../core/coin.ts';
+import { type BitcoinFamily, FAMILY, type Family, type Network } from '#core/coin';
 
 /** What an account key can pay to. */
 export type BitcoinScript = 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh';

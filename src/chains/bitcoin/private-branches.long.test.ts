@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { searchBranches } from '../../../test/kit/branch-search.ts';
-import { LEAST_SHARE } from '../../core/block-reward.ts';
+import { LEAST_SHARE } from '../../core/confirmation.ts';
 
 const SEARCHES = 5;
 

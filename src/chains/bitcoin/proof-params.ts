@@ -2,7 +2,7 @@
  * What differs between Bitcoin-like networks and is data: the consensus rules that a header must follow, and how to find peers. One row each,
  * from the chain parameters of each client.
  */
-import type { BitcoinFamily } from '../../core/coin.ts';
+import type { BitcoinFamily } from '#core/coin';
 
 /** How the target of a block follows from earlier headers. */
 export type Retarget =
@@ -27,7 +27,7 @@ export type Retarget =
   /** Regtest: the lowest difficulty, always. */
   | { kind: 'fixed' };
 
-export type PeerParams = {
+type PeerParams = {
   /** The first four bytes of every message, in hex. Some networks share them: only the chain of headers tells networks apart. */
   magic: string;
   port: number;
@@ -35,7 +35,7 @@ export type PeerParams = {
   seeds?: readonly string[];
 };
 
-export type FirstBlock = { merkleRoot: string; timeSeconds: number; nonce: number };
+type FirstBlock = { merkleRoot: string; timeSeconds: number; nonce: number };
 
 export type ProofParams = {
   coin: BitcoinFamily;

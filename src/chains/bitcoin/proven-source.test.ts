@@ -5,10 +5,10 @@ import { createAdversaryChain, createAdversarySource } from '../../../test/kit/a
 import { describeMined, firstHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { createLog } from '../../log.ts';
 import type { BlockRef } from '../chain.ts';
+import { workHash } from './header.ts';
 import { refOf } from './header-chain.ts';
 import { createTurn } from './header-feed.ts';
 import { createHeaderService } from './header-service.ts';
-import { workHash } from './proof-of-work.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
 import { provenSource } from './proven-source.ts';
 

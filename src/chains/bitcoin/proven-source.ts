@@ -2,11 +2,11 @@
  * A source whose every block must be on the header chain of its network. Before a follower asks for proof it is the source as it is,
  * because processes that follow no chain have no headers.
  */
-import { MOST_PROVEN } from '../../core/block-reward.ts';
-import type { Clock } from '../../core/clock.ts';
-import { chainOf } from '../../core/coin.ts';
-import { invariant } from '../../core/invariant.ts';
-import type { Log } from '../../log.ts';
+import { chainOf } from '#core/coin';
+import { MOST_PROVEN } from '#core/confirmation';
+import type { Clock } from '#core/dates';
+import { invariant } from '#core/invariant';
+import type { Log } from '#log';
 import { type BlockRef, ChainError, type ChainSource, NO_FINALITY, type ProvenWork } from '../chain.ts';
 import type { Proof } from '../sources.ts';
 import type { WorkHold } from './chain-work.ts';

@@ -1,13 +1,19 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
-
 import { setImmediate } from 'node:timers/promises';
-import type { BitcoinFamily } from '../../core/coin.ts';
-import type { TransferKind } from '../../core/payment.ts';
+import type { BitcoinFamily } from '#core/coin';
+import type { TransferKind } from '#core/payment';
 import type { Conflict, Matcher, Output, Sighting } from '../chain.ts';
 import { showHash } from './header.ts';
 import { PARAMS, type Params } from './params.ts';
-import { hashTransaction } from './sha256d.ts';
-import { type StrictReader, skip, type TransactionExtent, type TransactionForm, takeCount, takeTransaction } from './strict-reader.ts';
+import {
+  hashTransaction,
+  type StrictReader,
+  skip,
+  type TransactionExtent,
+  type TransactionForm,
+  takeCount,
+  takeTransaction,
+} from './strict-reader.ts';
 
 export type RawOutput = { n: number; units: bigint; script: Uint8Array };
 /** A transaction in the bytes that it was received in. Its parts are read on demand. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { hashRange, hashTransaction, sha256d } from './sha256d.ts';
+import { hashRange, hashTransaction, sha256d } from './strict-reader.ts';
 
 const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest();
 const expected = (bytes: Uint8Array) => sha256(sha256(bytes));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { headersOf } from '../../../test/kit/headers.ts';
-import { workHash } from './proof-of-work.ts';
+import { workHash } from './header.ts';
 import { createWorkThreads } from './work-threads.ts';
 
 test('the thread has the same hashes in the same order, while the event loop keeps turning', async (t) => {

@@ -5,9 +5,8 @@
 import { scrypt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { HEADER_BYTES } from './header.ts';
+import { HEADER_BYTES, SCRYPT, workHash } from './header.ts';
 import type { HashWork } from './header-chain.ts';
-import { SCRYPT, workHash } from './proof-of-work.ts';
 import type { ProofParams } from './proof-params.ts';
 
 /** Tells a thread of this file from the main thread. */

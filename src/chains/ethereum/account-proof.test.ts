@@ -5,10 +5,8 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes } from '@noble/hashes/utils.js';
 import fc from 'fast-check';
 import { bytesOfHex, flipBit, hexOfBytes, readEthereum, sampled } from '../../../test/kit/ethereum-data.ts';
-import { EMPTY_CODE, readAccountProof } from './account-proof.ts';
-import { ProofError } from './proof-values.ts';
-import { encodeRlp, type Rlp } from './rlp.ts';
-import { EMPTY_ROOT } from './trie.ts';
+import { encodeRlp, ProofError, type Rlp } from './rlp.ts';
+import { EMPTY_CODE, EMPTY_ROOT, readAccountProof } from './trie.ts';
 
 type Answer = {
   address: string;

@@ -16,8 +16,7 @@ import {
 } from '../../../test/kit/ethereum-data.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
 import { provenHeader } from './block-header.ts';
-import { ProofError, quantityBytes } from './proof-values.ts';
-import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
+import { decodeRlp, encodeRlp, ProofError, quantityBytes, type Rlp } from './rlp.ts';
 
 type Header = Record<string, string>;
 const NAMES =

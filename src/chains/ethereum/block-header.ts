@@ -2,8 +2,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { fields } from '../reply.ts';
-import { dataBytes, isSame, ProofError, quantityBytes } from './proof-values.ts';
-import { encodeRlp } from './rlp.ts';
+import { dataBytes, encodeRlp, isSame, ProofError, quantityBytes } from './rlp.ts';
 
 /** Data of an exact size, numbers up to a size, and data of any size. */
 type Form = { data: number } | { number: number } | 'any';

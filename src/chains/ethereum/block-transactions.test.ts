@@ -15,10 +15,8 @@ import {
   readRecordedBlock,
   sampled,
 } from '../../../test/kit/ethereum-data.ts';
-import { checkTransactionsSteps, encodeTransaction, identityOf } from './block-transactions.ts';
-import { ProofError } from './proof-values.ts';
-import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
-import { atOnce } from './steps.ts';
+import { checkTransactionsSteps, encodeTransaction, identityOf } from './eth-block.ts';
+import { atOnce, decodeRlp, encodeRlp, ProofError, type Rlp } from './rlp.ts';
 import { listRoot } from './trie.ts';
 
 const check = (transactions: unknown, root: string): void => atOnce(checkTransactionsSteps(transactions, bytesOfHex(root)));

@@ -7,9 +7,8 @@ import { bytesOfHex } from '../../../test/kit/ethereum-data.ts';
 import { type Account, stateOf } from '../../../test/kit/ethereum-state.ts';
 import { createLog } from '../../log.ts';
 import { ChainError } from '../chain.ts';
-import { createAuditStore } from './audit-store.ts';
 import { provenHeader } from './block-header.ts';
-import { type AuditFacts, createAuditFacts, createBalanceAudit } from './eth-balance-audit.ts';
+import { type AuditFacts, createAuditFacts, createAuditStore, createBalanceAudit } from './eth-balance-audit.ts';
 import type { EthCall } from './eth-rpc.ts';
 import type { Gain } from './value-moves.ts';
 

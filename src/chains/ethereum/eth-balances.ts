@@ -1,6 +1,6 @@
 /** Balances of accounts before and after a block, and what of their change no direct transfer explains. */
-import { invariant } from '../../core/invariant.ts';
-import type { Log } from '../../log.ts';
+import { invariant } from '#core/invariant';
+import type { Log } from '#log';
 import type { EthBlock } from './eth-block.ts';
 import { answerOrNull, type EthRpc, quantity, readOrNull } from './eth-rpc.ts';
 import { type Move, sentBy, sumsOf } from './value-moves.ts';

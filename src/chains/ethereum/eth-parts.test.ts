@@ -5,11 +5,10 @@ import { InvariantError } from '../../core/invariant.ts';
 import type { Matcher } from '../chain.ts';
 import { unexplainedGains } from './eth-balances.ts';
 import { scanOf, sightingsOf } from './eth-block.ts';
-import { gainsOfChanges } from './eth-gains.ts';
-import { scanOfPool } from './eth-pool.ts';
+import { gainsOfChanges, isExplained } from './eth-gains.ts';
 import { readExchange } from './eth-rpc.ts';
-import { isExplained } from './eth-traces.ts';
 import { describeEthTransaction } from './eth-transactions.ts';
+import { scanOfPool } from './ethereum.ts';
 import type { EthReceipt, EthTransaction } from './value-moves.ts';
 
 const word = (digit: string) => `0x${digit.repeat(64)}`;

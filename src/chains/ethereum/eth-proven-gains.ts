@@ -3,13 +3,13 @@
  * others says about balances only shows which accounts to prove.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import type { Log } from '../../log.ts';
+import type { Log } from '#log';
 import { fields } from '../reply.ts';
-import { EMPTY_CODE, type ProvenAccount, readAccountProof } from './account-proof.ts';
 import { provenHeader } from './block-header.ts';
 import type { ProvenBlock } from './eth-block.ts';
 import { answerOrNull, type EthCall, type EthReply, type EthRpc } from './eth-rpc.ts';
-import { isSame, ProofError } from './proof-values.ts';
+import { isSame, ProofError } from './rlp.ts';
+import { EMPTY_CODE, type ProvenAccount, readAccountProof } from './trie.ts';
 import { type Move, sumsOf } from './value-moves.ts';
 
 /** Accounts proven in one request. The first one that did not gain what was said ends it, so false hints cost one request. */

@@ -1,9 +1,9 @@
 /** JSON-RPC 2.0 to an Ethereum node or provider: batches as large as it accepts, waits for its rate limits, exact hex. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Coin, chainOf, isToken } from '../../core/coin.ts';
-import { invariant } from '../../core/invariant.ts';
-import type { Log } from '../../log.ts';
-import { type Outgoing, OutgoingError } from '../../outgoing.ts';
+import { type Outgoing, OutgoingError } from '#connections';
+import { type Coin, chainOf, isToken } from '#core/coin';
+import { invariant } from '#core/invariant';
+import type { Log } from '#log';
 import { ChainError } from '../chain.ts';
 import { fields, isAway, requestFrom } from '../reply.ts';
 
@@ -17,12 +17,12 @@ const TRIES = 4;
 const MAX_WAIT_MS = 10_000;
 
 export type EthCall = readonly [method: string, ...params: unknown[]];
-export type EthError = { code: number; message: string };
+type EthError = { code: number; message: string };
 export type EthReply = { result: unknown; error: EthError | null };
 /** Time and size limits of one reply. */
-export type EthLimits = { timeoutMs: number; maxReplyBytes: number };
+type EthLimits = { timeoutMs: number; maxReplyBytes: number };
 /** A call that not every node supports. */
-export type EthAttempt = {
+type EthAttempt = {
   call: EthCall;
   /** What is missing when the node rejects it: the method, unless only these parameters are unusual. */
   as?: string;

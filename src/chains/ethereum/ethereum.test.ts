@@ -8,8 +8,8 @@ import type { AddressInfo } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { AMSTERDAM, type Json, makeBlock } from '../../../test/kit/ethereum-blocks.ts';
+import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
-import { createOutgoing } from '../../outgoing/http-client.ts';
 import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain.ts';
 import { createEthereumSource } from './ethereum.ts';
 

@@ -1,21 +1,20 @@
 /** Fees of Ethereum-like chains: from the base fee and the tips that recent blocks paid, and what L2s charge for storing bytes on Ethereum. */
 import { bytesToHex } from '@noble/hashes/utils.js';
-import { COIN, type Coin, chainOf, type DataFee, type Network } from '../../core/coin.ts';
+import { COIN, type Coin, chainOf, type DataFee, type Network } from '#core/coin';
 import { ChainError, type FeeTier, type GasFee } from '../chain.ts';
 import { fields } from '../reply.ts';
 import { arrayOf, type EthRpc, quantity, toHex } from './eth-rpc.ts';
-import { MULTICALL3, selector, transferData, word } from './token-calls.ts';
-import { unsignedBytes } from './transaction.ts';
+import { MULTICALL3, selector, transferData, unsignedBytes, word } from './transaction.ts';
 
 /** Blocks and shares of the tips paid in them, from which fees are estimated: slow, normal, fast. */
 const FEE_BLOCKS = 20;
 const FEE_PERCENTILES = [20, 50, 90];
 const SPEEDS = ['slow', 'normal', 'fast'] as const;
 /** Usual waiting times, in minutes. */
-export const MINUTES: Readonly<Record<FeeTier['speed'], string>> = { fast: '0-1', normal: '1-2', slow: '2-5' };
+const MINUTES: Readonly<Record<FeeTier['speed'], string>> = { fast: '0-1', normal: '1-2', slow: '2-5' };
 
 /** The rate in gwei with eight decimals and the fee of a typical payment, for a price in wei per gas. */
-export const tierAtGasPrice = (wei: bigint): Pick<FeeTier, 'rateE8' | 'units'> => ({
+const tierAtGasPrice = (wei: bigint): Pick<FeeTier, 'rateE8' | 'units'> => ({
   rateE8: wei / 10n,
   units: wei * BigInt(COIN.ETH.typicalSize),
 });

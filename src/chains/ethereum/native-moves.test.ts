@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { READ_BALANCES } from './eth-balances.ts';
 import type { EthRpc } from './eth-rpc.ts';
-import { createNativeReader } from './native-moves.ts';
+import { createNativeReader } from './token-ranges.ts';
 
 /** The largest code that a contract may have (EIP-170). */
 const MOST_CODE = 24_576;

@@ -5,11 +5,9 @@ import { test } from 'node:test';
 import { changedReceipt, type Json, makeBlock, nameHeader, nameReceipt } from '../../../test/kit/ethereum-blocks.ts';
 import { flipBit, hexOfBytes, sampled } from '../../../test/kit/ethereum-data.ts';
 import { readTokenProof, readTokenReplies, TOKEN_BLOCKS } from '../../../test/kit/token-blocks.ts';
-import { ProofError } from './proof-values.ts';
-import { proveReceipts } from './proven-block.ts';
+import { proveReceipts } from './eth-block.ts';
 import { encodeReceipt } from './receipts.ts';
-import { decodeRlp, type Rlp } from './rlp.ts';
-import { inTurns } from './steps.ts';
+import { decodeRlp, inTurns, ProofError, type Rlp } from './rlp.ts';
 
 const readProof = (number: number) => {
   const { hash, header, values } = readTokenProof(number);

@@ -16,9 +16,8 @@ import {
   sampled,
 } from '../../../test/kit/ethereum-data.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
-import { ProofError, quantityBytes } from './proof-values.ts';
 import { checkReceipts, encodeReceipt } from './receipts.ts';
-import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
+import { decodeRlp, encodeRlp, ProofError, quantityBytes, type Rlp } from './rlp.ts';
 import { listRoot } from './trie.ts';
 
 type Receipt = Record<string, unknown> & { logs: Record<string, any>[] };

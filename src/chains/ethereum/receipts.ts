@@ -2,9 +2,7 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes } from '@noble/hashes/utils.js';
 import { fields } from '../reply.ts';
-import { dataBytes, isSame, listOf, ProofError, quantityBytes } from './proof-values.ts';
-import { encodeRlp, type Rlp } from './rlp.ts';
-import { atOnce, type Steps } from './steps.ts';
+import { atOnce, dataBytes, encodeRlp, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from './rlp.ts';
 import { listRootSteps } from './trie.ts';
 
 const BLOOM_BYTES = 256;

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { decodeRlp as decodeSecond } from '../../../test/kit/rlp.ts';
-import { ProofError } from './proof-values.ts';
-import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
+import { decodeRlp, encodeRlp, ProofError, type Rlp } from './rlp.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
 const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

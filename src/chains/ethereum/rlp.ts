@@ -1,10 +1,11 @@
 /** RLP, the encoding that Ethereum hashes: strings of bytes, and lists of them. Only the one canonical form is decoded. */
-import { ProofError } from './proof-values.ts';
+import { setImmediate } from 'node:timers/promises';
+import { hexToBytes } from '@noble/hashes/utils.js';
 
 export type Rlp = Uint8Array | readonly Rlp[];
 
 /** What one decoding may cost. A byte of input can become an item, which takes a hundred times its space. */
-export type RlpLimits = { items: number; depth: number };
+type RlpLimits = { items: number; depth: number };
 export const RLP_LIMITS: RlpLimits = { items: 1024, depth: 8 };
 /** Lengths are read from at most this many bytes; larger ones are beyond any input. */
 const LENGTH_BYTES = 4;
@@ -93,4 +94,75 @@ function writeItem(item: Rlp, out: Uint8Array, from: number): number {
   }
   for (const part of item) at = writeItem(part, out, at);
   return at;
+}
+
+// Long calculations in short steps, so that a process that serves payments does other work between them.
+
+/** A calculation that may be interrupted at each `yield`. */
+export type Steps<T> = Generator<void, T, void>;
+
+/** How long a calculation may hold the event loop. */
+const TURN_MS = 8;
+
+/** The result, without interruption. */
+export function atOnce<T>(steps: Steps<T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The result, with turns of the event loop between steps. Errors: those of the calculation. */
+export async function inTurns<T>(steps: Steps<T>): Promise<T> {
+  for (let untilMs = performance.now() + TURN_MS; ; ) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    if (performance.now() < untilMs) continue;
+    await setImmediate();
+    untilMs = performance.now() + TURN_MS;
+  }
+}
+
+// Reads values from the JSON of a node as the bytes that hashes cover. A value in any other form is refused.
+
+/** An answer does not fit what it should prove, or has a form that nothing could prove. */
+export class ProofError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'ProofError';
+  }
+}
+
+export const EMPTY = new Uint8Array(0);
+
+/**
+ * DATA: an even number of hex digits, `min` to `max` bytes. Without `max`, only the size of the answer bounds it: where the rules of the chain
+ * have no bound but the price of gas, one of our own would let a stranger make a block that cannot be read.
+ */
+export function dataBytes(value: unknown, { name, min, max = Infinity }: { name: string; min: number; max?: number }): Uint8Array {
+  const refuse = () => new ProofError(`${name} is not hex${max === Infinity ? '' : ` of at most ${max} bytes`}`);
+  if (typeof value !== 'string' || value.length > 2 + max * 2 || value.length % 2 !== 0 || !value.startsWith('0x')) throw refuse();
+  // It stops before the first byte that is not hex.
+  const { buffer, byteOffset, length } = Buffer.from(value.slice(2), 'hex');
+  if (length * 2 + 2 !== value.length) throw refuse();
+  const bytes = new Uint8Array(buffer, byteOffset, length);
+  if (bytes.length < min) throw new ProofError(`${name} has ${bytes.length} bytes, expected ${min}`);
+  return bytes;
+}
+
+/** QUANTITY: big-endian without leading zeros, so zero is empty, of at most `max` bytes. */
+export function quantityBytes(value: unknown, { name, max }: { name: string; max: number }): Uint8Array {
+  if (typeof value !== 'string' || !/^0x[0-9a-fA-F]{1,64}$/.test(value)) throw new ProofError(`${name} is not a number`);
+  const digits = value.slice(2).replace(/^0+/, '');
+  if (digits.length > max * 2) throw new ProofError(`${name} is more than ${max} bytes long`);
+  return hexToBytes(digits.length % 2 === 0 ? digits : `0${digits}`);
+}
+
+export const isSame = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
+
+/** A list of at most `max` items; without `max`, only the size of the answer bounds it. */
+export function listOf(value: unknown, { name, max = Infinity }: { name: string; max?: number }): readonly unknown[] {
+  if (!Array.isArray(value) || value.length > max)
+    throw new ProofError(`${name} is not a list${max === Infinity ? '' : ` of at most ${max} items`}`);
+  return value;
 }

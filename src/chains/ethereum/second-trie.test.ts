@@ -6,10 +6,8 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { bytesOfHex, hexOfBytes } from '../../../test/kit/ethereum-data.ts';
 import { stateOf } from '../../../test/kit/ethereum-state.ts';
-import { readAccountProof } from './account-proof.ts';
-import { ProofError } from './proof-values.ts';
-import { encodeRlp } from './rlp.ts';
-import { listRoot, provenValue } from './trie.ts';
+import { encodeRlp, ProofError } from './rlp.ts';
+import { listRoot, provenValue, readAccountProof } from './trie.ts';
 
 const keyOf = (index: number): Uint8Array =>
   encodeRlp(index === 0 ? new Uint8Array(0) : bytesOfHex(`0x${index.toString(16).length % 2 ? '0' : ''}${index.toString(16)}`));

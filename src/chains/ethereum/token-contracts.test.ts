@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { type Coin, contractOf } from '../../core/coin.ts';
 import { whyNotOffered } from '../../follow/contract-watch.ts';
 import type { EthCall } from './eth-rpc.ts';
-import { readContracts } from './token-contracts.ts';
+import { readContracts } from './token-logs.ts';
 
 const POLYGON_SLOT = '0xbaab7dbf64751104133af04abc7d9979f0fda3b059a322a8333f533d3f32bf7f';
 const DEPRECATED = '0x0e136b19';

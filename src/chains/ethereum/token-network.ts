@@ -2,18 +2,16 @@
  * A node or provider of an Ethereum-like chain where only tokens count. They are read from the logs of receipts, so blocks need no traces
  * and no balances, and nothing counts before it is in a block.
  */
-import { type Coin, chainOf, type Network, settingOf } from '../../core/coin.ts';
-import type { Log } from '../../log.ts';
-import type { Outgoing } from '../../outgoing.ts';
+import type { Outgoing } from '#connections';
+import { type Coin, chainOf, type Network, settingOf } from '#core/coin';
+import type { Log } from '#log';
 import { ChainError, type ChainSource, type MempoolScan } from '../chain.ts';
 import { ethHeader, headerOrNull, readEthBlock, scanOf } from './eth-block.ts';
 import { readHealth, readTaggedFinality } from './eth-health.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees, readGasFee } from './fees.ts';
-import { nameNetwork } from './name-network.ts';
-import { readContracts } from './token-contracts.ts';
-import { tokensBeside } from './token-logs.ts';
+import { readContracts, tokensBeside } from './token-logs.ts';
 import { createRangeReader } from './token-ranges.ts';
 
 const NOTHING_WAITS: MempoolScan = { sightings: [], conflicts: [], present: new Set() };
@@ -80,4 +78,35 @@ export function createTokenNetworkSource({
     unusable: rpc.unusable,
     close: () => rpc.close(),
   });
+}
+
+// Names the network in every error of a source, because several networks share the code that reads their nodes.
+
+function named(name: string, error: unknown): unknown {
+  if (!(error instanceof ChainError) || error.message.includes(name)) return error;
+  error.message = /\bthe source\b/.test(error.message)
+    ? error.message.replace(/\bthe source\b/, `the ${name} source`)
+    : `${name}: ${error.message}`;
+  return error;
+}
+
+/** The same functions, also those of parts such as `ranges`. */
+function nameNetwork<T extends object>(name: string, part: T): T {
+  const wrap = (value: unknown): unknown => {
+    if (typeof value === 'function')
+      return (...given: unknown[]) => {
+        try {
+          const result = value(...given);
+          if (!(result instanceof Promise)) return result;
+          return result.catch((error: unknown) => {
+            throw named(name, error);
+          });
+        } catch (error) {
+          throw named(name, error);
+        }
+      };
+    const isPart = typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+    return isPart ? nameNetwork(name, value) : value;
+  };
+  return Object.fromEntries(Object.entries(part).map(([key, value]) => [key, wrap(value)])) as T;
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { makeBlock } from '../../../test/kit/ethereum-blocks.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
-import { OutgoingError } from '../../outgoing.ts';
+import { OutgoingError } from '../../connections/outgoing.ts';
 import { ChainError, type Matcher } from '../chain.ts';
 import { readEthBlock } from './eth-block.ts';
 import type { EthCall, EthRpc } from './eth-rpc.ts';

@@ -1,10 +1,22 @@
 /** Reads transfers of tokens from many blocks at once: logs name the blocks, and the receipts of each are proven. */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type Coin, isOfferable } from '../../core/coin.ts';
-import { OutgoingError } from '../../outgoing.ts';
-import { ChainError, type RangeBlock, type RangeReader, RangeRefused, type Tagged, type TransactionPlace } from '../chain.ts';
+import { OutgoingError } from '#connections';
+import { type Coin, isOfferable, strayNativeOf } from '#core/coin';
+import {
+  ChainError,
+  HOLDINGS_AT_ONCE,
+  NATIVES_AT_ONCE,
+  type NativeReader,
+  type RangeBlock,
+  type RangeReader,
+  RangeRefused,
+  type Sighting,
+  type Tagged,
+  type TransactionPlace,
+} from '../chain.ts';
 import { fields } from '../reply.ts';
 import { isStandardHeader, provenHeader } from './block-header.ts';
+import { READ_BALANCES } from './eth-balances.ts';
 import { ethHeader, headerOrNull } from './eth-block.ts';
 import {
   arrayOf,
@@ -18,18 +30,15 @@ import {
   toHex,
   transactionOrNull,
 } from './eth-rpc.ts';
-import { createNativeReader } from './native-moves.ts';
-import { ProofError } from './proof-values.ts';
 import { checkReceiptValuesSteps, encodeReceipt } from './receipts.ts';
-import { inTurns, type Steps } from './steps.ts';
-import { holdingsOf } from './token-balances.ts';
+import { inTurns, ProofError, type Steps } from './rlp.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
-import { type EthReceipt, readReceipt, TRANSFER } from './value-moves.ts';
+import { directMoves, type EthReceipt, readEthTransaction, readReceipt, TRANSFER } from './value-moves.ts';
 
 /** A search must not hold up the others. */
 const SEARCH_LIMITS = { timeoutMs: 10_000, maxReplyBytes: 32 * 1024 * 1024 };
 /** Somebody who fills a block with logs can make its receipts larger than any limit, so what is larger is asked for in parts. */
-export const BLOCK_LIMITS = { timeoutMs: 20_000, maxReplyBytes: 64 * 1024 * 1024 };
+const BLOCK_LIMITS = { timeoutMs: 20_000, maxReplyBytes: 64 * 1024 * 1024 };
 const RECEIPTS_AT_ONCE = 50;
 
 const accountWord = (account: string): string => `0x${account.padStart(64, '0')}`;
@@ -209,3 +218,93 @@ export const createRangeReader = (rpc: EthRpc, { coin, tokens }: { coin: Coin; t
   native: createNativeReader(rpc, coin),
   requests: rpc.sent,
 });
+
+// The native coin on networks where only tokens are offered. No log names its transfers, so balances show that something arrived, and the
+// transactions of a block show what paid it.
+
+const CALL_LIMITS = { timeoutMs: 10_000, maxReplyBytes: 1024 * 1024 };
+
+/** Null where the native coin of the chain is offered, or not known. */
+export function createNativeReader(rpc: EthRpc, chain: Coin): NativeReader | null {
+  const coin = strayNativeOf(chain);
+  return (
+    coin && { coin, balances: (accounts, hash) => balancesIn(rpc, accounts, hash), paid: (hash, to) => paidIn(rpc, { coin, hash, to }) }
+  );
+}
+
+async function balancesIn(rpc: Pick<EthRpc, 'one'>, accounts: readonly string[], blockHash: string): Promise<bigint[] | null> {
+  const found: bigint[] = [];
+  for (let i = 0; i < accounts.length; i += NATIVES_AT_ONCE) {
+    const part = accounts.slice(i, i + NATIVES_AT_ONCE);
+    const data = READ_BALANCES + part.map((account) => account.padStart(64, '0')).join('');
+    const { result, error } = await rpc.one(['eth_call', { data }, { blockHash }], CALL_LIMITS);
+    // Nodes say in many words that they dropped the state of a block.
+    if (error) return null;
+    if (typeof result !== 'string' || !/^0x[0-9a-f]*$/i.test(result) || result.length !== 2 + 64 * part.length)
+      throw new ChainError('outage', 'the source answered something else than balances');
+    for (let n = 0; n < part.length; n++) found.push(BigInt(`0x${result.slice(2 + 64 * n, 66 + 64 * n)}`));
+  }
+  return found;
+}
+
+async function paidIn(rpc: EthRpc, { coin, hash, to }: { coin: Coin; hash: string; to: ReadonlySet<string> }): Promise<Sighting[]> {
+  const block = fields(await rpc.call('eth_getBlockByHash', hash, true));
+  const transactions = arrayOf(block.transactions)
+    .map((value, place) => ({ ...readEthTransaction(value), place }))
+    .filter((tx) => tx.to !== null && to.has(tx.to) && tx.units > 0n);
+  const replies = await rpc.batch(transactions.map(({ txid }) => ['eth_getTransactionReceipt', txid]));
+  const receipts = replies.map(({ result, error }) => {
+    if (error) throw failure(error, 'eth_getTransactionReceipt');
+    return readReceipt(result);
+  });
+  return directMoves(transactions, receipts).map(({ index, to: key, units }): Sighting => {
+    const { txid, place } = transactions[index]!;
+    return { coin, key, ref: `${txid}:tx`, txid, units, kind: 'direct', spends: [], lock: null, place };
+  });
+}
+
+// Balances of tokens of many accounts in few requests, without a contract on the chain.
+
+/** An account with a token: both 40 lowercase hex digits. */
+type TokenHolder = { contract: string; account: string };
+
+/**
+ * Reads balances as the code of a contract creation that is only simulated, followed by pairs of words: a token and an account. A token
+ * that does not answer counts as 0. A call takes at most 25 million gas, even with tokens that use up all that they are given.
+ *
+ *   PUSH1 58 CODESIZE SUB DUP1 PUSH1 58 PUSH1 60 CODECOPY     size = what follows the code; copy it to memory 60
+ *   PUSH4 balanceOf PUSH1 e0 SHL PUSH1 00 MSTORE              the selector at 0
+ *   PUSH1 00                                                  i = 0
+ *   JUMPDEST DUP2 DUP2 LT ISZERO PUSH1 50 JUMPI               (17) while i < size:
+ *   DUP1 PUSH1 80 ADD MLOAD PUSH1 04 MSTORE                   the account, behind the selector
+ *   PUSH1 00 PUSH1 40 MSTORE                                  no answer yet
+ *   PUSH1 20 PUSH1 40 PUSH1 24 PUSH1 00 DUP5 PUSH1 60 ADD MLOAD PUSH3 100,000 STATICCALL
+ *   PUSH1 40 MLOAD MUL                                        the answer, 0 if the call failed
+ *   DUP2 PUSH1 01 SHR PUSH1 60 ADD MSTORE                     over pairs that were read before
+ *   PUSH1 40 ADD PUSH1 17 JUMP                                i += 64
+ *   JUMPDEST POP PUSH1 01 SHR PUSH1 60 RETURN                 (50) return half as much as was given
+ */
+const READ_HOLDINGS =
+  '0x605838038060586060396370a0823160e01b6000526000' +
+  '5b81811015605057' +
+  '8060800151600452600060405260206040602460008460600151' +
+  '620186a0fa604051028160011c606001526040016017' +
+  '565b5060011c6060f3';
+
+const LIMITS = { timeoutMs: 10_000, maxReplyBytes: 1024 * 1024 };
+const word = (hex: string): string => hex.padStart(64, '0');
+
+/** The balances at the newest block, in the order of the holdings. Errors: ChainError. */
+async function holdingsOf(rpc: Pick<EthRpc, 'one'>, holdings: readonly TokenHolder[]): Promise<bigint[]> {
+  const found: bigint[] = [];
+  for (let i = 0; i < holdings.length; i += HOLDINGS_AT_ONCE) {
+    const part = holdings.slice(i, i + HOLDINGS_AT_ONCE);
+    const data = READ_HOLDINGS + part.map(({ contract, account }) => word(contract) + word(account)).join('');
+    const { result, error } = await rpc.one(['eth_call', { data }, 'latest'], LIMITS);
+    if (error) throw failure(error, 'eth_call');
+    if (typeof result !== 'string' || !/^0x[0-9a-f]*$/i.test(result) || result.length !== 2 + 64 * part.length)
+      throw new ChainError('outage', 'the source answered something else than balances');
+    for (let n = 0; n < part.length; n++) found.push(BigInt(`0x${result.slice(2 + 64 * n, 66 + 64 * n)}`));
+  }
+  return found;
+}

@@ -1,5 +1,4 @@
 /** Which ETH moved to which account in a block: pure readers of logs, access lists and traces. */
-
 import { fields } from '../reply.ts';
 import { account, arrayOf, hash32, quantity, smallNumber } from './eth-rpc.ts';
 

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { history, live, terms } from '../../../test/kit/payment-world.ts';
 import { type Decision, EXCEPTIONS, type Exception, PAYMENT_STATUSES, type PaymentStatus } from '../../core/payment.ts';
-import type { Standing } from '../standing.ts';
-import { type ChargeEntry, type ChargeEvent, type ChargeStatus, chargeSince, chargeState, currentEvent } from './charge-states.ts';
+import type { Standing } from '../shop-money.ts';
+import { type ChargeEntry, type ChargeEvent, type ChargeStatus, chargeSince, chargeState, currentEvent } from './charge-body.ts';
 
 const standing = (status: PaymentStatus, exceptions: readonly Exception[] = [], ...kinds: Decision['kind'][]): Standing => ({
   ...{ status, exceptions },

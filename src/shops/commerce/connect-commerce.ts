@@ -1,10 +1,9 @@
 /** Connects a shop that was made for Coinbase Commerce: its key, and the webhook that its settings cannot create. */
-import type { Context } from '../../context.ts';
-import type { Mode } from '../../core/coin.ts';
-import { base62 } from '../../core/id.ts';
-import type { Tx } from '../../db/db.ts';
-import { EVERYTHING } from '../../webhooks/dialect.ts';
-import { BY_OPERATOR, type By, planEndpoint } from '../../webhooks/endpoints.ts';
+import type { Context } from '#context';
+import type { Mode } from '#core/coin';
+import { base62 } from '#core/id';
+import type { Tx } from '#db';
+import { BY_OPERATOR, type By, EVERYTHING, planEndpoint } from '#webhooks';
 import { queueMissed } from '../shop-invoices.ts';
 import { connectShop, type NewShop } from '../shop-keys.ts';
 
@@ -14,7 +13,7 @@ export const commerceUrl = ({ settings }: Context): string => settings.publicUrl
 /** What the operator's commands call such a shop. */
 export const COMMERCE_PLATFORM = 'coinbase-commerce' as const;
 
-export type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUrl: string | null } & Pick<
+type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUrl: string | null } & Pick<
   NewShop,
   'createdBy' | 'actorId' | 'replaces'
 > & {
@@ -23,7 +22,7 @@ export type NewCommerceShop = { merchantId: string; mode: Mode; name: string; we
     /** What is recorded with it. */
     also?: (tx: Tx, shopId: string) => Promise<void>;
   };
-export type CommerceShop = { apiKey: string; storeId: string; webhookSecret: string | null };
+type CommerceShop = { apiKey: string; storeId: string; webhookSecret: string | null };
 
 /** The key opens charges and nothing else. Errors: those of `connectShop` and `planEndpoint`. */
 export async function connectCommerce(

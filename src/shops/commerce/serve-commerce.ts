@@ -1,9 +1,11 @@
 /** The API of Coinbase Commerce over HTTP, as far as plugins use it: `/commerce` with its own keys and its own form of errors. */
 import type { FastifyError, FastifyInstance } from 'fastify';
-import type { Context } from '../../context.ts';
-import { Problem } from '../../core/problem.ts';
-import { toProblem } from '../../http/server.ts';
-import { getPaymentOnChain } from '../../payments/queries.ts';
+import type { Context } from '#context';
+import { newId } from '#core/id';
+import { Problem } from '#core/problem';
+import { asObject } from '#core/stored-json';
+import { type ParsedBody, toProblem, writtenAt } from '#http';
+import { getPaymentOnChain, type IdempotencyClaim } from '#payments';
 import {
   JsonText,
   logShopCalls,
@@ -15,10 +17,11 @@ import {
   sendJson,
 } from '../serve-shop.ts';
 import { getInvoice } from '../shop-invoices.ts';
+import type { ShopKey } from '../shop-keys.ts';
+import { offeredCoins } from '../shop-money.ts';
+import { createOrder, type FieldFault, orderIdOf, readOrderMetadata, readOrderPrice, readRedirect, readText } from '../shop-order.ts';
 import { chargeJson, sinceTold } from './charge-body.ts';
-import { CommerceError, chargeError, notSupportedHere, wrongKey } from './commerce-error.ts';
 import { COMMERCE_PATH } from './connect-commerce.ts';
-import { createCharge } from './create-charge.ts';
 
 async function readCharge({ ctx, shop, params }: ShopCall): Promise<JsonText> {
   const target = {
@@ -71,4 +74,72 @@ export function registerCommerce(app: FastifyInstance, ctx: Context, doors: Shop
     },
     { prefix: COMMERCE_PATH },
   );
+}
+
+// Creates a charge: reads what a shop sends, and creates a payment for it.
+
+const LONGEST_NAME = 200;
+const LONGEST_DESCRIPTION = 1_000;
+
+type NewCharge = { body: ParsedBody; idempotency: IdempotencyClaim | null };
+
+/** Errors: 400 with the first fault; those of `createPayment`. Returns the ID of the payment. */
+async function createCharge(ctx: Context, shop: ShopKey, { body, idempotency }: NewCharge): Promise<string> {
+  const given = asObject(body.value);
+  const local = asObject(given.local_price);
+  const faults: FieldFault[] = [];
+  if (given.pricing_type !== 'fixed_price')
+    faults.push({ path: 'pricing_type', message: 'The pricing_type must be fixed_price: charges without a price are not supported.' });
+  const written = writtenAt(body, 'local_price.amount');
+  const price = readOrderPrice(ctx, shop, { amount: local.amount, written, currency: local.currency, faults });
+  const metadata = readOrderMetadata(body, given.metadata, faults);
+  const redirectUrl = readRedirect(given.redirect_url, { path: 'redirect_url', name: 'redirect_url', faults });
+  const cancelUrl = readRedirect(given.cancel_url, { path: 'cancel_url', name: 'cancel_url', faults });
+  const coins = price?.fixed ? [price.fixed.coin] : await offeredCoins(ctx, shop);
+  if (coins.length === 0)
+    faults.push({ path: 'wallets', message: 'There is no wallet to receive payments. Add one in the dashboard, under Wallets.' });
+  const [first] = faults;
+  if (first || !price) throw invalidCharge(first?.message ?? 'The price is missing.');
+  const text = (value: unknown, most: number): string => readText(value, most) ?? '';
+  const description = text(given.description, LONGEST_DESCRIPTION);
+  const charge = { name: text(given.name, LONGEST_NAME), description, cancelUrl };
+  const paymentId = newId('pay', ctx.random);
+  const orderId = orderIdOf(metadata.value, 'order_id');
+  const checkout = { redirectUrl, redirectAutomatically: false, language: null, coins, charge };
+  return createOrder(ctx, shop, {
+    ...{ dialect: 'commerce', price, description, idempotency },
+    invoice: { paymentId, orderId, metadata: metadata.text, checkout },
+    returnUrl: redirectUrl,
+    expiresInSeconds: null,
+  });
+}
+
+// Errors in the form of the protocol.
+
+class CommerceError extends Error {
+  readonly status: number;
+  readonly body: { error: { type: string; message: string } };
+
+  constructor(status: number, type: string, message: string) {
+    super(`Commerce ${status}`);
+    this.status = status;
+    this.body = { error: { type, message } };
+  }
+}
+
+const wrongKey = (): CommerceError => new CommerceError(401, 'authentication_error', 'The API key is missing or not valid.');
+const invalidCharge = (message: string): CommerceError => new CommerceError(400, 'invalid_request', message);
+const notSupportedHere = (): CommerceError =>
+  new CommerceError(
+    501,
+    'not_supported',
+    'Florin supports creating and reading charges. Use the dashboard or the API of Florin for everything else.',
+  );
+
+/** A failure of Florin in the words of the protocol. */
+function chargeError({ code, status, message }: Problem): CommerceError {
+  if (code === 'invalid_api_key') return wrongKey();
+  if (code === 'payment_not_found') return new CommerceError(404, 'not_found', 'The charge was not found.');
+  if (status === 429) return new CommerceError(429, 'rate_limit_exceeded', message);
+  return new CommerceError(status, status < 500 ? 'invalid_request' : 'internal_server_error', message);
 }

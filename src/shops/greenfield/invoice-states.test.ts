@@ -7,7 +7,7 @@ import { history, live, terms } from '../../../test/kit/payment-world.ts';
 import { readShopFile } from '../../../test/kit/shop-flows.ts';
 import type { Decision, Exception, PaymentStatus } from '../../core/payment.ts';
 import { rolesOf } from '../../core/settle.ts';
-import type { Standing } from '../standing.ts';
+import type { Standing } from '../shop-money.ts';
 import {
   type Arrived,
   eventsSince,
@@ -17,7 +17,7 @@ import {
   type InvoiceStatus,
   invoiceState,
   NOTHING_TOLD,
-} from './invoice-states.ts';
+} from './invoice-body.ts';
 
 type Row = { florin: string; exceptions: string[]; greenfield: { status: string; additionalStatus: string } };
 const rows: Row[] = readShopFile('states').rows;

@@ -1,31 +1,38 @@
 /** The routes of the hosted page. Only a POST allocates an address, because link previews and bots use GET. */
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { MOST_FORM_BYTES } from '../../core/bounds.ts';
-import { Problem } from '../../core/problem.ts';
-import type { ReadClient } from '../../http/client.ts';
-import { pack, sendPacked } from '../../http/encoding.ts';
-import type { Limits } from '../../http/limits.ts';
-import { excessOfPairs } from '../../http/request-bounds.ts';
-import { readLogo } from '../../merchants/branding.ts';
-import { visitPayment } from '../../payments/payments.ts';
-import { getMoment, getPaymentForCustomer } from '../../payments/queries.ts';
-import { reportUnpayable } from '../../payments/readiness.ts';
-import type { CustomerView } from '../../payments/view.ts';
+import type { Context } from '#context';
+import { Problem } from '#core/problem';
+import { MOST_FORM_BYTES } from '#core/text';
+import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked } from '#http';
+import { readLogo } from '#merchants';
+import {
+  type CustomerView,
+  getMoment,
+  getNewVersions,
+  getPaymentForCustomer,
+  getTimes,
+  markOpened,
+  paymentUrl,
+  reportUnpayable,
+  visitPayment,
+} from '#payments';
+import { GREENFIELD_PATH, packQuery } from '#shops';
+import { html, sendPlain } from '../html.ts';
 import { isTooSmall } from './choice.ts';
 import { type Counting, countRequests } from './counting.ts';
-import { registerEmbed } from './embedding.ts';
+import { registerEmbed, registerSharedScript } from './embedding.ts';
 import { PAYMENT_ID, registerForms } from './forms.ts';
 import { registerLinks } from './link-page.ts';
-import { NOW_HEADER, registerLive } from './live.ts';
-import { pageState } from './page.ts';
+import { pageState, renderPage } from './page.ts';
+import { renderReceipt } from './receipt.ts';
 import { paperOf, receiptPdf } from './receipt-pdf.ts';
 import { registerRefundClaims } from './refund-claim-page.ts';
 import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } from './responses.ts';
-import { SCRIPT, SCRIPT_PATH } from './shell.ts';
-import { registerShopPages } from './shop-pages.ts';
+import { browserScript, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
 import { registerShopRefunds } from './shop-refund-page.ts';
-import { registerStates } from './state-pages.ts';
+import type { Fixture } from './states.ts';
+import { languageOf, matchLocale, TAGS } from './words.ts';
 
 /** Adds the pages to the server. */
 export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {
@@ -156,3 +163,185 @@ function registerFiles(pages: FastifyInstance, ctx: Context): void {
       .send(logo.bytes);
   });
 }
+
+// Open pages: one database query for all of them, and a line to each whose payment changed.
+
+/** A change shows within this time; with many pages the query runs less often. */
+const LOOK_MS = 100;
+const LOOK_MAX_MS = 1_000;
+const PAGES_PER_MS = 20;
+/** Pages notice when three of these stay away. */
+const KEEPALIVE_MS = 15_000;
+/** The payment's own time in milliseconds, in what a page asks again and again: its countdown follows it. */
+const NOW_HEADER = 'x-payment-time';
+/** An event and not a comment, which scripts cannot see. */
+const beat = (nowMs: bigint): string => `event: k\ndata: ${nowMs}\n\n`;
+
+/** Only what is needed is kept per page: the version of its payment and the raw response. */
+type Watched = { version: bigint; pages: ServerResponse[] };
+
+function registerLive(
+  pages: FastifyInstance,
+  ctx: Context,
+  { idOf, counting }: { idOf: (request: FastifyRequest) => string; counting: Counting },
+): void {
+  const watched = new Map<string, Watched>();
+  let open = 0;
+  let timer: NodeJS.Timeout | null = null;
+  let beatAt = 0;
+
+  const schedule = () => {
+    if (timer === null && open > 0)
+      timer = setTimeout(() => void look(), Math.min(LOOK_MAX_MS, Math.max(LOOK_MS, Math.round(open / PAGES_PER_MS))));
+  };
+  const look = async () => {
+    try {
+      const known = new Map([...watched].map(([id, { version }]) => [id, version]));
+      for (const [id, version] of await getNewVersions(ctx, { known })) {
+        const entry = watched.get(id);
+        if (!entry || entry.version === version) continue;
+        entry.version = version;
+        for (const page of entry.pages) page.write(`event: v\ndata: ${version}\n\n`);
+      }
+      const at = ctx.clock.monotonicMs();
+      if (at - beatAt >= KEEPALIVE_MS) {
+        beatAt = at;
+        const times = await getTimes(ctx, { paymentIds: [...watched.keys()] });
+        for (const [id, { pages: open }] of watched) for (const page of open) page.write(beat(times.get(id) ?? 0n));
+      }
+    } catch (error) {
+      ctx.log.warn({ err: error }, 'Could not update open payment pages');
+    }
+    timer = null;
+    schedule();
+  };
+  const close = (id: string, page: ServerResponse) => {
+    const entry = watched.get(id);
+    const at = entry?.pages.indexOf(page) ?? -1;
+    if (!entry || at < 0) return;
+    entry.pages.splice(at, 1);
+    open--;
+    if (entry.pages.length === 0) watched.delete(id);
+  };
+
+  pages.get('/pay/events', { exposeHeadRoute: false }, async (request, reply) => {
+    const id = idOf(request);
+    await counting.news(request);
+    const { version, nowMs } = await getMoment(ctx, { paymentId: id });
+    // Only the page's script requests updates, so someone is viewing it.
+    await markOpened(ctx, { paymentId: id });
+    const page = reply.raw;
+    // It may have left meanwhile.
+    if (page.destroyed) return reply.hijack();
+    page.once('close', counting.stream(request));
+    reply.hijack();
+    page.writeHead(200, {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      'x-content-type-options': 'nosniff',
+    });
+    page.write(`retry: 2000\nevent: v\ndata: ${version}\n\n${beat(nowMs)}`);
+    const entry = watched.get(id);
+    if (entry) entry.pages.push(page);
+    else watched.set(id, { version, pages: [page] });
+    open++;
+    page.once('close', () => close(id, page));
+    schedule();
+  });
+  pages.addHook('preClose', async () => {
+    if (timer) clearTimeout(timer);
+    open = 0;
+    for (const entry of watched.values()) for (const page of entry.pages) page.end();
+  });
+}
+
+// The addresses under which plugins open payment pages: `/btcpay/i/<id>` and `/btcpay/invoice?id=<id>`.
+
+/** Where plugins send a merchant who connects a shop. The dashboard signs the member in first. */
+const AUTHORIZE = `${GREENFIELD_PATH}/api-keys/authorize`;
+
+/** The script that opens payment pages over a shop, with its words. */
+function modalScript(): string {
+  const words = TAGS.map((tag) => {
+    const { modalTitle: title, closeModal: close } = languageOf(tag).words;
+    return [tag, { title, close }];
+  });
+  return `(()=>{${browserScript('modal.ts').replace("'__WORDS__'", () => JSON.stringify(Object.fromEntries(words)))}})();`;
+}
+
+function registerShopPages(pages: FastifyInstance, ctx: Context): void {
+  const open = (reply: FastifyReply, id: unknown, { view }: { view?: unknown }): FastifyReply => {
+    if (typeof id !== 'string' || !PAYMENT_ID.test(id)) throw new Problem('payment_not_found', { id: '' });
+    const url = paymentUrl(ctx.settings.paymentPageUrl, id) + (view === 'modal' ? '&view=modal' : '');
+    return reply.header('cache-control', 'no-store').redirect(url, 302);
+  };
+  registerSharedScript(pages, { path: `${GREENFIELD_PATH}/modal/btcpay.js`, script: modalScript() });
+  pages.get(AUTHORIZE, async ({ url }, reply) => {
+    const ask = packQuery(url.split('?')[1]?.slice(0, 4_000) ?? '');
+    return reply.header('cache-control', 'no-store').redirect(`${ctx.settings.publicUrl}/dashboard/live/shops/authorize?ask=${ask}`, 302);
+  });
+  pages.get<{ Params: { id: string } }>(`${GREENFIELD_PATH}/invoices/:id`, async ({ params }, reply) => {
+    if (!PAYMENT_ID.test(params.id)) throw new Problem('payment_not_found', { id: '' });
+    const { facts } = await getPaymentForCustomer(ctx, { paymentId: params.id });
+    return reply
+      .header('cache-control', 'no-store')
+      .redirect(`${ctx.settings.publicUrl}/dashboard/${facts.mode}/payments/${params.id}`, 302);
+  });
+  pages.get<{ Params: { id: string } }>(`${GREENFIELD_PATH}/i/:id`, async ({ params, query }, reply) =>
+    open(reply, params.id, query as object),
+  );
+  pages.get<{ Params: { id: string } }>(`${GREENFIELD_PATH}/i/:id/:method`, async ({ params, query }, reply) =>
+    open(reply, params.id, query as object),
+  );
+  pages.get<{ Querystring: { id?: unknown; view?: unknown } }>(`${GREENFIELD_PATH}/invoice`, async ({ query }, reply) =>
+    open(reply, query.id, query),
+  );
+}
+
+// The pages that show every state of the payment page during development. The sample payments are loaded when a page is asked for.
+
+/** Serves the states on installs that only this machine can reach. */
+function registerStates(pages: FastifyInstance, ctx: Context): void {
+  const url = new URL(ctx.settings.publicUrl);
+  if (url.protocol !== 'http:' || !/^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url.hostname)) return;
+  pages.get<{ Querystring: { state?: unknown; lang?: unknown; theme?: unknown; receipt?: unknown } }>(
+    '/_states',
+    async (request, reply) => {
+      const { fixtureOptions, fixturesAt } = await import('./states.ts');
+      const { state, lang, theme, receipt } = request.query;
+      const tag = (typeof lang === 'string' ? matchLocale(lang) : null) ?? 'en';
+      const fixtures = fixturesAt(ctx.clock.now());
+      const fixture = fixtures.find(({ name }) => name === state);
+      if (!fixture) return sendPlain(reply, { title: 'States of the payment page', main: index(fixtures, tag) });
+      const options = fixtureOptions(fixture, tag, ctx.settings.ethChainId);
+      const { title, main } = receipt === undefined ? renderPage(fixture.view, options) : renderReceipt(fixture.view, options);
+      const { merchant } = fixture.view;
+      return sendDocument(
+        request,
+        reply,
+        {
+          title,
+          main,
+          language: options.language,
+          theme: theme === 'light' || theme === 'dark' ? theme : merchant.theme,
+          accent: merchant.accent,
+          path: '/_states',
+        },
+        { secure: false },
+      );
+    },
+  );
+}
+
+const index = (fixtures: readonly Fixture[], tag: string) => {
+  const link = (name: string, more = '') => `/_states?state=${encodeURIComponent(name)}&lang=${tag}${more}`;
+  const languages = TAGS.map((other) => html`<a href="/_states?lang=${other}">${other}</a> `);
+  const receipt = ({ name, state }: Fixture) =>
+    (state === 'completed' || state === 'overpaid') && html` · <a href="${link(name, '&receipt')}">receipt</a>`;
+  const line = (one: Fixture) =>
+    html`<li><a href="${link(one.name)}">${one.name}</a> · <a href="${link(one.name, '&theme=dark')}">dark</a>${receipt(one)}</li>`;
+  return html`<h1>States of the payment page</h1>
+<p>Every state, from the payments that the tests use. Languages: ${languages}</p>
+<ul>${fixtures.map(line)}</ul>`;
+};

@@ -1,11 +1,10 @@
 /** The form in which the payer chooses: first the coin, one row for each asset, then its network where several are possible. */
-import { type Asset, COIN, type Coin, chainOf, coinsOf, isAsset, isChain, isCoin } from '../../core/coin.ts';
-import { formatDecimal, formatUnits } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import type { CustomerView } from '../../payments/view.ts';
+import { type Asset, COIN, type Coin, chainOf, coinsOf, isAsset, isChain, isCoin } from '#core/coin';
+import { formatDecimal, formatUnits } from '#core/money';
+import { Problem } from '#core/problem';
+import type { CustomerView } from '#payments';
 import { Html, html } from '../html.ts';
-import { chainIcon, coinIcon } from './icons.ts';
-import { hidden, type PageOptions } from './parts.ts';
+import { chainIcon, coinIcon, hidden, type PageOptions } from './parts.ts';
 import { type Language, say } from './words.ts';
 
 type Choice = CustomerView['coins'][number];

@@ -1,10 +1,9 @@
 /** Limits per client for the payment pages: an address may be shared by a whole office, but not by a shop's worth of payers. */
 import type { FastifyRequest } from 'fastify';
-import type { Coin } from '../../core/coin.ts';
-import { Problem } from '../../core/problem.ts';
-import type { ReadClient } from '../../http/client.ts';
-import type { Limits } from '../../http/limits.ts';
-import type { CustomerView } from '../../payments/view.ts';
+import type { Coin } from '#core/coin';
+import { Problem } from '#core/problem';
+import type { Limits, ReadClient } from '#http';
+import type { CustomerView } from '#payments';
 
 const MINUTE_SECONDS = 60;
 const HOUR_SECONDS = 3_600;

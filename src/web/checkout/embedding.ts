@@ -1,7 +1,7 @@
 /** `/embed/v1.js`: the script that merchants add to their pages. */
 import type { FastifyInstance } from 'fastify';
-import type { Context } from '../../context.ts';
-import { registerSharedScript } from './shared-script.ts';
+import type { Context } from '#context';
+import { pack, sendPacked } from '#http';
 import { browserScript } from './shell.ts';
 
 export const EMBED_PATH = '/embed/v1.js';
@@ -12,3 +12,20 @@ export const embedScript = ({ publicUrl, paymentPageUrl }: Context['settings']):
 
 export const registerEmbed = (pages: FastifyInstance, ctx: Context): void =>
   registerSharedScript(pages, { path: EMBED_PATH, script: embedScript(ctx.settings) });
+
+// Scripts that the pages of merchants load from this install.
+
+/** Serves a script that a page of any origin may load. It is compressed once, at the start. */
+export function registerSharedScript(pages: FastifyInstance, { path, script }: { path: string; script: string }): void {
+  const packed = pack(Buffer.from(script));
+  pages.get(path, async (request, reply) => {
+    reply.headers({
+      'content-type': 'text/javascript; charset=utf-8',
+      'cache-control': 'public, max-age=3600',
+      'access-control-allow-origin': '*',
+      'cross-origin-resource-policy': 'cross-origin',
+      'x-content-type-options': 'nosniff',
+    });
+    return sendPacked(request, reply, await packed);
+  });
+}

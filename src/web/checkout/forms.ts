@@ -1,11 +1,10 @@
 /** The forms of the hosted page: each runs one operation, and the page shows what it refused. */
 import { timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { COIN, type Coin, isCoin } from '../../core/coin.ts';
-import { Problem } from '../../core/problem.ts';
-import { cancelByPayer, chooseCoin, leaveRefundAddress, repeatPayment, simulateOnPage } from '../../payments/payments.ts';
-import { getPaymentForCustomer } from '../../payments/queries.ts';
+import type { Context } from '#context';
+import { COIN, type Coin, isCoin } from '#core/coin';
+import { Problem } from '#core/problem';
+import { cancelByPayer, chooseCoin, getPaymentForCustomer, leaveRefundAddress, repeatPayment, simulateOnPage } from '#payments';
 import { coinChosen } from './choice.ts';
 import type { Counting } from './counting.ts';
 import type { FormFault, PageOptions } from './parts.ts';

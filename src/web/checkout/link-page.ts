@@ -1,19 +1,17 @@
 /** `/link/<id>`: the page of a payment link. Viewing it creates nothing; the form creates a payment and leads to its page. */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { fiatDecimals, formatFiat } from '../../core/fiat.ts';
-import { readTypedAmount } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { hostOfUrl } from '../../core/urls.ts';
-import type { Merchant } from '../../merchants/merchants.ts';
-import { getLinkForPayer, type PaymentLink, payLink, standingPayment } from '../../payments/links.ts';
-import { warningsFor } from '../../payments/readiness.ts';
+import type { Context } from '#context';
+import { fiatDecimals, formatFiat } from '#core/fiat';
+import { readTypedAmount } from '#core/money';
+import { Problem } from '#core/problem';
+import { hostOfUrl } from '#core/text';
+import type { Merchant } from '#merchants';
+import { getLinkForPayer, type PaymentLink, payLink, standingPayment, warningsFor } from '#payments';
 import { Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
-import { mark, SIGNS } from './icons.ts';
 import { linkToContact } from './page.ts';
-import { unavailableText } from './parts.ts';
+import { mark, SIGNS, unavailableText } from './parts.ts';
 import { REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
@@ -101,7 +99,7 @@ function renderUnavailable(link: PaymentLink, merchant: Merchant, language: Lang
 }
 
 /** What a link's page shows: who is paid, for what, how much. */
-export function renderLink(
+function renderLink(
   link: PaymentLink,
   merchant: Merchant,
   { language, token, given, wrong }: { language: Language; token: string; given: string; wrong: boolean },

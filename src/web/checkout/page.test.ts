@@ -5,14 +5,13 @@ import { test } from 'node:test';
 import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
 import { SCENARIOS } from '../../chains/simulated.ts';
 import { COIN, coinText } from '../../core/coin.ts';
-import { logoType } from '../../merchants/branding.ts';
+import { logoType } from '../../merchants/settings.ts';
 import type { CustomerView } from '../../payments/view.ts';
-import { accentFor, BACKGROUNDS, contrast } from './accent.ts';
 import { assetsOf, coinChosen } from './choice.ts';
 import { embedScript } from './embedding.ts';
 import { PAGE_STATES, renderPage } from './page.ts';
 import { renderReceipt } from './receipt.ts';
-import { SCRIPT } from './shell.ts';
+import { accentFor, BACKGROUNDS, contrast, SCRIPT } from './shell.ts';
 import { fixtureOptions, fixturesAt } from './states.ts';
 import { chooseLanguage, languageOf, matchLocale, TAGS, type Words } from './words.ts';
 

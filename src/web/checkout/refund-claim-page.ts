@@ -1,18 +1,17 @@
 /** `/claim/<token>`: the customer enters the address of a refund, checks it once, and afterwards sees what became of the refund. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { COIN, chainOf, coinText } from '../../core/coin.ts';
-import { formatUnits } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { isPaidOut, type RefundState } from '../../core/refund.ts';
-import { getMerchant, type Merchant } from '../../merchants/merchants.ts';
-import { hashOfToken } from '../../money-out/claims.ts';
-import { claimRefund, type Refund, refundOfClaim } from '../../money-out/refunds.ts';
-import { checkRefundAddress } from '../../payments/payments.ts';
+import type { Context } from '#context';
+import { COIN, chainOf, coinText } from '#core/coin';
+import { formatUnits } from '#core/money';
+import { Problem } from '#core/problem';
+import { isPaidOut, type RefundState } from '#core/refund';
+import { getMerchant, type Merchant } from '#merchants';
+import { claimRefund, hashOfToken, type Refund, refundOfClaim } from '#outgoing';
+import { checkRefundAddress } from '#payments';
 import { Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
-import { mark } from './icons.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
+import { mark } from './parts.ts';
 import { paperOf, refundNotePdf } from './receipt-pdf.ts';
 import { chosenBy, languageOfRequest, sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
@@ -80,7 +79,7 @@ const isOpen = ({ state, address, claimUntil }: Refund, now: Date): boolean =>
   state === 'requested' && address === null && claimUntil !== null && now < claimUntil;
 
 /** The page: the form, the check of the address, or the state of the refund. */
-export function renderRefund(
+function renderRefund(
   claim: Claim,
   {
     language: { words },

@@ -1,12 +1,11 @@
 /** What the hosted page answers with: the page of a payment, its receipt, or a plain message, in the language of the reader. */
 import { createHmac } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import type { CustomerView } from '../../payments/view.ts';
+import type { Context } from '#context';
+import type { CustomerView } from '#payments';
 import { html } from '../html.ts';
-import { mark } from './icons.ts';
 import { type PageState, renderPage } from './page.ts';
-import type { FormFault, PageOptions } from './parts.ts';
+import { type FormFault, mark, type PageOptions } from './parts.ts';
 import { renderReceipt } from './receipt.ts';
 import { type HtmlDocument, REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { chooseLanguage, type Language, type Locale, matchLocale } from './words.ts';
@@ -52,7 +51,7 @@ const dress = (view: CustomerView, options: PageOptions): Omit<HtmlDocument, 'ti
   origins: view.merchant.origins,
 });
 
-export type Shown = { view: CustomerView; status?: number; fault?: FormFault | null };
+type Shown = { view: CustomerView; status?: number; fault?: FormFault | null };
 
 export function sendPayment(ctx: Context, request: FastifyRequest, reply: FastifyReply, { view, status = 200, fault = null }: Shown) {
   const options = optionsFor(ctx, request, view, fault);
@@ -80,7 +79,7 @@ export const sendPdf = (reply: FastifyReply, { name, bytes }: { name: string; by
     })
     .send(bytes);
 
-export type ErrorMessage = { status: number; kind: 'notFound' | 'tooMany' | 'broken' };
+type ErrorMessage = { status: number; kind: 'notFound' | 'tooMany' | 'broken' };
 
 /** A page without a payment. */
 export function sendMessage(ctx: Context, request: FastifyRequest, reply: FastifyReply, { status, kind }: ErrorMessage) {

@@ -1,15 +1,13 @@
 /** The page of a refund that fits no payment: the customer enters the address that the merchant sends the money to. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { type Coin, coinText, isCoin } from '../../core/coin.ts';
-import { Problem } from '../../core/problem.ts';
-import { getMerchant, type Merchant } from '../../merchants/merchants.ts';
-import { GREENFIELD_PATH } from '../../shops/greenfield/invoice-body.ts';
-import { offeredCoins } from '../../shops/payment-methods.ts';
-import { claimShopRefund, getShopRefund, type ShopRefund } from '../../shops/shop-refunds.ts';
+import type { Context } from '#context';
+import { type Coin, coinText, isCoin } from '#core/coin';
+import { Problem } from '#core/problem';
+import { getMerchant, type Merchant } from '#merchants';
+import { claimShopRefund, GREENFIELD_PATH, getShopRefund, offeredCoins, type ShopRefund } from '#shops';
 import { type Html, html } from '../html.ts';
 import type { Counting } from './counting.ts';
-import { mark } from './icons.ts';
+import { mark } from './parts.ts';
 import { chosenBy, languageOfRequest } from './responses.ts';
 import { sendDocument } from './shell.ts';
 import { fill, say, type Words } from './words.ts';

@@ -1,7 +1,5 @@
 /** Every state of the page with sample payments: shown at `/_states` during development and in the preview of the dashboard, and used by the tests of the page. */
-import { addressOfScript } from '../../chains/address.ts';
-import { SCENARIOS, type Scenario } from '../../chains/simulated.ts';
-import { addMs, MINUTE_MS } from '../../core/clock.ts';
+import { addressOfScript, SCENARIOS, type Scenario } from '#chains';
 import {
   ALL_COINS,
   ASSET,
@@ -18,12 +16,12 @@ import {
   NATIVE_COINS,
   NETWORKS,
   type Network,
-} from '../../core/coin.ts';
-import { dueUnit, quoteUnits, worthUsdE8 } from '../../core/money.ts';
-import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '../../core/payment.ts';
-import { settle } from '../../core/settle.ts';
-import { costsOf } from '../../payments/network-costs.ts';
-import type { CustomerView, PaymentItem } from '../../payments/view.ts';
+} from '#core/coin';
+import { addMs, MINUTE_MS } from '#core/dates';
+import { dueUnit, quoteUnits, worthUsdE8 } from '#core/money';
+import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '#core/payment';
+import { settle } from '#core/settle';
+import { type CustomerView, costsOf, type PaymentItem } from '#payments';
 import type { PageState } from './page.ts';
 import type { FormFault, PageOptions } from './parts.ts';
 import { type LOCALES, languageOf } from './words.ts';

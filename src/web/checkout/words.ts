@@ -1,8 +1,8 @@
 /** The languages of the page: which one a payer gets, and how numbers and dates are written in it. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CHAIN, type ChainId } from '../../core/coin.ts';
-import { formatDecimal, formatUsd } from '../../core/money.ts';
+import { CHAIN, type ChainId } from '#core/coin';
+import { formatDecimal, formatUsd } from '#core/money';
 import { escapeHtml, Html } from '../html.ts';
 import type en from './words/en.json';
 

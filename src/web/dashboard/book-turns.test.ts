@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { BookTurns } from './book-turns.ts';
+import { BookTurns } from './reports-api.ts';
 
 const overloaded = { code: 'overloaded' };
 async function* parts(ended: () => void) {

@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { access, glob, mkdir, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writePacked } from '../../http/encoding.ts';
-import type { Log } from '../../log.ts';
+import { writePacked } from '#http';
+import type { Log } from '#log';
 import { buildToolFolder } from '../build-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -31,7 +31,7 @@ async function nameOfBuild(): Promise<string> {
   for await (const path of glob('src/{core,chains/bitcoin,chains/ethereum}/*.ts', { cwd: ROOT }))
     if (!path.endsWith('.test.ts')) paths.push(path);
   paths.sort();
-  for (const path of [...paths, 'package.json', 'src/http/encoding.ts', 'src/web/dashboard/build.ts'])
+  for (const path of [...paths, 'package.json', 'src/http/headers.ts', 'src/web/dashboard/build.ts'])
     hash
       .update(path)
       .update('\0')

@@ -1,12 +1,15 @@
-/** Payment events, as they were sent to webhook endpoints. */
+/** What happened: payment events as they were sent to webhook endpoints, the log of API requests, and the audit log. */
 import Type from 'typebox';
-import type { Mode } from '../../core/coin.ts';
-import { PAYMENT_EVENTS } from '../../core/event.ts';
-import { asObject, asText } from '../../core/stored-json.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { DELIVERY_STATES, listDeliveries } from '../../webhooks/deliveries.ts';
-import { getEvent, listEvents } from '../../webhooks/events.ts';
-import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { MODES, type Mode } from '#core/coin';
+import { readTime } from '#core/dates';
+import { PAYMENT_EVENTS } from '#core/event';
+import { Problem } from '#core/problem';
+import { asObject, asText } from '#core/stored-json';
+import { literals, RequestEntry, requestBody } from '#http';
+import { getRequest, type LoggedRequest, listRequests } from '#keys';
+import { kindOfActor, listAudit, listAuditChoices } from '#people';
+import { DELIVERY_STATES, getEvent, listDeliveries, listEvents } from '#webhooks';
+import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
@@ -92,6 +95,146 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
           next_attempt_at: delivery.nextAttemptAt?.toISOString() ?? null,
         })),
       };
+    },
+  }),
+];
+
+// The log of API requests made with this merchant's keys.
+
+const RequestItem = Type.Object({ ...RequestEntry.properties, key_name: PlainText, key_hint: PlainText });
+const requestItem = (request: LoggedRequest) => ({ ...requestBody(request), key_name: request.keyName, key_hint: request.keyHint });
+
+export const REQUESTS: readonly DashboardRoute[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/requests',
+    action: 'requests.read',
+    query: Type.Object({
+      ...paging,
+      outcome: Type.Optional(literals(['failed'] as const)),
+      status: Type.Optional(Type.String({ pattern: '^[1-5][0-9][0-9]$' })),
+      path: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+      key_id: Type.Optional(PlainText),
+      request_id: Type.Optional(PlainText),
+    }),
+    reply: lookedPageOf(RequestItem),
+    handle: async (call) => {
+      const { query } = call;
+      const { items, hasMore, lookedBackTo } = await listRequests(call.ctx, {
+        ...readerOfCall(call),
+        limit: Number(query.limit ?? 25),
+        startingAfter: query.starting_after ?? null,
+        filter: {
+          failed: query.outcome === 'failed',
+          status: query.status === undefined ? null : Number(query.status),
+          path: query.path ?? null,
+          keyId: query.key_id ?? null,
+          requestId: query.request_id ?? null,
+        },
+      });
+      return { success: true, data: items.map(requestItem), has_more: hasMore, looked_back_to: lookedBackBody(lookedBackTo) };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/requests/:id',
+    action: 'requests.read',
+    reply: Type.Object({ success: Type.Boolean(), request: RequestItem }),
+    handle: async (call) => ({
+      success: true,
+      request: requestItem(await getRequest(call.ctx, { ...readerOfCall(call), requestId: call.params.id })),
+    }),
+  }),
+];
+
+// The audit log of what members, keys and shops did: paginated, filtered by user, action, object, mode and time.
+
+const Changed = Nullable(Type.Record(Type.String(), Type.Unknown()));
+const Day = Type.Optional(Type.String({ format: 'date-time', maxLength: 40 }));
+const Entry = Type.Object({
+  id: PlainText,
+  mode: Nullable(literals(MODES)),
+  actor_id: Nullable(PlainText),
+  actor_name: PlainText,
+  actor_kind: ActorKindField,
+  action: PlainText,
+  object: PlainText,
+  /** The user's current data. */
+  object_name: Nullable(PlainText),
+  before: Changed,
+  after: Changed,
+  ip: PlainText,
+  at: Instant,
+});
+
+export const numberOf = (text: string | undefined): bigint | null => {
+  if (text === undefined || text === '') return null;
+  if (!/^\d{1,18}$/.test(text)) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
+  return BigInt(text);
+};
+
+export const AUDIT: readonly DashboardRoute[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/audit',
+    action: 'audit.read',
+    query: Type.Object({
+      ...paging,
+      actor: Type.Optional(PlainText),
+      action: Type.Optional(PlainText),
+      object: Type.Optional(PlainText),
+      in_mode: Type.Optional(literals(MODES)),
+      from: Day,
+      until: Day,
+    }),
+    reply: lookedPageOf(Entry),
+    handle: async ({ ctx, member, query }) => {
+      const { items, hasMore, lookedBackTo } = await listAudit(ctx, {
+        merchantId: member.merchantId,
+        limit: Number(query.limit ?? 25),
+        startingAfter: numberOf(query.starting_after),
+        filter: {
+          actorId: query.actor ?? null,
+          action: query.action ?? null,
+          object: query.object ?? null,
+          mode: MODES.find((mode) => mode === query.in_mode) ?? null,
+          from: query.from === undefined ? null : readTime(query.from, 'from'),
+          until: query.until === undefined ? null : readTime(query.until, 'until'),
+        },
+      });
+      return {
+        success: true,
+        has_more: hasMore,
+        looked_back_to: lookedBackBody(lookedBackTo),
+        data: items.map(({ id, mode, actorId, actorName, action, object, objectName, before, after, ip, at }) => ({
+          id: String(id),
+          mode,
+          actor_id: actorId,
+          actor_name: actorName,
+          actor_kind: kindOfActor(actorId),
+          action,
+          object,
+          object_name: objectName,
+          before,
+          after,
+          ip,
+          at: at.toISOString(),
+        })),
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/audit/choices',
+    action: 'audit.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      actions: Type.Array(PlainText),
+      actors: Type.Array(Type.Object({ id: PlainText, name: PlainText, kind: ActorKindField })),
+    }),
+    handle: async ({ ctx, member }) => {
+      const { actions, actors } = await listAuditChoices(ctx, member);
+      return { success: true, actions, actors: actors.map((actor) => ({ ...actor, kind: kindOfActor(actor.id) })) };
     },
   }),
 ];

@@ -1,10 +1,15 @@
 /** The fields that schemas of the dashboard's API share. Those of the public API, which carry descriptions, are in http/schema-fields. */
-import Type, { type TSchema } from 'typebox';
-import { ALL_COINS, COINS, MODES } from '../../core/coin.ts';
-import { EXCEPTIONS, PAYMENT_STATUSES } from '../../core/payment.ts';
-import type { LookedBackTo } from '../../db/look.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { ACTOR_KINDS } from '../../people/members.ts';
+import Type, { type Static, type TSchema } from 'typebox';
+import type { Context } from '#context';
+import { ALL_COINS, COINS, MODES, type Mode } from '#core/coin';
+import type { Fiat } from '#core/fiat';
+import { EXCEPTIONS, PAYMENT_STATUSES } from '#core/payment';
+import { Problem } from '#core/problem';
+import type { LookedBackTo } from '#db';
+import { literals } from '#http';
+import { getMerchant } from '#merchants';
+import { type CoinReadiness, MISSING } from '#payments';
+import { ACTOR_KINDS } from '#people';
 
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const PlainText = Type.String();
@@ -29,3 +34,48 @@ export const pageOf = <S extends TSchema>(item: S) =>
 export const lookedPageOf = <S extends TSchema>(item: S) =>
   Type.Object({ ...pageOf(item).properties, looked_back_to: Nullable(Type.Object({ id: PlainText, at: Instant })) });
 export const lookedBackBody = (to: LookedBackTo) => to && { id: to.id, at: to.at.toISOString() };
+
+// Whether a coin can be paid now and what is missing, as the dashboard's API shows it.
+
+const MissingSchema = Type.Object({
+  code: literals(MISSING),
+  message: PlainText,
+  fix: PlainText,
+  /** Settings to paste unchanged. */
+  lines: Type.Array(PlainText),
+  doc_url: PlainText,
+});
+export const Readiness = Type.Object({ currency: CoinName, payable: Type.Boolean(), missing: Type.Array(MissingSchema) });
+
+export const readinessBody = ({ coin, payable, missing }: CoinReadiness): Static<typeof Readiness> => ({
+  currency: coin,
+  payable,
+  missing: missing.map(({ docUrl, lines, ...rest }) => ({ ...rest, lines: [...lines], doc_url: docUrl })),
+});
+
+// The display currency of a merchant with its current rate.
+
+type MemberCurrency = { currency: Fiat; rateE8: bigint };
+type Owner = { merchantId: string; mode: Mode };
+
+async function findDisplay(ctx: Context, { merchantId, mode }: Owner): Promise<MemberCurrency | { currency: Fiat; reason: string } | null> {
+  const { settings } = await getMerchant(ctx, { merchantId });
+  const currency = settings.displayCurrency;
+  if (currency === 'USD') return null;
+  const found = mode === 'test' ? { rate: ctx.fiat.forTest(currency) } : ctx.fiat.quotable(currency);
+  return 'rate' in found ? { currency, rateE8: found.rate.rateE8 } : { currency, reason: found.reason };
+}
+
+/** Null for US dollars, and while no rate is known. `rateE8` is in units for one dollar. */
+export async function readDisplay(ctx: Context, owner: Owner): Promise<MemberCurrency | null> {
+  const found = await findDisplay(ctx, owner);
+  return found && 'rateE8' in found ? found : null;
+}
+
+/** Null only for US dollars. Errors: price_unavailable. */
+export async function needDisplay(ctx: Context, owner: Owner): Promise<MemberCurrency | null> {
+  const found = await findDisplay(ctx, owner);
+  if (found && 'reason' in found)
+    throw new Problem('price_unavailable', { coin: found.currency, reason: found.reason }, { retryAfterSeconds: 60 });
+  return found;
+}

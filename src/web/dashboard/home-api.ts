@@ -1,20 +1,28 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
 import Type from 'typebox';
-import { ALL_COINS, isToken } from '../../core/coin.ts';
-import { readDay } from '../../core/dates.ts';
-import { formatUsd } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { toPrintableLine } from '../../core/text.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { getMerchant, isOffered } from '../../merchants/merchants.ts';
-import { countAttention } from '../../payments/attention.ts';
-import { readCoinHealth } from '../../payments/coin-health.ts';
-import { daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '../../payments/days.ts';
-import { ONBOARDING, readOnboarding, WEBHOOK_STATES } from '../../payments/onboarding.ts';
-import { readPreferences, setPreferences } from '../../people/preferences.ts';
-import { listHealth } from '../../webhooks/health.ts';
-import { Readiness, readinessBody } from './coin-readiness.ts';
-import { AnyCoinField, CoinName, Done, Instant, Nullable, PlainText } from './fields.ts';
+import { ALL_COINS, isToken } from '#core/coin';
+import { readDay } from '#core/dates';
+import { formatUsd } from '#core/money';
+import { Problem } from '#core/problem';
+import { toPrintableLine } from '#core/text';
+import { literals } from '#http';
+import { getMerchant, isOffered } from '#merchants';
+import {
+  countAttention,
+  daysOf,
+  FUNNEL,
+  ONBOARDING,
+  REASONS,
+  readCoinHealth,
+  readDayRows,
+  readOnboarding,
+  type Totals,
+  totalsOf,
+  WEBHOOK_STATES,
+} from '#payments';
+import { readPreferences, setPreferences } from '#people';
+import { listHealth } from '#webhooks';
+import { AnyCoinField, CoinName, Done, Instant, Nullable, PlainText, Readiness, readinessBody } from './fields.ts';
 import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
 /** A UTC day. */
@@ -24,7 +32,7 @@ const DAY_MS = 86_400_000;
 const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** The requested range, and the previous one of the same length. Errors: parameter_invalid. */
-export function rangeOf({ from, until }: { from: string; until: string }): {
+function rangeOf({ from, until }: { from: string; until: string }): {
   from: string;
   until: string;
   days: number;

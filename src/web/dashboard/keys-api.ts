@@ -1,24 +1,25 @@
 /** API keys: listing, creating, rolling and revoking them, and their usage. */
 import Type from 'typebox';
-import { KEY_PERMISSION_NAMES } from '../../core/key-permissions.ts';
-import { Problem } from '../../core/problem.ts';
-import { shownPath, sightOf } from '../../core/sight.ts';
-import { printableLine } from '../../core/text.ts';
-import { literals } from '../../http/schema-fields.ts';
+import { PLANS } from '#core/plan';
+import { Problem } from '#core/problem';
+import { KEY_PERMISSION_NAMES } from '#core/roles';
+import { printableLine } from '#core/text';
+import { shownPath, sightOf } from '#core/transfer';
+import { literals } from '#http';
 import {
   addApiKey,
   endApiKey,
   getApiKey,
   type Key,
+  type KeyKind,
   listApiKeys,
   ROLL_ENDS,
   type RollEnds,
   readApiKeyCalls,
   rollApiKey,
-} from '../../keys/key-ring.ts';
-import type { KeyKind } from '../../keys/keys.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
-import { writeAudit } from '../../people/members.ts';
+} from '#keys';
+import { getMerchant, getUsage, listHourlyCalls } from '#merchants';
+import { writeAudit } from '#people';
 import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
@@ -204,5 +205,67 @@ export const KEYS: readonly DashboardRoute[] = [
         });
         return { success: true, key: item(after, call) };
       }),
+  }),
+];
+
+// The plan, its usage this month, and when it resets.
+
+export const USAGE: readonly DashboardRoute[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/usage',
+    action: 'usage.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      plan: literals(PLANS),
+      used: Type.Integer(),
+      /** Null: unlimited. */
+      per_month: Nullable(Type.Integer()),
+      per_minute: Nullable(Type.Integer()),
+      webhooks: Type.Boolean(),
+      month_start: Instant,
+      resets_at: Instant,
+      merchant_id: PlainText,
+    }),
+    handle: async ({ ctx, member }) => {
+      const { plan, limits, used, monthStart, resetsAt } = await getUsage(ctx, member);
+      return {
+        success: true,
+        plan,
+        used,
+        per_month: limits.perMonth === 0 ? null : limits.perMonth,
+        per_minute: limits.perMinute === 0 ? null : limits.perMinute,
+        webhooks: limits.webhooks,
+        month_start: monthStart.toISOString(),
+        resets_at: resetsAt.toISOString(),
+        merchant_id: member.merchantId,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/usage/hours',
+    action: 'usage.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      hours: Type.Array(
+        Type.Object({
+          hour: Instant,
+          requests: Type.Integer(),
+          failed: Type.Integer(),
+          /** Of the key with the most requests. */
+          busiest_key: Type.Integer(),
+        }),
+      ),
+    }),
+    handle: async (call) => ({
+      success: true,
+      hours: (await listHourlyCalls(call.ctx, ownerOfCall(call))).map(({ hour, calls, failed, busiest }) => ({
+        hour: hour.toISOString(),
+        requests: Number(calls),
+        failed: Number(failed),
+        busiest_key: Number(busiest),
+      })),
+    }),
   }),
 ];

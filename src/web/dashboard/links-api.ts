@@ -1,18 +1,13 @@
 /** Payment links, and the settings that the button builder needs. */
 import Type, { type Static } from 'typebox';
-import { formatFiat } from '../../core/fiat.ts';
-import { printableLine } from '../../core/text.ts';
-import { readReturnUrl } from '../../http/read.ts';
-import { readFiatCode, readMinor } from '../../http/read-price.ts';
-import { WarningSchema } from '../../http/schema.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
-import { archiveLink, changeLink, createLink, getLink, type LinkTerms, listLinks, type PaymentLink } from '../../payments/links.ts';
-import { priceAt } from '../../payments/price.ts';
-import { warningsFor } from '../../payments/readiness.ts';
-import { writeAudit } from '../../people/members.ts';
+import { formatFiat } from '#core/fiat';
+import { printableLine } from '#core/text';
+import { literals, readFiatCode, readMinor, readReturnUrl, WarningSchema } from '#http';
+import { getMerchant } from '#merchants';
+import { archiveLink, changeLink, createLink, getLink, type LinkTerms, listLinks, type PaymentLink, priceAt, warningsFor } from '#payments';
+import { writeAudit } from '#people';
 import { EMBED_PATH } from '../checkout/embedding.ts';
-import { svgOf } from '../checkout/qr.ts';
+import { svgOf } from '../checkout/parts.ts';
 import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 

@@ -1,15 +1,28 @@
 /** The bell: notices of a mode, which of them are read, and how each member receives them. */
 import Type, { type Static } from 'typebox';
-import { MODES } from '../../core/coin.ts';
-import { Problem } from '../../core/problem.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { readMailTiming, setMailTiming } from '../../notices/digests.ts';
-import type { MailTiming } from '../../notices/mail-timing.ts';
-import { isAlwaysMailed, isWarning, NOTICE_KINDS, noticePath, noticeText } from '../../notices/notice-kinds.ts';
-import { listNoticeSettings, listNotices, readNotices, setNoticeSetting } from '../../notices/notices.ts';
-import { numberOf } from './audit-api.ts';
-import { Done, Instant, Nullable, PlainText, paging } from './fields.ts';
-import { type DashboardRoute, type MemberCall, memberRoute, readerOfCall } from './route.ts';
+import { MODES } from '#core/coin';
+import { EXCEPTIONS } from '#core/payment';
+import { Problem } from '#core/problem';
+import { literals } from '#http';
+import {
+  isAlwaysMailed,
+  isWarning,
+  listNoticeSettings,
+  listNotices,
+  type MailTiming,
+  NOTICE_KINDS,
+  noticePath,
+  noticeText,
+  readMailTiming,
+  readNotices,
+  setMailTiming,
+  setNoticeSetting,
+} from '#notices';
+import { type AttentionReason, countAttention, listAttention, ORDER_MISSING, REFUND_REQUEST } from '#payments';
+import { numberOf } from './events-api.ts';
+import { Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { LISTED, listedPayment, resolveOne } from './payments-api.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall, readerOfCall } from './route.ts';
 
 const Kind = literals(NOTICE_KINDS);
 /** A time of day: 07:30. */
@@ -145,6 +158,73 @@ export const NOTICES: readonly DashboardRoute[] = [
       const quiet = body.quiet && { from: minuteOf(body.quiet.from), to: minuteOf(body.quiet.to) };
       await setMailTiming(ctx, { userId: signedIn.userId, timing: { timeZone: body.time_zone, dailyHour: body.daily_hour, quiet } });
       return { success: true };
+    },
+  }),
+];
+
+// The queue of payments that need a decision: list, count for the navigation, bulk decisions.
+
+const Waiting = Type.Object({ ...LISTED, order_missing: Nullable(PlainText) });
+const REASONS = [...EXCEPTIONS, REFUND_REQUEST, ORDER_MISSING] as const satisfies readonly AttentionReason[];
+
+export const ATTENTION: readonly DashboardRoute[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/attention',
+    action: 'payments.read',
+    query: Type.Object({ ...paging, exception: Type.Optional(literals(REASONS)) }),
+    reply: pageOf(Waiting),
+    handle: async (call) => {
+      const { query } = call;
+      const page = await listAttention(call.ctx, {
+        ...ownerOfCall(call),
+        limit: Number(query.limit ?? 25),
+        startingAfter: query.starting_after ?? null,
+        exception: REASONS.find((name) => name === query.exception) ?? null,
+      });
+      return {
+        success: true,
+        data: page.items.map((item) => ({ ...listedPayment(item), order_missing: item.orderMissing })),
+        has_more: page.hasMore,
+      };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/attention/count',
+    action: 'payments.read',
+    reply: Type.Object({ success: Type.Boolean(), count: Type.Integer(), more: Type.Boolean() }),
+    handle: async (call) => {
+      const { count, isMore } = await countAttention(call.ctx, { ...ownerOfCall(call), most: 99 });
+      return { success: true, count, more: isMore };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/attention/resolve',
+    action: 'payments.resolve',
+    body: Type.Object({
+      ids: Type.Array(Type.String({ maxLength: 60 }), { minItems: 1, maxItems: 50 }),
+      action: literals(['accept', 'reject', 'refund_sent', 'reviewed'] as const),
+    }),
+    reply: Type.Object({
+      success: Type.Boolean(),
+      results: Type.Array(Type.Object({ id: PlainText, done: Type.Boolean(), problem: Nullable(PlainText) })),
+    }),
+    handle: async (call) => {
+      if (call.body.action !== 'reviewed') needRecent(call);
+      const results: { id: string; done: boolean; problem: string | null }[] = [];
+      // One transaction each, so that an error on one payment does not undo the others. At most fifty.
+      for (const id of new Set(call.body.ids)) {
+        try {
+          await resolveOne(call, id, { action: call.body.action });
+          results.push({ id, done: true, problem: null });
+        } catch (error) {
+          if (!(error instanceof Problem) || error.status >= 500) throw error;
+          results.push({ id, done: false, problem: error.message });
+        }
+      }
+      return { success: true, results };
     },
   }),
 ];

@@ -1,18 +1,15 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 import Type from 'typebox';
-import { COIN, chainCode, chainOf, isToken, leadingCoins, settingOf } from '../../core/coin.ts';
-import { formatDecimal } from '../../core/money.ts';
-import { PLANS } from '../../core/plan.ts';
-import { readServiceReadiness } from '../../http/health.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { listMerchants, setPlan } from '../../merchants/merchants.ts';
-import { baseTiers, loweredFrom } from '../../merchants/settings.ts';
-import { readMailQueue } from '../../notices/mails.ts';
-import { florinVersion } from '../../operate/backup.ts';
-import { readInstall } from '../../operate/install.ts';
-import { readGuards } from '../../payments/chain-state.ts';
-import { listOperators, removeOperator } from '../../people/operators.ts';
-import { readDeliveryQueue } from '../../webhooks/queue.ts';
+import { COIN, chainCode, chainOf, isToken, leadingCoins, settingOf } from '#core/coin';
+import { formatDecimal } from '#core/money';
+import { PLANS } from '#core/plan';
+import { literals, readServiceReadiness } from '#http';
+import { baseTiers, listMerchants, loweredFrom, setPlan } from '#merchants';
+import { readMailQueue } from '#notices';
+import { florinVersion, readInstall } from '#operate';
+import { readGuards } from '#payments';
+import { listOperators, removeOperator } from '#people';
+import { readDeliveryQueue } from '#webhooks';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute } from './route.ts';
 

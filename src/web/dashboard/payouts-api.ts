@@ -1,23 +1,26 @@
 /** Payouts to third parties: request, import from a CSV file, approve, make signing files, record as sent, cancel. */
 import Type from 'typebox';
-import { COIN } from '../../core/coin.ts';
-import { formatUnits, formatUsd } from '../../core/money.ts';
-import { REFUND_STATES } from '../../core/refund.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { LONGEST_DESCRIPTION, LONGEST_REFERENCE } from '../../http/schema-payouts.ts';
-import { getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from '../../money-out/payout-batches.ts';
-import { batchBody } from '../../money-out/payout-body.ts';
-import { makePayoutFile, readPayoutCoins } from '../../money-out/payout-files.ts';
+import { COIN } from '#core/coin';
+import { formatUnits, formatUsd } from '#core/money';
+import { REFUND_STATES } from '#core/refund';
+import { LONGEST_DESCRIPTION, LONGEST_REFERENCE, literals } from '#http';
 import {
   approvePayouts,
+  batchBody,
   cancelBatch,
   cancelPayout,
+  getBatch,
   getPayout,
+  importPayouts,
+  listBatches,
   listPayouts,
+  MOST_FILE_BYTES,
+  makePayoutFile,
   markPayoutSent,
   type Payout,
+  readPayoutCoins,
   requestPayout,
-} from '../../money-out/payouts.ts';
+} from '#outgoing';
 import { AnyCoinField, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { MadeFile, madeFile, readAmount, TransactionBody, timeText, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';

@@ -1,31 +1,31 @@
 /** Refunds of payments: request, approve, record as sent, cancel. */
 import Type, { type Static } from 'typebox';
-import { COIN, type Coin, feeCoinOf } from '../../core/coin.ts';
-import { explorerUrl } from '../../core/explorer.ts';
-import { FIATS } from '../../core/fiat.ts';
-import { formatUnits, formatUsd, readAmountText } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { REFUND_RATES, REFUND_STATES } from '../../core/refund.ts';
-import { mayDo } from '../../core/roles.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { claimUrl } from '../../money-out/claims.ts';
-import { SWEEP_SPEEDS } from '../../money-out/holdings.ts';
-import { makeRefundFile, readReadyCoins } from '../../money-out/refund-files.ts';
+import { COIN, type Coin, feeCoinOf } from '#core/coin';
+import { FIATS } from '#core/fiat';
+import { formatUnits, formatUsd, readAmountText } from '#core/money';
+import { explorerUrl } from '#core/networks';
+import { Problem } from '#core/problem';
+import { REFUND_RATES, REFUND_STATES } from '#core/refund';
+import { mayDo } from '#core/roles';
+import { literals } from '#http';
 import {
   type AskedRefund,
   approveRefund,
   cancelRefund,
+  claimUrl,
   EMAIL_SOURCES,
   getRefund,
   listRefunds,
+  makeRefundFile,
   markRefundSent,
   type Refund,
+  readReadyCoins,
   readRefundable,
   renewClaimLink,
   requestRefund,
-} from '../../money-out/refunds.ts';
-import type { Sweep } from '../../money-out/sweeps.ts';
-import { readAttention } from '../../payments/attention.ts';
+} from '#outgoing';
+import { readAttention } from '#payments';
+import { SWEEP_SPEEDS, type Sweep } from '#signing';
 import { AnyCoinField, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 

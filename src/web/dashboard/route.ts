@@ -1,16 +1,15 @@
 /** What a route of the dashboard's API consists of: its action, its schemas, its reply. */
 import type { Static, TObject, TSchema } from 'typebox';
-import type { Mode } from '../../core/coin.ts';
-import { Problem } from '../../core/problem.ts';
-import type { Action } from '../../core/roles.ts';
-import { sightOf } from '../../core/sight.ts';
-import type { BaseCall, ReplyOf, RouteForm } from '../../http/route.ts';
-import type { RenderedReply } from '../../payments/view.ts';
-import type { Actor, Membership } from '../../people/members.ts';
-import type { Cookies, SignedIn, Visitor } from '../../people/sign-in.ts';
+import type { Mode } from '#core/coin';
+import { Problem } from '#core/problem';
+import type { Action } from '#core/roles';
+import { sightOf } from '#core/transfer';
+import type { BaseCall, ReplyOf, RouteForm } from '#http';
+import type { RenderedReply } from '#payments';
+import type { Actor, Cookies, Membership, SignedIn, Visitor } from '#people';
 
 /** What every handler receives. */
-export type OpenCall<Path extends string = string> = BaseCall<Path> & {
+type OpenCall<Path extends string = string> = BaseCall<Path> & {
   visitor: Visitor;
   signedIn: SignedIn | null;
   setCookies(cookies: Cookies): void;
@@ -48,7 +47,7 @@ type MemberExtras = Extras & {
 };
 /** Paths are below /dashboard/api/:mode, or below /dashboard/api for open routes. */
 type Form = RouteForm<string, TSchema, TSchema, TObject>;
-export type OpenRoute = Form &
+type OpenRoute = Form &
   Extras & {
     /** Available without signing in. */
     open: true;

@@ -1,31 +1,41 @@
 /** The dashboard's API on the server: HTTPS, same site, sign-in, role, recent authentication, then the route. */
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { MODES, type Mode } from '../../core/coin.ts';
-import { Problem } from '../../core/problem.ts';
-import { checkBody } from '../../http/body.ts';
-import type { ReadClient } from '../../http/client.ts';
-import { EMPTY_BODY, type ParsedBody, parseJson } from '../../http/json.ts';
-import type { Limits } from '../../http/limits.ts';
-import { readQuery } from '../../http/read.ts';
-import type { RenderedReply } from '../../payments/view.ts';
-import type { Membership } from '../../people/members.ts';
-import { type Cookies, findSignedIn, type Visitor } from '../../people/sign-in.ts';
-import { countAttempts } from './attempts.ts';
-import { registerFiles } from './files.ts';
-import { firstReads, readFirstData } from './first-data.ts';
-import { admit, callOf, findMembership, type MemberNeeds } from './member.ts';
-import { registerPreview } from './preview.ts';
+import type { Context } from '#context';
+import { MODES, type Mode } from '#core/coin';
+import { Problem } from '#core/problem';
+import { checkBody, EMPTY_BODY, type Limits, type ParsedBody, parseJson, type ReadClient, readQuery } from '#http';
+import type { RenderedReply } from '#payments';
+import { type Cookies, findHalfSignedIn, findKnownBrowser, findSignedIn, type Membership, type SignedIn, type Visitor } from '#people';
+import { ACCOUNT, SECURITY } from './account-api.ts';
+import { AUDIT, EVENT_ROUTES, REQUESTS } from './events-api.ts';
+import { registerFiles, registerPreview } from './files.ts';
+import { admit, callOf, findMembership, firstReads, type MemberNeeds, readFirstData } from './first-data.ts';
+import { HOME } from './home-api.ts';
+import { KEYS, USAGE } from './keys-api.ts';
+import { LINKS } from './links-api.ts';
+import { ATTENTION, NOTICES } from './notices-api.ts';
+import { OPERATOR_ROUTES } from './operator-api.ts';
+import { DASHBOARD_PAYMENTS, PAYMENT_ACTS } from './payments-api.ts';
+import { DASHBOARD_PAYOUTS } from './payouts-api.ts';
+import { DASHBOARD_REFUNDS } from './refunds-api.ts';
+import { REPORTS } from './reports-api.ts';
 import type { DashboardRoute, Download } from './route.ts';
-import { DASHBOARD_ROUTES } from './routes.ts';
+import { SETTINGS } from './settings-api.ts';
+import { SHOP_PAGE } from './shop-page-api.ts';
+import { SHOPS } from './shops-api.ts';
 import { registerStream } from './stream.ts';
+import { SWEEPS } from './sweeps-api.ts';
+import { TEAM } from './team-api.ts';
+import { WALLETS } from './wallets-api.ts';
+import { DASHBOARD_WEBHOOKS } from './webhooks-api.ts';
 
-export const API = '/dashboard/api';
+const API = '/dashboard/api';
 /** Cross-site pages cannot send it without a preflight, which this server never answers. */
-export const WRITE_HEADER = 'x-florin-dashboard';
+const WRITE_HEADER = 'x-florin-dashboard';
 
-export type Doors = {
+type Doors = {
   limits: Limits;
   client: ReadClient;
 };
@@ -153,3 +163,82 @@ function send(reply: FastifyReply, answer: object): FastifyReply {
 }
 const isDownload = (answer: object): answer is Download => 'parts' in answer;
 const isRendered = (answer: object): answer is RenderedReply => 'body' in answer && answer.body instanceof Uint8Array;
+
+// All areas of the dashboard's API. A new area is a file of routes and a line here.
+
+export const DASHBOARD_ROUTES: readonly DashboardRoute[] = [
+  ...ACCOUNT,
+  ...ATTENTION,
+  ...AUDIT,
+  ...HOME,
+  ...LINKS,
+  ...NOTICES,
+  ...OPERATOR_ROUTES,
+  ...PAYMENT_ACTS,
+  ...DASHBOARD_PAYMENTS,
+  ...DASHBOARD_PAYOUTS,
+  ...DASHBOARD_REFUNDS,
+  ...REPORTS,
+  ...SECURITY,
+  ...SETTINGS,
+  ...SHOPS,
+  ...SHOP_PAGE,
+  ...SWEEPS,
+  ...TEAM,
+  ...USAGE,
+  ...WALLETS,
+  ...DASHBOARD_WEBHOOKS,
+  ...EVENT_ROUTES,
+  ...KEYS,
+  ...REQUESTS,
+];
+
+// Limits of the dashboard, and of attempts at what is secret. A person who is signed in, has signed in there before, or waits for a code
+// is counted apart, so that nobody else can use up their attempts. See docs/decisions/sign-in.md.
+
+/** Guesses of strangers at one account in a minute: so many are answered at once, further ones later and later, and then none. */
+const GUESSES_AT_ONCE = 20;
+const MOST_GUESSES = 100;
+const LATER_MS = 250;
+const LATEST_MS = 5_000;
+/** Requests of strangers that wait in this process. */
+const MOST_WAITING = 200;
+
+type Attempt = { visitor: Visitor; signedIn: SignedIn | null; network: string; account?: string };
+
+export function countAttempts(ctx: Context, { limits }: { limits: Limits }) {
+  let waiting = 0;
+  const refuse = (resetMs: number): never => {
+    const seconds = Math.max(1, Math.ceil(resetMs / 1000));
+    throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+  };
+  const limit = async (bucket: string, points: number): Promise<void> => {
+    const { allowed, resetMs } = await limits.consume(bucket, points);
+    if (!allowed) refuse(resetMs);
+  };
+  /** A person in a browser that is not known is slowed down by a flood of guesses, but only a large one keeps them out. */
+  const guess = async (account: string): Promise<void> => {
+    const { allowed, remaining, resetMs } = await limits.consume(`dashboard guesses ${account}`, MOST_GUESSES);
+    if (!allowed) refuse(resetMs);
+    const beyond = MOST_GUESSES - remaining - GUESSES_AT_ONCE;
+    if (beyond <= 0) return;
+    if (waiting >= MOST_WAITING) refuse(LATEST_MS);
+    waiting++;
+    await sleep(Math.min(beyond * LATER_MS, LATEST_MS)).finally(() => waiting--);
+  };
+  /** Whom an attempt is counted for: null is the network it comes from. */
+  const ownOf = async (route: DashboardRoute, { visitor, signedIn, account }: Attempt): Promise<string | null> => {
+    if (account !== undefined) return findKnownBrowser(ctx, { from: visitor, email: account });
+    if (route.ofPending) return (await findHalfSignedIn(ctx, visitor))?.identifier ?? null;
+    return signedIn?.userId ?? null;
+  };
+  /** Counts an attempt at a route that accepts secrets. Errors: rate_limit_exceeded. */
+  const takeAttempt = async (route: DashboardRoute, given: Attempt): Promise<void> => {
+    if (route.attempts === undefined) return;
+    const attempt = { ...given, ...(given.account !== undefined && { account: given.account.toLowerCase() }) };
+    const own = await ownOf(route, attempt);
+    await limit(`dashboard ${route.path} ${own === null ? attempt.network : `${own} ${attempt.account ?? ''}`}`, route.attempts);
+    if (own === null && route.isGuess && attempt.account !== undefined) await guess(attempt.account);
+  };
+  return { limit, takeAttempt };
+}

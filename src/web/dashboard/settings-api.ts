@@ -1,13 +1,11 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
-import { COIN, type Coin, leadingCoins, NATIVE_COINS } from '../../core/coin.ts';
-import { FIATS, type Fiat } from '../../core/fiat.ts';
-import { formatDecimal, formatUsd, readAmountText } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
-import { changeOwnSettings, type OwnTier, type SettingsChange, tiersOf } from '../../merchants/settings.ts';
-import { THEMES } from '../../merchants/stored-settings.ts';
+import { COIN, type Coin, leadingCoins, NATIVE_COINS } from '#core/coin';
+import { FIATS, type Fiat } from '#core/fiat';
+import { formatDecimal, formatUsd, readAmountText } from '#core/money';
+import { Problem } from '#core/problem';
+import { literals } from '#http';
+import { changeOwnSettings, getMerchant, type OwnTier, type SettingsChange, THEMES, tiersOf } from '#merchants';
 import { LOCALES } from '../checkout/words.ts';
 import { CoinName, Done, Nullable, PlainText } from './fields.ts';
 import { type DashboardRoute, memberRoute } from './route.ts';

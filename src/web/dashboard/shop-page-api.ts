@@ -1,15 +1,12 @@
 /** The page of one shop: what it is, its webhooks with their health, the plugin that it uses, and a test order. */
 import Type from 'typebox';
-import { newId } from '../../core/id.ts';
-import { Problem } from '../../core/problem.ts';
-import { readAgent } from '../../keys/requests.ts';
-import { createPayment, simulatePayment } from '../../payments/payments.ts';
-import { newestKeyOf, type ShopFilter } from '../../payments/search.ts';
-import { writeAudit } from '../../people/members.ts';
-import { offeredCoins } from '../../shops/payment-methods.ts';
-import { getShop } from '../../shops/shop-keys.ts';
-import { createOrder } from '../../shops/shop-order.ts';
-import { type Endpoint, getEndpoint } from '../../webhooks/endpoints.ts';
+import { newId } from '#core/id';
+import { Problem } from '#core/problem';
+import { readAgent } from '#keys';
+import { createPayment, newestKeyOf, type ShopFilter, simulatePayment } from '#payments';
+import { writeAudit } from '#people';
+import { createOrder, getShop, offeredCoins } from '#shops';
+import { type Endpoint, getEndpoint } from '#webhooks';
 import { pluginAt } from '../shop-plugins.ts';
 import { Instant, Nullable, PlainText } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';

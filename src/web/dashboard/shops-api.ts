@@ -1,32 +1,43 @@
 /** Connected shops: the list, keys that are entered by hand, pairing by the plugin of a shop, disconnecting. */
 import { isIP } from 'node:net';
 import Type from 'typebox';
-import type { Context } from '../../context.ts';
-import { COIN, coinText } from '../../core/coin.ts';
-import { formatUnits, readAmountText } from '../../core/money.ts';
-import { isLoopback } from '../../core/networks.ts';
-import { Problem } from '../../core/problem.ts';
-import { type MemberRole, mayDo } from '../../core/roles.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { ROLL_ENDS, type RollEnds } from '../../keys/key-ring.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
-import { readTxid } from '../../money-out/refunds.ts';
-import { isPublicAddress } from '../../outgoing.ts';
-import { writeAudit } from '../../people/members.ts';
-import { COMMERCE_PLATFORM, commerceUrl, connectCommerce } from '../../shops/commerce/connect-commerce.ts';
-import { greenfieldUrl } from '../../shops/greenfield/invoice-body.ts';
-import { platformOf, readPairing } from '../../shops/pairing.ts';
-import { grantableTo, PLATFORM_PERMISSIONS, PLATFORMS } from '../../shops/permissions.ts';
-import { connectShop, disconnectShop, type ListedShop, listShops, type NewShop, rollShopKey, storeIdOf } from '../../shops/shop-keys.ts';
+import { isPublicAddress } from '#connections';
+import type { Context } from '#context';
+import { COIN, coinText } from '#core/coin';
+import { formatUnits, readAmountText } from '#core/money';
+import { isLoopback } from '#core/networks';
+import { Problem } from '#core/problem';
+import { type MemberRole, mayDo } from '#core/roles';
+import { literals } from '#http';
+import { ROLL_ENDS, type RollEnds } from '#keys';
+import { getMerchant } from '#merchants';
+import { readTxid } from '#outgoing';
+import { writeAudit } from '#people';
 import {
   approveShopRefund,
+  COMMERCE_PLATFORM,
+  commerceUrl,
+  connectCommerce,
+  connectShop,
+  disconnectShop,
+  grantableTo,
+  greenfieldUrl,
+  type ListedShop,
   listShopRefunds,
+  listShops,
   markShopRefundSent,
+  type NewShop,
   needApproval,
+  PLATFORM_PERMISSIONS,
+  PLATFORMS,
+  platformOf,
+  readPairing,
   renewRefund,
+  rollShopKey,
   type ShopRefund,
-} from '../../shops/shop-refunds.ts';
-import { type Endpoint, listEndpoints } from '../../webhooks/endpoints.ts';
+  storeIdOf,
+} from '#shops';
+import { type Endpoint, listEndpoints } from '#webhooks';
 import { offeredPlugins, pluginAt } from '../shop-plugins.ts';
 import { Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';

@@ -2,15 +2,15 @@
 import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import type { Context } from '../../context.ts';
-import { MODES, type Mode } from '../../core/coin.ts';
-import { type Action, type MemberRole, mayDo } from '../../core/roles.ts';
-import { readRequestPulse } from '../../keys/requests.ts';
-import { readUsagePulse } from '../../merchants/usage.ts';
-import { readFilePulse, readOutPulse } from '../../money-out/pulse.ts';
-import { readNoticePulse } from '../../notices/notices.ts';
-import { readChainPulse, readPulse } from '../../payments/search.ts';
-import { readWebhookPulse } from '../../webhooks/health.ts';
+import type { Context } from '#context';
+import { MODES, type Mode } from '#core/coin';
+import { type Action, type MemberRole, mayDo } from '#core/roles';
+import { readRequestPulse } from '#keys';
+import { readUsagePulse } from '#merchants';
+import { readNoticePulse } from '#notices';
+import { readFilePulse, readOutPulse } from '#outgoing';
+import { readChainPulse, readPulse } from '#payments';
+import { readWebhookPulse } from '#webhooks';
 
 const LOOK_MS = 500;
 /** The app notices when three of these stay away. */

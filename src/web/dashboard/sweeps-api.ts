@@ -1,29 +1,38 @@
 /** Sweeps: what lies on deposit addresses, files to sign, signed files, and where the money goes. Live mode only. */
 import Type from 'typebox';
-import { COIN, COINS, type Coin, isCoin } from '../../core/coin.ts';
-import { explorerUrl } from '../../core/explorer.ts';
-import { formatUnits, readAmountText } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { signingFileText } from '../../core/signing-file.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { confirmDestination, type Destination, dropDestination, listDestinations, setDestination } from '../../money-out/destinations.ts';
-import { DEFAULT_WISH, STAY_REASONS, SWEEP_SPEEDS, type SweepWish } from '../../money-out/holdings.ts';
-import { keyPathsOf, psbtsOf } from '../../money-out/psbts.ts';
-import { remainsBody, sweepBody } from '../../money-out/sweep-body.ts';
+import { COIN, COINS, type Coin, isCoin } from '#core/coin';
+import { formatUnits, readAmountText } from '#core/money';
+import { explorerUrl } from '#core/networks';
+import { Problem } from '#core/problem';
+import { signingFileText } from '#core/signing-file';
+import { literals } from '#http';
 import {
   acceptSigned,
   cancelSweep,
+  confirmDestination,
+  DEFAULT_WISH,
+  type Destination,
+  dropDestination,
   getSweep,
+  keyPathsOf,
+  listDestinations,
   listSweepable,
   listSweeps,
+  MAX_FEE_PERCENT,
   makeSweep,
+  psbtsOf,
   readFileToSign,
   readSigningFileOf,
+  remainsBody,
   replaceSweep,
+  STAY_REASONS,
+  SWEEP_SPEEDS,
   SWEEP_STATES,
-} from '../../money-out/sweeps.ts';
-import { MAX_FEE_PERCENT } from '../../money-out/utxo.ts';
-import { CHANGE_WAIT_HOURS } from '../../wallets/wallet-changes.ts';
+  type SweepWish,
+  setDestination,
+  sweepBody,
+} from '#signing';
+import { CHANGE_WAIT_HOURS } from '#wallets';
 import { hashSigner } from './build.ts';
 import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';

@@ -1,13 +1,11 @@
 /** Wallets: a card for each coin, the import of account keys, and scheduled changes. Live mode only: test mode needs none. */
 import Type from 'typebox';
-import { ASSET, COIN, type Coin, chainOf, NATIVE_COINS, NETWORKS } from '../../core/coin.ts';
-import { formatUnits, formatUsd } from '../../core/money.ts';
-import { Problem } from '../../core/problem.ts';
-import { literals } from '../../http/schema-fields.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
-import { changeOwnSettings, readTokens, tiersOf, tokensFor } from '../../merchants/settings.ts';
-import { feeCentsOf, readLiveFees } from '../../payments/network-costs.ts';
-import { readPayableCoins } from '../../payments/readiness.ts';
+import { ASSET, COIN, type Coin, chainOf, NATIVE_COINS, NETWORKS } from '#core/coin';
+import { formatUnits, formatUsd } from '#core/money';
+import { Problem } from '#core/problem';
+import { literals } from '#http';
+import { changeOwnSettings, getMerchant, readTokens, tiersOf, tokensFor } from '#merchants';
+import { feeCentsOf, readLiveFees, readPayableCoins } from '#payments';
 import {
   CHANGE_WAIT_HOURS,
   confirmChange,
@@ -20,9 +18,8 @@ import {
   previewAccountKey,
   readWaitOff,
   setWait,
-} from '../../wallets/wallet-changes.ts';
-import { Readiness, readinessBody } from './coin-readiness.ts';
-import { CoinName, Done, Instant, NoFields, Nullable, PlainText } from './fields.ts';
+} from '#wallets';
+import { CoinName, Done, Instant, NoFields, Nullable, PlainText, Readiness, readinessBody } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 import { Tier, tierBody } from './settings-api.ts';
 

@@ -1,64 +1,63 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
-
 import Type from 'typebox';
-import { readTime } from '../../core/dates.ts';
-import { DELIVERED_EVENTS, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '../../core/event.ts';
-import { idOfNumber } from '../../core/id.ts';
-import { sampleData } from '../../http/on-demand.ts';
-import { literals } from '../../http/schema-fields.ts';
+import { readTime } from '#core/dates';
+import { DELIVERED_EVENTS, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '#core/event';
+import { idOfNumber } from '#core/id';
 import {
   CreateEndpoint,
+  connectionBody,
   DeliveryReply,
+  deliveryBody,
   EndpointCreated,
   EndpointReply,
   EndpointUpdated,
   EndpointWithSecret,
-  RecoveryReply,
-  UpdateEndpoint,
-} from '../../http/schema-webhooks.ts';
-import {
-  connectionBody,
-  deliveryBody,
   endpointBody,
   isoTime,
   itemBody,
+  literals,
+  RecoveryReply,
   recoveryBody,
+  sampleData,
   secretBody,
+  UpdateEndpoint,
   whyBody,
-} from '../../http/webhook-bodies.ts';
-import { getMerchant } from '../../merchants/merchants.ts';
-import { writeAudit } from '../../people/members.ts';
-import { sendCurrentState } from '../../shops/shop-worker.ts';
+} from '#http';
+import { getMerchant } from '#merchants';
+import { writeAudit } from '#people';
+import { sendCurrentState } from '#shops';
 import {
   cancelRecovery,
+  countMissed,
   DELIVERY_STATES,
-  getDelivery,
-  type LastAttempt,
-  listDeliveries,
-  listLastAttempts,
-  listRecoveries,
-  resendDelivery,
-  resendPayment,
-  startRecovery,
-} from '../../webhooks/deliveries.ts';
-import {
   deleteEndpoint,
   type Endpoint,
+  getDelivery,
   getEndpoint,
+  type Health,
+  type LastAttempt,
   LONGEST_OVERLAP_SECONDS,
+  listDeliveries,
   listEndpoints,
+  listHealth,
+  listHours,
+  listLastAttempts,
+  listRecoveries,
+  MOST_COUNTED,
   MOST_ENDPOINTS,
   planEndpoint,
   planUpdate,
+  resendDelivery,
+  resendPayment,
   revealSecret,
   rotateSecret,
   sendsPayouts,
   sendTestEvent,
+  startRecovery,
   tryEndpoint,
-} from '../../webhooks/endpoints.ts';
-import { countMissed, type Health, listHealth, listHours, MOST_COUNTED } from '../../webhooks/health.ts';
+} from '#webhooks';
 import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { needAction } from './member.ts';
+import { needAction } from './first-data.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall, readerOfCall } from './route.ts';
 
 const EventName = literals(DELIVERED_EVENTS);

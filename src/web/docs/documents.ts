@@ -1,7 +1,7 @@
 /** The documents that every install serves: read from the folder `docs`, in reading order. */
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
-import { CHAINS } from '../../core/coin.ts';
+import { CHAINS } from '#core/coin';
 import { type LinkOf, withoutComments } from './markdown.ts';
 
 const FOLDER = join(import.meta.dirname, '../../../docs');

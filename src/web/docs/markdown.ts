@@ -25,7 +25,7 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 export type LinkOf = (target: string) => { to: string; title?: string } | null;
 export type Heading = { depth: number; anchor: string; text: string };
 /** A rendered document: its HTML and its headings in order. */
-export type RenderedMarkdown = { body: Html; headings: readonly Heading[] };
+type RenderedMarkdown = { body: Html; headings: readonly Heading[] };
 
 /** The anchor that GitHub gives to a heading with these words. */
 const anchorOf = (heading: string): string =>
@@ -146,7 +146,7 @@ export function withoutComments(source: string): string {
 }
 
 /** A part of a document for the search: from one heading to the next. */
-export type Section = { anchor: string; heading: string; text: string };
+type Section = { anchor: string; heading: string; text: string };
 /** The sections of a document as plain words, including code. */
 export function sectionsOf(source: string): Section[] {
   const tokens = new Marked({ gfm: true }).lexer(withoutComments(source));

@@ -1,7 +1,7 @@
 /** Full-text search over the documents and the operations of the API, by section, typo-tolerant. */
 import { setImmediate } from 'node:timers/promises';
 import MiniSearch from 'minisearch';
-import { documentedPath, operationAnchor, ROUTES } from '../../http/routes.ts';
+import { documentedPath, operationAnchor, ROUTES } from '#http';
 import type { Document } from './documents.ts';
 import { sectionsOf } from './markdown.ts';
 

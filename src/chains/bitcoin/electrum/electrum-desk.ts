@@ -1,13 +1,12 @@
 /** What lookups by Electrum servers share: transactions read and proven, each once, and what is never asked. */
-import type { Clock } from '../../../core/clock.ts';
-import type { BitcoinFamily, Network } from '../../../core/coin.ts';
+import type { BitcoinFamily, Network } from '#core/coin';
+import type { Clock } from '#core/dates';
 import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import type { RawOutput } from '../raw-block.ts';
-import { AnswerError, ServerError } from './electrum-connection.ts';
+import { AnswerError, LARGE_BYTES, ServerError } from './electrum-connection.ts';
 import { type ElectrumHeaders, mostHeaders, readHeaders } from './electrum-headers.ts';
-import { LARGE_BYTES } from './electrum-lines.ts';
 import {
   checkBranch,
   ElectrumProofError,
@@ -67,8 +66,8 @@ export type Desk = {
 };
 
 /** A cache with a limit: the longest unused goes first. */
-export type Kept<T> = { get(key: string): T | undefined; set(key: string, value: T): void };
-export function createKept<T>(most: number, sizeOf: (value: T) => number = () => 1): Kept<T> {
+type Kept<T> = { get(key: string): T | undefined; set(key: string, value: T): void };
+function createKept<T>(most: number, sizeOf: (value: T) => number = () => 1): Kept<T> {
   const values = new Map<string, T>();
   let size = 0;
   return {

@@ -8,8 +8,7 @@ import type { SentHeader } from '../header-rules.ts';
 import type { StoredChain } from '../header-store.ts';
 import type { ProofParams } from '../proof-params.ts';
 import { take } from '../strict-reader.ts';
-import { AnswerError } from './electrum-connection.ts';
-import { LARGE_BYTES } from './electrum-lines.ts';
+import { AnswerError, LARGE_BYTES } from './electrum-connection.ts';
 import { ElectrumProofError, isHex } from './electrum-proof.ts';
 import type { ElectrumSession } from './electrum-servers.ts';
 
@@ -61,7 +60,7 @@ export type ElectrumHeaders = {
   follow(session: ElectrumSession): Promise<void>;
 };
 
-export type HeadersOptions = {
+type HeadersOptions = {
   params: ProofParams;
   checkpointHeight: number;
   /** The headers that a follower in this process keeps; null when there is none. */

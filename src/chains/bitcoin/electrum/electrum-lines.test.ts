@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createLineReader, decodeLine, type ElectrumMessage, encodeRequest, LineError, SPARE_BYTES } from './electrum-lines.ts';
+import { createLineReader, decodeLine, type ElectrumMessage, encodeRequest, LineError, SPARE_BYTES } from './electrum-connection.ts';
 
 const conversations = JSON.parse(readFileSync(join(import.meta.dirname, '../../../../test/fixtures/electrum/conversations.json'), 'utf8'));
 type Exchange = { send: { id: number; method: string; params: unknown[] }; receive: { id: number; result?: unknown; error?: unknown } };

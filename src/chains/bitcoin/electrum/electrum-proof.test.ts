@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { BitcoinFamily } from '../../../core/coin.ts';
-import { scriptOfAddress } from '../address.ts';
+import { scriptOfAddress } from '../../address.ts';
 import { idOf, showHash } from '../header.ts';
 import { PARAMS } from '../params.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';

@@ -1,10 +1,9 @@
 /** What proves an answer of an Electrum server: bytes whose hash was asked for, and branches that lead to the header of a block. */
 import { hash } from 'node:crypto';
-import type { BitcoinFamily } from '../../../core/coin.ts';
+import type { BitcoinFamily } from '#core/coin';
 import { hashBytes, showHash } from '../header.ts';
 import { inputsOf, outputsOfTransaction, parseTransaction, type RawOutput, txidOf } from '../raw-block.ts';
-import { sha256d } from '../sha256d.ts';
-import { strippedSize } from '../strict-reader.ts';
+import { sha256d, strippedSize } from '../strict-reader.ts';
 
 /** The answer is not what it should be: the server is at fault, or another chain than ours is its best one. */
 export class ElectrumProofError extends Error {
@@ -64,7 +63,7 @@ export function readProvenTransaction(hex: unknown, txid: string, family: Bitcoi
   }
 }
 
-export type Branch = { siblings: readonly string[]; position: number };
+type Branch = { siblings: readonly string[]; position: number };
 
 /** Checks the form of a branch. Errors: ProofError. */
 export function readBranch(siblings: unknown, position: unknown): Branch {

@@ -12,7 +12,7 @@ import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError, type ChainSource } from '../../chain.ts';
-import { workHash } from '../proof-of-work.ts';
+import { workHash } from '../header.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
 import { createElectrumSource } from './electrum-source.ts';
 

@@ -1,17 +1,18 @@
 /** The Electrum servers of a chain: which of them may be asked now, how much, and why the others are not. */
 import { isIP } from 'node:net';
-import type { Clock } from '../../../core/clock.ts';
-import { defaultTrust } from '../../../core/trust.ts';
-import type { Log } from '../../../log.ts';
+import type { Clock } from '#core/dates';
+import { defaultTrust } from '#core/guard';
+import type { Log } from '#log';
 import type { ServerState } from '../../chain.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import { networkGroup } from '../p2p/peer-book.ts';
 import type { SocksProxy } from '../p2p/socks5.ts';
 import type { ProofParams } from '../proof-params.ts';
-import type { CertificateStore } from './electrum-certificates.ts';
 import {
   AnswerError,
+  type CertificateStore,
   type ElectrumConnection,
+  LARGE_BYTES,
   openConnection,
   type ServerAddress,
   ServerError,
@@ -19,11 +20,10 @@ import {
   SMALL_BYTES,
   type Waits,
 } from './electrum-connection.ts';
-import { LARGE_BYTES } from './electrum-lines.ts';
 import { isHash, isHeight, isHex } from './electrum-proof.ts';
 
 /** A block that a server names as its newest. */
-export type ServerTip = { height: number; hash: string };
+type ServerTip = { height: number; hash: string };
 /** One server that answers. */
 export type ElectrumSession = {
   name: string;
@@ -60,7 +60,7 @@ const UNCOUNTED = 'blockchain.block.headers';
 const AHEAD = 2;
 
 /** Who runs a server, as far as its name tells. The operator of this service runs those at private addresses, and each of them counts. */
-export function operatorOf({ host, name }: ServerAddress): string {
+function operatorOf({ host, name }: ServerAddress): string {
   if (isPrivate(host)) return name;
   return isIP(host) === 0 && !host.endsWith('.onion') ? host.toLowerCase().split('.').slice(-2).join('.') : networkGroup(host);
 }

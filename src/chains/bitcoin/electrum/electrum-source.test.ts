@@ -21,11 +21,11 @@ import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError, type ChainSource } from '../../chain.ts';
+import { workHash } from '../header.ts';
 import { regtestProof } from '../p2p/network-peers.ts';
 import { readProxy } from '../p2p/socks5.ts';
-import { workHash } from '../proof-of-work.ts';
-import { sha256d } from '../sha256d.ts';
-import { forgetCertificate } from './electrum-certificates.ts';
+import { sha256d } from '../strict-reader.ts';
+import { forgetCertificate } from './electrum-connection.ts';
 import { createElectrumSource, type ElectrumOptions } from './electrum-source.ts';
 
 const log = createLog('silent');

@@ -6,17 +6,15 @@ import { type Cell, type Facts, type Fault, factOf, testFaults } from '../../../
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain.ts';
+import { workHash } from '../header.ts';
 import { createHeaderChain } from '../header-chain.ts';
 import { regtestProof } from '../p2p/network-peers.ts';
-import { workHash } from '../proof-of-work.ts';
 import { lookUpBalance } from './electrum-balance.ts';
+import { LARGE_BYTES } from './electrum-connection.ts';
 import { createDesk, type Desk } from './electrum-desk.ts';
-import { lookUpFees } from './electrum-fees.ts';
 import { createElectrumHeaders } from './electrum-headers.ts';
-import { LARGE_BYTES } from './electrum-lines.ts';
-import { sendTransaction } from './electrum-send.ts';
 import { createServers } from './electrum-servers.ts';
-import { lookUpTransaction } from './electrum-transaction.ts';
+import { lookUpFees, lookUpTransaction, sendTransaction } from './electrum-source.ts';
 
 const log = createLog('silent');
 const isExpected = (error: unknown): boolean => error instanceof ChainError;

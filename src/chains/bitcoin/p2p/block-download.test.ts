@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { BlockError } from '../block-proof.ts';
-import { downloadBlock } from './block-download.ts';
+import { downloadBlock } from './block-reader.ts';
 import type { Peer } from './peer.ts';
 
 const block = { hash: 'ab'.repeat(32), header: Buffer.alloc(80) };

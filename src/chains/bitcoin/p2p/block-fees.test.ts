@@ -5,18 +5,16 @@ import { eventually } from '../../../../test/kit/app.ts';
 import { createPeerChain } from '../../../../test/kit/peer-chain.ts';
 import { transaction } from '../../../../test/kit/regtest-chain.ts';
 import { type ScriptedPeer, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
-import { minerUnits } from '../../../core/block-reward.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
+import { minerUnits } from '../../../core/confirmation.ts';
 import { createLog } from '../../../log.ts';
+import { workHash } from '../header.ts';
 import { createHeaderChain } from '../header-chain.ts';
-import { workHash } from '../proof-of-work.ts';
 import { parseTransaction } from '../raw-block.ts';
-import { feeOfBlock, feesOfBlocks } from './block-fees.ts';
-import { viewHeaders } from './header-view.ts';
-import { regtestProof } from './network-peers.ts';
-import { peerNetwork } from './peer-networks.ts';
+import { regtestProof, viewHeaders } from './network-peers.ts';
+import { peerNetwork } from './peer.ts';
 import { createPeerService } from './peer-service.ts';
-import { createPeerSource, feesOf } from './source.ts';
+import { createPeerSource, feeOfBlock, feesOf, feesOfBlocks } from './source.ts';
 
 const SCRIPT = `6a${'00'.repeat(250)}`;
 /** One transaction of 65.6 kB: 251 outputs. */

@@ -8,14 +8,11 @@ import { type Link, type ScriptedPeer, startScriptedPeer } from '../../../../tes
 import { createLog } from '../../../log.ts';
 import { ChainError, type Matcher } from '../../chain.ts';
 import { checkedSource } from '../../checked-source.ts';
+import { workHash } from '../header.ts';
 import { createHeaderChain } from '../header-chain.ts';
-import { workHash } from '../proof-of-work.ts';
-import { viewHeaders } from './header-view.ts';
-import { frame, MAX_PAYLOAD } from './message.ts';
-import type { PeerMessage } from './messages.ts';
-import { regtestProof } from './network-peers.ts';
-import { PEER_LIMITS } from './peer.ts';
-import { peerNetwork } from './peer-networks.ts';
+import { frame, MAX_PAYLOAD, type PeerMessage } from './messages.ts';
+import { regtestProof, viewHeaders } from './network-peers.ts';
+import { PEER_LIMITS, peerNetwork } from './peer.ts';
 import { createPeerService } from './peer-service.ts';
 import { PEERS_LIMITS } from './peers.ts';
 import { createPeerSource } from './source.ts';

@@ -1,6 +1,6 @@
 /** Brings the headers of peers into the header chain, and knows which peer has which block. One peer's fault stops no other. */
-import type { Clock } from '../../../core/clock.ts';
-import type { Log } from '../../../log.ts';
+import type { Clock } from '#core/dates';
+import type { Log } from '#log';
 import type { Giving, HeaderReader, KnownHeader } from '../header-chain.ts';
 import { type Inventory, ITEM, MAX_HEADERS, type WireHeader } from './messages.ts';
 import { type Peer, PeerError } from './peer.ts';
@@ -82,7 +82,7 @@ type Progress = {
   /** The last request for headers, which may still be open when it is asked again. */
   open: Promise<unknown>;
 };
-export type HeaderSyncOptions = {
+type HeaderSyncOptions = {
   view: HeaderView;
   /** Nobody reads the blocks of these peers, so only what is served counts. */
   watch?: boolean;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { RECORDED_COINS, readRecording, streamOf } from '../../../../test/kit/peer-recordings.ts';
-import { createFrameReader, frame, MAX_PAYLOAD, WireError } from './message.ts';
+import { createFrameReader, frame, MAX_PAYLOAD, WireError } from './messages.ts';
 
 const MAGIC = Buffer.from('fabfb5da', 'hex');
 type Frame = { command: string; payload: string };

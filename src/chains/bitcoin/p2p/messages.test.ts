@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { RECORDED_COINS, readMergeMinedHeaders, recordedMessages } from '../../../../test/kit/peer-recordings.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
-import { WireError } from './message.ts';
-import { commandOf, decodeMessage, encodeMessage, type PeerMessage } from './messages.ts';
+import { commandOf, decodeMessage, encodeMessage, type PeerMessage, WireError } from './messages.ts';
 
 const shown = (message: PeerMessage): string => encodeMessage(message).toString('hex');
 /** Either refused with a WireError, or decoded to something that encodes to the same bytes. */

@@ -1,11 +1,11 @@
 /** The known addresses of peers, and which one is tried next. A peer that sends many addresses cannot decide which peers we connect to. */
 import { randomInt } from 'node:crypto';
 import { isIP } from 'node:net';
-import type { Clock } from '../../../core/clock.ts';
+import type { Clock } from '#core/dates';
 import type { PeerAddress } from './socks5.ts';
 
 /** Who told us an address; `proven`: it worked before. */
-export type Teller = 'proven' | 'seed' | 'fallback' | 'peer';
+type Teller = 'proven' | 'seed' | 'fallback' | 'peer';
 type Entry = { endpoint: PeerAddress; kind: Teller; teller: string; proven: boolean; failures: number; notBeforeMs: number };
 
 /** Addresses that peers told, and those of others: seeds and the list of the release always find room. */

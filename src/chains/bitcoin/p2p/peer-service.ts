@@ -1,17 +1,17 @@
 /** One network read from its peers: their headers, blocks of the best chain, and what they announce. */
-
-import type { Clock } from '../../../core/clock.ts';
-import type { Log } from '../../../log.ts';
+import { randomInt } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
+import { type Clock, MINUTE_MS } from '#core/dates';
+import type { Log } from '#log';
+import { ChainError } from '../../chain.ts';
 import { PARAMS } from '../params.ts';
 import { type BlockReader, createBlockReader } from './block-reader.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
-import { connectPeer, type Peer, type PeerLimits } from './peer.ts';
+import { type Inventory, ITEM } from './messages.ts';
+import { connectPeer, type Peer, type PeerLimits, type PeerNetwork } from './peer.ts';
 import { endpointName, networkGroup } from './peer-book.ts';
-import { createLosses, type Losses } from './peer-losses.ts';
-import type { PeerNetwork } from './peer-networks.ts';
 import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
 import { createRelay, type Relay } from './relay.ts';
-import { createSender, type Sender } from './sender.ts';
 import type { PeerAddress, SocksProxy } from './socks5.ts';
 
 /** A peer that shows no block of the newest chain for this long is left. */
@@ -50,7 +50,7 @@ export type PeerServiceOptions = {
   limits?: PeersLimits;
   peerLimits?: PeerLimits;
 };
-export type PeerStatus = {
+type PeerStatus = {
   connected: number;
   relaying: number;
   /** Since when, in monotonic time, at least as many peers as needed announce transactions; null while they do not. */
@@ -264,6 +264,152 @@ export function createPeerService(options: PeerServiceOptions): PeerService {
       if (state.timer) clearInterval(state.timer);
       state.listener?.close('Florin is stopping');
       await state.peers.close();
+    },
+  };
+}
+
+// Why peers were left or cannot be reached, so that operators learn why no peer stays.
+
+/** What was longer ago explains nothing, and no more peers than this are remembered. */
+const REMEMBERED_MS = 15 * MINUTE_MS;
+const MOST = 64;
+/** So many peers with the same reason are not at fault themselves. */
+const ALIKE = 3;
+
+type Losses = {
+  add(endpoint: PeerAddress, reason: string): void;
+  /** In words; null when no peer was lost lately. */
+  explain(): string | null;
+};
+
+/** The last reason of each peer. Reasons about blocks and sizes are alike when they differ only in numbers and hashes. */
+function createLosses(clock: Clock): Losses {
+  const lost = new Map<string, { reason: string; atMs: number }>();
+  const kindOf = (reason: string): string => reason.replace(/[0-9a-f]{8,}|[0-9]+/g, '#');
+  return {
+    add: (endpoint, reason) => {
+      const name = endpointName(endpoint);
+      lost.delete(name);
+      lost.set(name, { reason, atMs: clock.monotonicMs() });
+      for (const oldest of lost.keys()) if (lost.size > MOST) lost.delete(oldest);
+    },
+    explain: () => {
+      const nowMs = clock.monotonicMs();
+      const reasons = [...lost.values()].filter(({ atMs }) => nowMs - atMs <= REMEMBERED_MS).map(({ reason }) => reason);
+      const last = reasons.at(-1);
+      if (last === undefined) return null;
+      const alike = reasons.filter((reason) => kindOf(reason) === kindOf(last)).length;
+      if (alike < ALIKE) return `the last peer was lost: ${last}`;
+      return `${alike} peers were lost for the same reason: ${last}. If this does not end, check the connection and install the newest release`;
+    },
+  };
+}
+
+// Sends our transactions to peers. A peer asks for a transaction before it knows its fee, and refuses it in silence, so asking proves
+// nothing: a transaction is out when a peer announces it that it was not offered to, because peers announce only what their mempools have.
+
+/** Peers to which a transaction is offered at a time, and peers that must be left to announce it, where there are enough. */
+const OFFERED_TO = 4;
+const LISTENERS = 2;
+/** Transactions that are remembered; the oldest are forgotten first. */
+const MOST_OFFERS = 1_000;
+
+/** How long the first offer waits until another peer announces the transaction. */
+const SEEN_MS = 10_000;
+/** The same, after one waited in vain: others of the chain wait meanwhile. */
+const AFTER_SILENCE_MS = 1_000;
+const LOOK_MS = 100;
+
+export type Sender = {
+  /**
+   * Offers a transaction to some peers, and waits the first time until another one announces it; no effect for those that have it.
+   * Errors: ChainError outage when no peer is connected, unseen when no other peer has announced it.
+   */
+  send(transaction: { txid: string; bytes: Uint8Array }): Promise<void>;
+  /** What a peer announced; null: on a connection on which nothing is offered. */
+  onItems(peer: Peer | null, items: readonly Inventory[]): void;
+  /** Whether a peer announced a transaction that it was not offered. */
+  isOut(txid: string): boolean;
+  /** The lowest fee per 1,000 virtual bytes that most peers take, as they tell; 0 while none told. */
+  floor(): bigint;
+};
+type Offer = { to: Set<string>; isOut: boolean };
+
+/** An amount for each 1,000 bytes as it is shown for each byte: `8`, `1.5`, `0.1`. */
+const perByte = (perKilobyte: bigint): string => String(Number(perKilobyte) / 1_000);
+
+/** `listen`: opens another connection to a peer, which hears what the first one does not, because it was offered there. */
+export function createSender({
+  peers,
+  isSeen,
+  listen,
+  lowest,
+  seenMs = SEEN_MS,
+}: {
+  peers(): Pick<Peers, 'connected' | 'relaying'>;
+  /** Whether enough peers announced it. */
+  isSeen(txid: string): boolean;
+  listen(peer: Peer): Promise<void>;
+  /** The lowest fee that the network takes at all. */
+  lowest: bigint;
+  seenMs?: number;
+}): Sender {
+  const offers = new Map<string, Offer>();
+  let isSilent = false;
+  const isOut = (txid: string): boolean => offers.get(txid)?.isOut === true || isSeen(txid);
+  const waitFor = async (txid: string): Promise<void> => {
+    const looks = Math.ceil((isSilent ? Math.min(seenMs, AFTER_SILENCE_MS) : seenMs) / LOOK_MS);
+    for (let i = 0; i < looks && !isOut(txid); i++) await setTimeout(LOOK_MS);
+    isSilent = !isOut(txid);
+  };
+  const floor = (): bigint => {
+    const told = peers()
+      .connected()
+      .flatMap((peer) => peer.feeFloor() ?? [])
+      .toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+    // Half of the peers or more take this. One alone, or the few that take nothing while they start, do not decide.
+    return told[told.length >> 1] ?? 0n;
+  };
+  /** Those first that announce nothing to us and take the lowest fees; others than before, while enough are left to announce it. */
+  const chooseFrom = (connected: readonly Peer[], { to }: Offer): readonly Peer[] => {
+    const relaying = new Set(peers().relaying());
+    const nameOf = ({ endpoint }: Peer): string => endpointName(endpoint);
+    const ranked = connected
+      .map((peer) => ({ peer, relays: relaying.has(peer) ? 1 : 0, fee: peer.feeFloor() ?? 0n, chance: randomInt(1_000) }))
+      .toSorted((a, b) => a.relays - b.relays || (a.fee < b.fee ? -1 : a.fee > b.fee ? 1 : a.chance - b.chance))
+      .map(({ peer }) => peer);
+    const fresh = ranked.filter((peer) => !to.has(nameOf(peer)));
+    const most = Math.min(OFFERED_TO, fresh.length - (to.size === 0 ? LISTENERS : 1));
+    const chosen = most > 0 ? fresh.slice(0, most) : to.size === 0 ? fresh.slice(0, 1) : ranked.filter((peer) => to.has(nameOf(peer)));
+    for (const peer of chosen) to.add(nameOf(peer));
+    return chosen;
+  };
+  return {
+    isOut,
+    floor,
+    send: async (transaction) => {
+      const { txid } = transaction;
+      const connected = peers().connected();
+      const [only] = connected;
+      if (!only) throw new ChainError('outage', 'no peer is connected');
+      const isFirst = !offers.has(txid);
+      const offer: Offer = offers.get(txid) ?? { to: new Set(), isOut: false };
+      offers.set(txid, offer);
+      for (const oldest of offers.keys()) if (offers.size > MOST_OFFERS) offers.delete(oldest);
+      // Nobody else could announce it.
+      if (connected.length === 1) await listen(only);
+      for (const peer of chooseFrom(connected, offer)) peer.offer(transaction);
+      if (isFirst) await waitFor(txid);
+      if (isOut(txid)) return;
+      const least = floor() > lowest ? floor() : lowest;
+      throw new ChainError('unseen', `announced, and not seen at another peer yet; peers take fees from ${perByte(least)} sat/vB`);
+    },
+    onItems: (peer, items) => {
+      if (offers.size === 0) return;
+      for (const { type, hash } of items) {
+        const offer = type === ITEM.transaction ? offers.get(hash) : undefined;
+        if (offer && !(peer && offer.to.has(endpointName(peer.endpoint)))) offer.isOut = true;
+      }
     },
   };
 }

@@ -1,6 +1,6 @@
 /** The state of the connections to a network's peers: written by the process that has them, read by the others and by operators. */
-import type { BitcoinFamily, Network } from '../../../core/coin.ts';
-import type { Sql } from '../../../db/db.ts';
+import type { BitcoinFamily, Network } from '#core/coin';
+import type { Sql } from '#db';
 import type { Chain } from '../../chain.ts';
 
 export type PeerPhase = 'connecting' | 'headers' | 'ready';
@@ -65,7 +65,7 @@ export const purposeOfPeers = (chain: Pick<Chain, 'watch'> | undefined): 'paymen
 export const explainComparison = (why: string): string => `the node cannot be compared with peers yet: ${why}`;
 
 /** A rough duration in words. */
-export function aboutTime(seconds: number): string {
+function aboutTime(seconds: number): string {
   if (seconds < 90) return 'about a minute';
   if (seconds < 5_400) return `about ${Math.round(seconds / 60)} minutes`;
   return `about ${Math.round(seconds / 3_600)} hours`;

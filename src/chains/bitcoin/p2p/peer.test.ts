@@ -3,11 +3,9 @@ import { after, test } from 'node:test';
 import { eventually } from '../../../../test/kit/app.ts';
 import { readMergeMinedHeaders, readRecording } from '../../../../test/kit/peer-recordings.ts';
 import { emptyChain, type Script, type ScriptedPeer, type ServedChain, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
-import { sha256d } from '../sha256d.ts';
-import { frame } from './message.ts';
-import { decodeMessage, type Inventory, type PeerMessage, type WireHeader } from './messages.ts';
-import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers, type PeerLimits } from './peer.ts';
-import { type PeerNetwork, peerNetwork } from './peer-networks.ts';
+import { sha256d } from '../strict-reader.ts';
+import { decodeMessage, frame, type Inventory, type PeerMessage, type WireHeader } from './messages.ts';
+import { connectPeer, PEER_LIMITS, type Peer, type PeerHandlers, type PeerLimits, type PeerNetwork, peerNetwork } from './peer.ts';
 
 const BTC = peerNetwork('BTC', 'regtest');
 const closers: (() => unknown)[] = [];

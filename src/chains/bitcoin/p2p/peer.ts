@@ -1,22 +1,27 @@
 /** One connection to a peer: the handshake, requests with deadlines, and the reasons for which it is closed. */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
-import type { Clock } from '../../../core/clock.ts';
-import { sha256d } from '../sha256d.ts';
-import { createFrameReader, type FrameReader, frame, WireError } from './message.ts';
+import type { BitcoinFamily, Network } from '#core/coin';
+import type { Clock } from '#core/dates';
+import { PARAMS } from '../params.ts';
+import { PROOF_PARAMS, type ProofParams } from '../proof-params.ts';
+import { sha256d } from '../strict-reader.ts';
 import {
   commandOf,
+  createFrameReader,
   decodeMessage,
   encodeMessage,
+  type FrameReader,
+  frame,
   type Inventory,
   ITEM,
   isTransactionItem,
   type PeerMessage,
   type Version,
   type WireAddress,
+  WireError,
   type WireHeader,
 } from './messages.ts';
-import { type PeerNetwork, SERVICE } from './peer-networks.ts';
 import { openSocket, type PeerAddress, type SocksProxy } from './socks5.ts';
 
 /** Times in milliseconds, and amounts for each minute. */
@@ -76,7 +81,7 @@ export type PeerHandlers = {
   onAddresses(peer: Peer, addresses: readonly (WireAddress & { timeSeconds: number })[]): void;
   onClose(peer: Peer, reason: string): void;
 };
-export type PeerStats = { bytesIn: number; bytesOut: number; sinceMs: number; pingMs: number | null };
+type PeerStats = { bytesIn: number; bytesOut: number; sinceMs: number; pingMs: number | null };
 export type Peer = {
   endpoint: PeerAddress;
   version: Version;
@@ -428,4 +433,35 @@ function askTransactions(state: State, hashes: readonly string[]): void {
   for (const hash of hashes) state.asked.add(hash);
   for (const oldest of state.asked) if (state.asked.size > MAX_ASKED) state.asked.delete(oldest);
   if (hashes.length > 0) send(state, { command: 'getdata', items: hashes.map((hash) => ({ type: ITEM.transaction, hash })) });
+}
+
+// The peer-to-peer network of a chain, from the rows that describe its networks.
+
+export type PeerNetwork = {
+  family: BitcoinFamily;
+  network: Network;
+  magic: Buffer;
+  port: number;
+  version: number;
+  leastVersion: number;
+  /** Services that a peer must have, beside its blocks. */
+  needs: bigint;
+  seeds: readonly string[];
+};
+
+/** Service bits: all blocks, the last 288 blocks only, blocks with witness (without it a node does not follow today's rules). */
+export const SERVICE = { network: 1n, witness: 8n, limited: 1024n } as const;
+/** How many blocks a node with `SERVICE.limited` alone keeps. */
+export const LIMITED_BLOCKS = 288;
+
+/** `testnet` is testnet4 on BTC. Errors: Error when Florin does not read the network from peers. */
+export function peerNetwork(family: BitcoinFamily, network: Network): PeerNetwork {
+  const rows: Readonly<Partial<Record<ProofParams['network'], ProofParams>>> = PROOF_PARAMS[family];
+  const row = network === 'mainnet' ? rows.main : network === 'regtest' ? rows.regtest : (rows.testnet4 ?? rows.testnet);
+  if (!row?.peers) throw new Error(`${family} is not read from peers on ${network}`);
+  const { magic, port, seeds = [] } = row.peers;
+  return {
+    ...{ family, network, magic: Buffer.from(magic, 'hex'), port, seeds },
+    ...{ version: row.protocol.version, leastVersion: row.protocol.least, needs: PARAMS[family].segwit ? SERVICE.witness : 0n },
+  };
 }

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { createLog } from '../../../log.ts';
-import { peerNetwork } from './peer-networks.ts';
+import { peerNetwork } from './peer.ts';
 import { createPeers } from './peers.ts';
 
 test('when the stored peers cannot be read, peers are connected to all the same, and nothing is saved over them', async () => {

@@ -1,12 +1,11 @@
 /** Keeps connections to peers of one network: discovery, one peer for each network group, rotation, and what is remembered on disk. */
 import { randomInt } from 'node:crypto';
-import type { Clock } from '../../../core/clock.ts';
-import type { Log } from '../../../log.ts';
-import { isPublicAddress } from '../../../outgoing.ts';
+import { isPublicAddress } from '#connections';
+import type { Clock } from '#core/dates';
+import type { Log } from '#log';
 import type { Inventory, WireAddress, WireHeader } from './messages.ts';
-import { connectPeer, PEER_LIMITS, type Peer, type PeerLimits } from './peer.ts';
+import { connectPeer, PEER_LIMITS, type Peer, type PeerLimits, type PeerNetwork, SERVICE } from './peer.ts';
 import { createPeerBook, endpointName, networkGroup, type PeerBook } from './peer-book.ts';
-import { type PeerNetwork, SERVICE } from './peer-networks.ts';
 import type { PeerAddress, SocksProxy } from './socks5.ts';
 
 export type PeersLimits = {
@@ -53,7 +52,7 @@ export type StoredPeers = { anchors: readonly PeerAddress[]; proven: readonly Pe
 export type PeerStore = { load(): Promise<StoredPeers>; save(peers: StoredPeers): Promise<void> };
 
 /** What connected peers say. Peers that break rules are reported back with `leave`. */
-export type PeersHandlers = {
+type PeersHandlers = {
   onOpen(peer: Peer): void;
   onHeaders(peer: Peer, headers: readonly WireHeader[]): void;
   onItems(peer: Peer, items: readonly Inventory[]): void;
@@ -75,7 +74,7 @@ export type Peers = {
   close(): Promise<void>;
 };
 
-export type PeersOptions = {
+type PeersOptions = {
   network: PeerNetwork;
   /** Peers that the operator named: no others are used. */
   given: readonly PeerAddress[];

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Peer } from './peer.ts';
-import { createPeerMempool } from './peer-mempool.ts';
 import { createRelay, RELAY_LIMITS, type RelayLimits } from './relay.ts';
+import { createPeerMempool } from './source.ts';
 
 const clock = { ms: 0, now: () => new Date(0), monotonicMs: () => clock.ms };
 const txid = (i: number): string => i.toString(16).padStart(64, '0');

@@ -2,7 +2,7 @@
  * Unconfirmed transactions as peers announce them. They prove nothing: one counts as seen when two peers have announced it, or when one has
  * and another, which announced it before it was connected, sends it.
  */
-import type { Clock } from '../../../core/clock.ts';
+import type { Clock } from '#core/dates';
 import { type Inventory, ITEM } from './messages.ts';
 import type { Peer } from './peer.ts';
 

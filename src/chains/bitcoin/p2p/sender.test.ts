@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { Peer } from './peer.ts';
-import { createSender, type Sender } from './sender.ts';
+import { createSender, type Sender } from './peer-service.ts';
 
 const transaction = { txid: 'ab'.repeat(32), bytes: new Uint8Array(60) };
 const announced = [{ type: 1, hash: transaction.txid }];

@@ -1,7 +1,10 @@
 /** The peers of a network as a source of its chain: no node, no server, no look-ups by address. Every block belongs to the header chain that we checked. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Clock } from '../../../core/clock.ts';
-import type { BitcoinFamily, Network } from '../../../core/coin.ts';
+import type { BitcoinFamily, Network } from '#core/coin';
+import { minerUnits } from '#core/confirmation';
+import { type Clock, DAY_MS, MINUTE_MS } from '#core/dates';
+import { divideCeil } from '#core/money';
+import type { Sql } from '#db';
 import { addressOfScript } from '../../address.ts';
 import {
   type BlockRef,
@@ -10,16 +13,18 @@ import {
   type ChainTransaction,
   type FeeTier,
   type Matcher,
+  type MempoolScan,
   NO_FINALITY,
   type Sighting,
 } from '../../chain.ts';
 import { parseBlockOf } from '../block-proof.ts';
-import { feeTier } from '../core-fees.ts';
+import { feeTier } from '../core-calls.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import { PARAMS } from '../params.ts';
 import type { ProofParams } from '../proof-params.ts';
 import {
   matchBlock,
+  matchInTurns,
   outputsOfTransaction,
   parseTransaction,
   type RawBlock,
@@ -27,10 +32,9 @@ import {
   strippedOf,
   txidOf,
 } from '../raw-block.ts';
-import { FEE_BLOCKS, feeOfBlock, feesOfBlocks } from './block-fees.ts';
-import type { KeptTransactions } from './kept-transactions.ts';
-import { createPeerMempool } from './peer-mempool.ts';
+import { strippedSize } from '../strict-reader.ts';
 import type { PeerService } from './peer-service.ts';
+import type { Relay, RelayedTransaction } from './relay.ts';
 
 /** What was announced before enough peers were connected is unknown, and mostly mined after this long. On test networks nobody waits. */
 const SETTLED_MS = 3_600_000;
@@ -41,7 +45,7 @@ const AT_ONCE = 4;
 const PAID_MS = 10_000;
 const SPEEDS = ['fast', 'normal', 'slow'] as const;
 
-export type PeerSourceOptions = {
+type PeerSourceOptions = {
   family: BitcoinFamily;
   network: Network;
   chain: HeaderReader;
@@ -257,4 +261,165 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
     onHint: options.onHint,
     close: options.close,
   };
+}
+
+// What the follower sees of unconfirmed transactions when peers are the only source. Nobody can list the mempool of a peer, so a
+// transaction counts as waiting until another one that spends the same output is announced, or for three days.
+
+/** Nodes drop what is not mined for days, or replace it, and peers could announce what was never valid. Neither is announced. */
+const BELIEVED_MS = 3 * DAY_MS;
+/** Outputs that transactions of ours spend, and transactions that were replaced. */
+const MAX_REMEMBERED = 20_000;
+
+const cut = (remembered: Map<string, string> | Set<string>): void => {
+  for (const oldest of remembered.keys()) {
+    if (remembered.size <= MAX_REMEMBERED) return;
+    remembered.delete(oldest);
+  }
+};
+/** Leaves out transactions that cannot be read: they cannot pay anyone. */
+function parse(relayed: readonly RelayedTransaction[], family: BitcoinFamily): RawTransaction[] {
+  return relayed.flatMap(({ bytes }) => {
+    try {
+      return parseTransaction(bytes, family);
+    } catch (error) {
+      if (error instanceof RangeError) return [];
+      throw error;
+    }
+  });
+}
+
+/**
+ * `heardSinceMs`: since when enough peers announce transactions. What was announced before is unknown until `settledMs` later, when most
+ * of it is mined; the same when announcements had to be passed over.
+ */
+export function createPeerMempool({
+  relay,
+  family,
+  clock,
+  heardSinceMs,
+  settledMs,
+}: {
+  relay: Relay;
+  family: BitcoinFamily;
+  clock: Clock;
+  heardSinceMs(): number;
+  settledMs: number;
+}): ChainSource['fetchMempool'] {
+  /** By outpoint, the last transaction that spends it and concerns us. */
+  const spenders = new Map<string, string>();
+  const replaced = new Set<string>();
+  const spend = (outpoint: string, txid: string): void => {
+    const before = spenders.get(outpoint);
+    if (before !== undefined && before !== txid) replaced.add(before);
+    replaced.delete(txid);
+    spenders.delete(outpoint);
+    spenders.set(outpoint, txid);
+  };
+  const note = ({ sightings, conflicts }: Pick<MempoolScan, 'sightings' | 'conflicts'>): void => {
+    for (const { txid, spends } of sightings) if (txid !== null) for (const outpoint of spends) spend(outpoint, txid);
+    for (const { txid, outpoint } of conflicts) spend(outpoint, txid);
+    cut(spenders);
+    cut(replaced);
+  };
+  let lostAtMs = Number.NEGATIVE_INFINITY;
+  const whyIncomplete = (): string | null => {
+    const nowMs = clock.monotonicMs();
+    const tookAll = relay.tookAll();
+    if (!tookAll) lostAtMs = nowMs;
+    const heardMs = nowMs - Math.max(heardSinceMs(), lostAtMs);
+    if (tookAll && heardMs >= settledMs && heardSinceMs() < nowMs) return null;
+    return `peers have announced transactions without a gap for ${Math.floor(heardMs / MINUTE_MS)} of ${settledMs / MINUTE_MS} minutes`;
+  };
+  return async () => {
+    const fresh = relay.fresh();
+    const incomplete = whyIncomplete();
+    return {
+      scan: async (matcher) => {
+        const found = await matchInTurns(parse(fresh, family), matcher, () => 'output');
+        note(found);
+        return {
+          ...found,
+          present: { has: (txid) => !replaced.has(txid) },
+          believedMs: BELIEVED_MS,
+          complete: incomplete === null,
+          incomplete,
+        };
+      },
+      done: () => relay.done(fresh),
+    };
+  };
+}
+
+// Transactions that paid watched addresses, as blocks of peers had them. Files for signing need them again. A peer that is asked for
+// exactly those blocks, and then hears of the transaction that spends their money, knows whose it is.
+
+/** Larger ones are read from their block again: no node announces them, so few payers can make them. */
+const MOST_BYTES = 100_000;
+/** Rows per statement. */
+const KEPT_AT_ONCE = 100;
+
+/** A transaction without witness. */
+type KeptTransaction = { txid: string; raw: Uint8Array };
+type KeptTransactions = {
+  keep(transactions: readonly KeptTransaction[]): Promise<void>;
+  /** Those that are kept, by ID. */
+  find(txids: readonly string[]): Promise<ReadonlyMap<string, Uint8Array>>;
+};
+
+/** Creates the store of one network. */
+export const createKeptTransactions = (sql: Sql, { coin, network }: { coin: BitcoinFamily; network: Network }): KeptTransactions => ({
+  keep: async (transactions) => {
+    const rows = transactions.flatMap(({ txid, raw }) =>
+      raw.length > MOST_BYTES ? [] : [{ txid, raw: Buffer.from(raw).toString('hex') }],
+    );
+    for (let from = 0; from < rows.length; from += KEPT_AT_ONCE)
+      await sql`
+        insert into kept_transactions (chain, network, txid, raw)
+        select ${coin}, ${network}, r.txid, decode(r.raw, 'hex')
+        from jsonb_to_recordset(${sql.json(rows.slice(from, from + KEPT_AT_ONCE))}) as r (txid text, raw text)
+        on conflict do nothing`;
+  },
+  find: async (txids) => {
+    const rows = await sql<KeptTransaction[]>`
+      select txid, raw from kept_transactions where chain = ${coin} and network = ${network} and txid = any(${[...txids]}::text[])`;
+    return new Map(rows.map(({ txid, raw }) => [txid, raw]));
+  },
+});
+
+// What the newest blocks were paid, for fees without a node. A block does not say the fee of each transaction, but its first one pays out
+// all fees together, and only miners could claim others: at the price of a block.
+
+/** Blocks that are looked at, and how many of them must be known: with fewer, one miner alone could decide. */
+const FEE_BLOCKS = 6;
+const LEAST_BLOCKS = 5;
+/** The part of a block's limit from which it counts as full. Some miners, of DOGE by default, stop at three quarters. */
+const FULL = { share: 7, of: 10 } as const;
+
+/** The average fee per 1,000 virtual bytes of a full block; 0 for one that had room, which the lowest fee got into. */
+export function feeOfBlock(
+  { transactions }: Pick<RawBlock, 'transactions'>,
+  { family, height }: { family: BitcoinFamily; height: number },
+): bigint {
+  // Others than miners are paid by the blocks of DASH, and it is not known how much. None was ever full.
+  if (family === 'DASH') return 0n;
+  let weight = 0;
+  let paidOut = 0n;
+  for (const tx of transactions) {
+    if (tx.coinbase) for (const { units } of outputsOfTransaction(tx)) paidOut += units;
+    else weight += 3 * strippedSize(tx.extent) + tx.extent.to - tx.extent.from;
+  }
+  const fees = paidOut - minerUnits(family, height);
+  if (fees <= 0n || weight * FULL.of < 4 * PARAMS[family].maxBlockBytes * FULL.share) return 0n;
+  return divideCeil(fees * 4_000n, BigInt(weight));
+}
+
+/**
+ * The fees per 1,000 virtual bytes for each speed: what a quarter, half and three quarters of the newest blocks were paid or less, so that
+ * the block of one miner decides nothing. 0 while too few blocks are known.
+ */
+export function feesOfBlocks(paid: readonly bigint[]): Readonly<Record<FeeTier['speed'], bigint>> {
+  const sorted = paid.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+  const at = (quarters: number): bigint => (sorted.length < LEAST_BLOCKS ? 0n : sorted[(sorted.length * quarters) >> 2]!);
+  return { slow: at(1), normal: at(2), fast: at(3) };
 }

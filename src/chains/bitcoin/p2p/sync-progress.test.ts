@@ -1,8 +1,8 @@
 /** Progress of the header chain: by block times, so that no peer can claim it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createSyncProgress } from './network-peers.ts';
 import { explainReport } from './peer-status.ts';
-import { createSyncProgress } from './sync-progress.ts';
 
 const DAY = 86_400;
 const START = 1_700_000_000;

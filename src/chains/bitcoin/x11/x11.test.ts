@@ -3,17 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { headersOf, sample } from '../../../../test/kit/headers.ts';
 import { showHash } from '../header.ts';
-import { S_BOX } from './aes.ts';
+import { echo512, groestl512, S_BOX, shavite512 } from './aes.ts';
 import { bmw512 } from './bmw.ts';
-import { cubehash512 } from './cubehash.ts';
-import { echo512 } from './echo.ts';
-import { groestl512 } from './groestl.ts';
 import { jh512 } from './jh.ts';
 import { luffa512 } from './luffa.ts';
-import { shavite512 } from './shavite.ts';
 import { simd512 } from './simd.ts';
 import { skein512 } from './skein.ts';
-import { x11 } from './x11.ts';
+import { cubehash512, x11 } from './x11.ts';
 
 test('the X11 hash of a recorded header is what the next header names as its parent', () => {
   const headers = headersOf('dash-main-999900.hex');

@@ -2,11 +2,11 @@
 import { after } from 'node:test';
 import { createBeaconChain, smallNetwork } from '../../../../test/kit/beacon-chain.ts';
 import { speakHttp, startFaultyServer, testFaults, withSmallReplies } from '../../../../test/kit/fault-matrix.ts';
+import { createOutgoing } from '../../../connections/http-client.ts';
 import { createLog } from '../../../log.ts';
-import { createOutgoing } from '../../../outgoing/http-client.ts';
 import { ChainError } from '../../chain.ts';
-import { createBeaconServers } from './beacon-servers.ts';
-import { createLightRounds } from './light-rounds.ts';
+import { createBeaconServers } from './beacon-networks.ts';
+import { createLightRounds } from './light-service.ts';
 
 const log = createLog('silent');
 const outgoing = withSmallReplies(createOutgoing({ allow: [], log }));

@@ -4,11 +4,9 @@ import { test } from 'node:test';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { createBeaconChain, smallNetwork } from '../../../../test/kit/beacon-chain.ts';
 import { bytesOfHex, readEthereum } from '../../../../test/kit/ethereum-data.ts';
-import { ProofError } from '../proof-values.ts';
+import { ProofError } from '../rlp.ts';
 import { type BeaconFork, type BeaconNetwork, MAINNET } from './beacon-networks.ts';
-import { Equivocation, type LightState, readUpdate, startFrom, takeUpdate } from './light-client.ts';
-import { readLightHeader } from './light-header.ts';
-import { signingRoot } from './sync-committee.ts';
+import { Equivocation, type LightState, readLightHeader, readUpdate, signingRoot, startFrom, takeUpdate } from './light-client.ts';
 
 const LATE = 20_000_000;
 const FORKS: readonly BeaconFork[] = ['capella', 'deneb', 'electra', 'fulu', 'gloas'];

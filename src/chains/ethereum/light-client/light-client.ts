@@ -3,23 +3,25 @@
  * specification. Two thirds of a sync committee must sign every head, and an update is never applied without finality: who has no finality
  * for a day holds payments instead.
  */
-import { hexToBytes } from '@noble/hashes/utils.js';
-import { ProofError } from '../proof-values.ts';
-import { type BeaconNetwork, committeePeriod, PLACES } from './beacon-networks.ts';
-import { branchOf, fieldsOf, readSlot } from './beacon-values.ts';
-import { isEmptyHeader, type LightHeader, readLightHeader } from './light-header.ts';
-import { isBranch, isZeroBytes } from './ssz.ts';
+import { bls12_381 } from '@noble/curves/bls12-381.js';
+import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js';
+import { dataBytes, isSame, listOf, ProofError } from '../rlp.ts';
+import { type BeaconFork, type BeaconNetwork, committeePeriod, forkAt, PLACES } from './beacon-networks.ts';
 import {
-  committeeRoot,
-  isSameCommittee,
-  isSignedBy,
-  participants,
-  readSyncAggregate,
-  readSyncCommittee,
-  type SyncAggregate,
-  type SyncCommittee,
-  signingRoot,
-} from './sync-committee.ts';
+  type BeaconFields,
+  branchOf,
+  chunks,
+  fieldsOf,
+  isBranch,
+  isZeroBytes,
+  numberLeaf,
+  readBytes,
+  readSlot,
+  rootOf,
+  sha256,
+  uintOf,
+  withLength,
+} from './ssz.ts';
 
 /** A beacon block and the execution block that it proves. */
 export type ProvenHead = { slot: number; root: string; executionHash: string };
@@ -35,7 +37,7 @@ export type LightState = {
 };
 
 /** A LightClientUpdate; without `next`, a finality update; without `finalized` too, an optimistic one. */
-export type LightUpdate = {
+type LightUpdate = {
   attested: LightHeader;
   next: SyncCommittee | null;
   /** Null when the attested block has no finality. */
@@ -163,5 +165,150 @@ export class Equivocation extends Error {
   constructor(slot: number) {
     super(`two finalized blocks of slot ${slot} are both signed by the sync committee`);
     this.name = 'Equivocation';
+  }
+}
+
+// Headers of beacon blocks with the execution block that they prove (LightClientHeader of Capella to Gloas). From every fork only the hash
+// of the execution block is taken: everything else about it comes from its own header, which must have that hash.
+
+type LightHeader = {
+  slot: number;
+  /** Of the beacon block, in hex. */
+  root: string;
+  stateRoot: Uint8Array;
+  /** Of the execution block, in hex with 0x. Gloas: of the last one before this slot. */
+  executionHash: string;
+  fork: BeaconFork;
+};
+
+const COUNT_BITS = 64;
+
+/** hash_tree_root of an ExecutionPayloadHeader of Capella (15 fields) or later (17). */
+function executionRoot(fields: BeaconFields, fork: BeaconFork): Uint8Array {
+  const bytes = (name: string, length: number) => rootOf(chunks(readBytes(fields[name], name, length)), length > 32 ? 3 : 0);
+  const number = (name: string, bits: number) => numberLeaf(uintOf(fields[name], name, bits));
+  const extra = dataBytes(fields.extra_data, { name: 'extra_data', min: 0, max: 32 });
+  const leaves = [
+    bytes('parent_hash', 32),
+    bytes('fee_recipient', 20),
+    bytes('state_root', 32),
+    bytes('receipts_root', 32),
+    bytes('logs_bloom', 256),
+    bytes('prev_randao', 32),
+    ...['block_number', 'gas_limit', 'gas_used', 'timestamp'].map((name) => number(name, COUNT_BITS)),
+    withLength(rootOf(chunks(extra), 0), extra.length),
+    number('base_fee_per_gas', 256),
+    bytes('block_hash', 32),
+    bytes('transactions_root', 32),
+    bytes('withdrawals_root', 32),
+    ...(fork === 'capella' ? [] : ['blob_gas_used', 'excess_blob_gas'].map((name) => number(name, COUNT_BITS))),
+  ];
+  return rootOf(leaves, fork === 'capella' ? 4 : 5);
+}
+
+type BeaconPart = { slot: number; root: Uint8Array; stateRoot: Uint8Array; bodyRoot: Uint8Array };
+function beaconPart(value: unknown): BeaconPart {
+  const fields = fieldsOf(value, 'beacon');
+  const slot = readSlot(fields.slot, 'slot');
+  const [parentRoot, stateRoot, bodyRoot] = ['parent_root', 'state_root', 'body_root'].map((name) => readBytes(fields[name], name, 32));
+  const proposer = numberLeaf(uintOf(fields.proposer_index, 'proposer_index', COUNT_BITS));
+  return {
+    slot,
+    root: rootOf([numberLeaf(BigInt(slot)), proposer, parentRoot!, stateRoot!, bodyRoot!], 3),
+    stateRoot: stateRoot!,
+    bodyRoot: bodyRoot!,
+  };
+}
+
+/** Reads a header and proves that its beacon block contains the execution block. Throws ProofError. */
+export function readLightHeader(network: BeaconNetwork, value: unknown): LightHeader {
+  const fields = fieldsOf(value, 'header');
+  const beacon = beaconPart(fields.beacon);
+  const fork = forkAt(network, beacon.slot)?.fork;
+  if (fork === undefined) throw new ProofError(`slot ${beacon.slot} is before the first fork that is known`);
+  const hash = fork === 'gloas' ? fields.execution_block_hash : fieldsOf(fields.execution, 'execution').block_hash;
+  const executionHash = readBytes(hash, 'execution block hash', 32);
+  const leaf = fork === 'gloas' ? executionHash : executionRoot(fieldsOf(fields.execution, 'execution'), fork);
+  const branch = branchOf(fields.execution_branch, 'execution_branch');
+  if (!isBranch(leaf, branch, { gindex: PLACES[fork].execution, root: beacon.bodyRoot }))
+    throw new ProofError(`the beacon block of slot ${beacon.slot} does not contain the execution block`);
+  return {
+    slot: beacon.slot,
+    root: bytesToHex(beacon.root),
+    stateRoot: beacon.stateRoot,
+    executionHash: `0x${bytesToHex(executionHash)}`,
+    fork,
+  };
+}
+
+/** Whether a header is the one that stands for none: all of its beacon part is zero. */
+function isEmptyHeader(value: unknown): boolean {
+  const { slot, stateRoot, bodyRoot } = beaconPart(fieldsOf(value, 'header').beacon);
+  return slot === 0 && isZeroBytes(stateRoot) && isZeroBytes(bodyRoot);
+}
+
+// Sync committees and their signatures (consensus-specs, altair/light-client/sync-protocol; BLS of draft-irtf-cfrg-bls-signature).
+
+export type SyncCommittee = { keys: readonly Uint8Array[]; aggregate: Uint8Array };
+type SyncAggregate = { bits: Uint8Array; signature: Uint8Array };
+
+/** The one that Ethereum signs with. The library's default ends in another letter, and nothing would verify. */
+const SIGNED_FOR = 'BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_';
+const SYNC_COMMITTEE_DOMAIN = hexToBytes('07000000');
+const bls = bls12_381.longSignatures;
+const G1 = bls12_381.G1.Point;
+
+function readSyncCommittee({ committeeSize }: BeaconNetwork, value: unknown): SyncCommittee {
+  const fields = fieldsOf(value, 'sync committee');
+  const keys = listOf(fields.pubkeys, { name: 'pubkeys', max: committeeSize });
+  if (keys.length !== committeeSize) throw new ProofError(`a sync committee has ${committeeSize} keys, not ${keys.length}`);
+  return {
+    keys: keys.map((key, i) => readBytes(key, `pubkeys[${i}]`, 48)),
+    aggregate: readBytes(fields.aggregate_pubkey, 'aggregate_pubkey', 48),
+  };
+}
+
+/** hash_tree_root of a SyncCommittee. */
+export function committeeRoot({ keys, aggregate }: SyncCommittee): Uint8Array {
+  const keyRoot = (key: Uint8Array) => rootOf(chunks(key), 1);
+  return rootOf([rootOf(keys.map(keyRoot), Math.log2(keys.length)), keyRoot(aggregate)], 1);
+}
+const isSameCommittee = (a: SyncCommittee, b: SyncCommittee): boolean =>
+  isSame(a.aggregate, b.aggregate) && a.keys.length === b.keys.length && a.keys.every((key, i) => isSame(key, b.keys[i]!));
+
+function readSyncAggregate({ committeeSize }: BeaconNetwork, value: unknown): SyncAggregate {
+  const fields = fieldsOf(value, 'sync_aggregate');
+  return {
+    bits: readBytes(fields.sync_committee_bits, 'sync_committee_bits', committeeSize / 8),
+    signature: readBytes(fields.sync_committee_signature, 'sync_committee_signature', 96),
+  };
+}
+const hasSigned = (bits: Uint8Array, i: number): boolean => ((bits[i >> 3]! >> (i & 7)) & 1) === 1;
+/** How many members signed. */
+const participants = ({ bits }: SyncAggregate): number =>
+  Array.from({ length: bits.length * 8 }, (_, i) => hasSigned(bits, i)).filter(Boolean).length;
+
+/** What a committee signs in a slot for a beacon block root: with the fork of the slot before, and the chain. */
+export function signingRoot(network: BeaconNetwork, { root, signatureSlot }: { root: Uint8Array; signatureSlot: number }): Uint8Array {
+  const fork = forkAt(network, Math.max(signatureSlot, 1) - 1);
+  if (!fork) throw new ProofError(`slot ${signatureSlot} is before the first fork that is known`);
+  const version = new Uint8Array(32);
+  version.set(fork.version);
+  const forkData = sha256(concatBytes(version, network.genesisValidatorsRoot));
+  return sha256(concatBytes(root, SYNC_COMMITTEE_DOMAIN, forkData.subarray(0, 28)));
+}
+
+/**
+ * Whether the members that the bits name signed a message. The keys of those who are absent are taken from the sum of all keys, which is
+ * part of the committee's root: two additions in place of hundreds. All points are checked to be of the right group.
+ */
+function isSignedBy({ keys, aggregate }: SyncCommittee, { bits, signature }: SyncAggregate, message: Uint8Array): boolean {
+  try {
+    const absent = keys.filter((_, i) => !hasSigned(bits, i));
+    const signers = absent.reduce((sum, key) => sum.subtract(G1.fromBytes(key)), G1.fromBytes(aggregate));
+    return bls.verify(bls.Signature.fromBytes(signature), bls.hash(message, SIGNED_FOR), signers);
+  } catch {
+    // The bytes do not encode a point of the group.
+    return false;
   }
 }

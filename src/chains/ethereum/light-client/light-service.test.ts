@@ -4,9 +4,9 @@ import { after, before, test } from 'node:test';
 import { eventually } from '../../../../test/kit/app.ts';
 import { type BeaconServer, createBeaconChain, smallNetwork, startBeaconServer } from '../../../../test/kit/beacon-chain.ts';
 import { type TestDatabase, testDatabase } from '../../../../test/kit/database.ts';
+import { createOutgoing } from '../../../connections/http-client.ts';
 import { createLog } from '../../../log.ts';
-import { createOutgoing } from '../../../outgoing/http-client.ts';
-import { createBeaconServers } from './beacon-servers.ts';
+import { createBeaconServers } from './beacon-networks.ts';
 import { createLightService, type LightService } from './light-service.ts';
 
 const log = createLog('silent');

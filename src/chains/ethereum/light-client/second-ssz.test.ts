@@ -8,10 +8,9 @@ import { hexToBytes } from '@noble/hashes/utils.js';
 import { createRandom, flipOne } from '../../../../test/kit/eth-forgeries.ts';
 import { hexOfBytes } from '../../../../test/kit/ethereum-data.ts';
 import { makeCase } from '../../../../test/kit/second-ssz.ts';
-import { ProofError } from '../proof-values.ts';
+import { ProofError } from '../rlp.ts';
 import { BEACON_FORKS, type BeaconFork, type BeaconNetwork } from './beacon-networks.ts';
-import { readUpdate, startFrom } from './light-client.ts';
-import { committeeRoot, signingRoot } from './sync-committee.ts';
+import { committeeRoot, readUpdate, signingRoot, startFrom } from './light-client.ts';
 
 const CASES = process.env.FLORIN_LONG ? 500 : 5;
 

@@ -1,7 +1,7 @@
 /** Roots and branches of SSZ trees, as far as light clients need them (consensus-specs, ssz/simple-serialize and ssz/merkle-proofs). */
 import { hash } from 'node:crypto';
 import { concatBytes } from '@noble/hashes/utils.js';
-import { isSame } from '../proof-values.ts';
+import { dataBytes, isSame, listOf, ProofError } from '../rlp.ts';
 
 export const sha256 = (bytes: Uint8Array): Uint8Array => hash('sha256', bytes, 'buffer');
 const pair = (left: Uint8Array, right: Uint8Array): Uint8Array => sha256(concatBytes(left, right));
@@ -57,3 +57,30 @@ export function isBranch(
   return isSame(reached, root);
 }
 export const isZeroBytes = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0);
+
+// Reads values from the JSON of the Beacon API: bytes as hex, numbers as decimal text. Any other form is refused.
+
+export type BeaconFields = Readonly<Record<string, unknown>>;
+
+export function fieldsOf(value: unknown, name: string): BeaconFields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new ProofError(`${name} is not an object`);
+  return value as BeaconFields;
+}
+export const readBytes = (value: unknown, name: string, length: number): Uint8Array => dataBytes(value, { name, min: length, max: length });
+
+/** An unsigned number of at most `bits` bits. */
+export function uintOf(value: unknown, name: string, bits: number): bigint {
+  if (typeof value !== 'string' || !/^(0|[1-9]\d{0,77})$/.test(value)) throw new ProofError(`${name} is not a decimal number`);
+  const number = BigInt(value);
+  if (number >> BigInt(bits) !== 0n) throw new ProofError(`${name} has more than ${bits} bits`);
+  return number;
+}
+/** A slot: far below 2^53 for millions of years. */
+export function readSlot(value: unknown, name: string): number {
+  const slot = uintOf(value, name, 64);
+  if (slot > 2n ** 48n) throw new ProofError(`${name} is no possible slot`);
+  return Number(slot);
+}
+/** A merkle branch, at most as deep as those of all forks. */
+export const branchOf = (value: unknown, name: string): Uint8Array[] =>
+  listOf(value, { name, max: 16 }).map((entry, i) => readBytes(entry, `${name}[${i}]`, 32));

@@ -1,0 +1,38 @@
+/** The JSON API: server, routes, schemas, requests and their bounds. */
+export { checkBody } from './body.ts';
+export { type Gate, readClaimOf } from './gate.ts';
+export { type Packed, pack, packOnce, type ReadClient, readPacked, sendPacked, sendText, writePacked } from './headers.ts';
+export { readServiceReadiness } from './health.ts';
+export { EMPTY_BODY, exactJson, type ParsedBody, parseJson, writtenAt } from './json.ts';
+export { type Limits, openLimits } from './limits.ts';
+export { excessOfPairs } from './loop-guard.ts';
+export { apiReference, sampleData } from './on-demand.ts';
+export { mistakesBetween } from './parameters.ts';
+export { draftOf } from './payment-routes.ts';
+export { checkMetadataKeys, type Query, readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
+export { requestBody } from './request-log.ts';
+export type { BaseCall, ReplyOf, RouteForm } from './route.ts';
+export { documentedPath, operationAnchor, ROUTES } from './routes.ts';
+export { DetailSchema, ItemSchema, WarningSchema } from './schema.ts';
+export { RequestEntry } from './schema-errors.ts';
+export { literals } from './schema-fields.ts';
+export { LONGEST_DESCRIPTION, LONGEST_REFERENCE } from './schema-refunds.ts';
+export {
+  CreateEndpoint,
+  connectionBody,
+  DeliveryReply,
+  deliveryBody,
+  EndpointCreated,
+  EndpointReply,
+  EndpointUpdated,
+  EndpointWithSecret,
+  endpointBody,
+  isoTime,
+  itemBody,
+  RecoveryReply,
+  recoveryBody,
+  secretBody,
+  UpdateEndpoint,
+  whyBody,
+} from './schema-webhooks.ts';
+export { createServer, toProblem } from './server.ts';

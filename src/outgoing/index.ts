@@ -1,0 +1,41 @@
+/** Outgoing payments: refunds and payouts, from the request and its approval to the transaction that paid them. */
+export { forgetApprovals, weighApproval, weightOf } from './approvals.ts';
+export { claimUntil, claimUrl, hashOfToken } from './claims.ts';
+export { startPayouts } from './follow-payouts.ts';
+export { startRefunds } from './follow-refunds.ts';
+export { lookForReturn } from './hand-sent.ts';
+export { batchBody, getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from './payout-batches.ts';
+export { makePayoutFile, readPayoutCoins } from './payout-files.ts';
+export {
+  type AskedAmount,
+  approvePayouts,
+  cancelBatch,
+  cancelPayout,
+  getPayout,
+  listPayouts,
+  markPayoutSent,
+  type Payout,
+  payoutDetail,
+  requestPayout,
+  type Which,
+} from './payouts.ts';
+export { readFilePulse, readOutPulse } from './pulse.ts';
+export { makeRefundFile, readReadyCoins } from './refund-files.ts';
+export {
+  type AskedRefund,
+  approveRefund,
+  cancelRefund,
+  claimRefund,
+  EMAIL_SOURCES,
+  getRefund,
+  listRefunds,
+  markRefundSent,
+  type Refund,
+  readRefundable,
+  readTxid,
+  refundDetail,
+  refundOfClaim,
+  renewClaimLink,
+  requestRefund,
+} from './refunds.ts';
+export { fileFence, takeBackApprovals } from './restored.ts';

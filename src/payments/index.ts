@@ -1,0 +1,132 @@
+/** Payments: created, quoted, settled, searched, listed and exported. */
+export {
+  type AttentionReason,
+  countAttention,
+  isRefundWanted,
+  listAttention,
+  ORDER_MISSING,
+  REFUND_REQUEST,
+  readAttention,
+} from './attention.ts';
+export {
+  BLOCK_FAILURES,
+  catchUpOf,
+  explainCatchUp,
+  explainTrouble,
+  readGuards,
+  readTokenHolds,
+  readTroubles,
+  type StoredSource,
+  sourcesToJson,
+  type Trouble,
+} from './chain-state.ts';
+export { readCoinHealth } from './coin-health.ts';
+export type { PaymentDraft } from './create-payments.ts';
+export { daysOf, FUNNEL, markOpened, REASONS, readDayRows, type Totals, totalsOf } from './days.ts';
+export { fiatDetail, heldDetail, paymentDetail, paymentUrl, receivedDetail, seenCents, transferDetail } from './detail.ts';
+export { exportDays, exportFees, exportPayments, exportTransfers, paymentColumns } from './exports.ts';
+export { type PaymentRecord, readOwnedRecords, tipsOf } from './facts.ts';
+export {
+  archiveLink,
+  changeLink,
+  createLink,
+  getLink,
+  getLinkForPayer,
+  type LinkTerms,
+  listLinks,
+  type PaymentLink,
+  payLink,
+  standingPayment,
+} from './links.ts';
+export { type ListFilter, listFilteredPayments } from './lists.ts';
+export { findTransferBlock, getDepositBalance, getRecordedTransaction, getTestBalance, oursOf } from './look-ups.ts';
+export {
+  advanceClock,
+  archivePayment,
+  auditDecision,
+  cancelByPayer,
+  cancelPayment,
+  checkPayerEmail,
+  checkRefundAddress,
+  checkShop,
+  chooseCoin,
+  createPayment,
+  leaveRefundAddress,
+  mayRepeat,
+  metadataFault,
+  repeatPayment,
+  resolvePayment,
+  reviewPayment,
+  SCENARIOS,
+  setInvoiceId,
+  setMetadata,
+  simulateOnPage,
+  simulatePayment,
+  visitPayment,
+  writeRefunded,
+} from './payments.ts';
+export { askedOf, itemAmount, type PaymentPrice, priceAt, priceOf, priceShare, readDisplayRates, shownUnits, unitsFor } from './price.ts';
+export {
+  costsOf,
+  feeCentsOf,
+  getMoment,
+  getNewVersions,
+  getPayment,
+  getPaymentForCustomer,
+  getPaymentOnChain,
+  getSimulatedTransaction,
+  getTimes,
+  listPayments,
+  listTransfers,
+  type OnChain,
+  type PaymentListItem,
+  readLiveFees,
+  readOnChain,
+} from './queries.ts';
+export {
+  type CoinReadiness,
+  MISSING,
+  type MissingForPayments,
+  ONBOARDING,
+  type PaymentWarning,
+  readOnboarding,
+  readPayableCoins,
+  readReadinessOfAll,
+  reportUnpayable,
+  WEBHOOK_STATES,
+  warningsFor,
+} from './readiness.ts';
+export { eraseAgain, startHousekeeping } from './retention.ts';
+export {
+  type Filter,
+  type FoundItem,
+  findPayments,
+  listMoments,
+  NO_FILTER,
+  newestKeyOf,
+  readChainPulse,
+  readPulse,
+  type SearchMoment,
+  type ShopFilter,
+} from './search.ts';
+export {
+  lockAndDecide,
+  lockAndSettle,
+  lockAndSettleLater,
+  lockAndSettleMany,
+  queueProcessing,
+  queueReversible,
+} from './settle-payments.ts';
+export { ERASE_WORK, queueShop, RESEND_WORK, SHOP_WORK } from './shop-queue.ts';
+export { outputsFromJson, uncountedFromJson } from './stored.ts';
+export { startTextIndex } from './texts.ts';
+export {
+  type CustomerView,
+  type IdempotencyClaim,
+  type PaymentItem,
+  type PaymentRequest,
+  type PaymentView,
+  type RenderedReply,
+  type ReplayableReply,
+  SHOWN_TRANSFERS,
+} from './view.ts';

@@ -1,0 +1,394 @@
+/** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
+import { type BlockRef, type Chain, ChainError, fields, readSignedTransaction, TRANSFER_TOPIC } from '#chains';
+import type { Context } from '#context';
+import { type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
+import { type AccountRequest, type BatchRequest, signingFileOf } from '#core/signing-file';
+import { dueIf, type Sql, startLoop, startQueue, type Tx } from '#db';
+import { blockByOutputs, OLD_FORM, readSweepBlocks } from './blocks.ts';
+import { usedAmong } from './canceled.ts';
+import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';
+import { FOLLOW_MS, MONEY_OUT } from './executions.ts';
+import { readEndHeight } from './holdings.ts';
+import { followMoved } from './moved.ts';
+
+/** How often deposits that other wallets may have moved are looked at. */
+const MOVED_MS = 60_000;
+/** Transactions of one round. */
+const BATCH = 200;
+/** A transaction that waits is sent again after this long, because nodes forget them. */
+const RESEND_SECONDS = 60;
+
+type PendingTransaction = Refused & {
+  round: number;
+  txid: string;
+  newest: boolean;
+  stale: boolean;
+  /** It was sent, and something showed that it was accepted. */
+  isOut: boolean;
+  failed: boolean;
+  blockHeight: number | null;
+  blockHash: string | null;
+  /** Whether blocks showed that another transaction spent an input of the sweep, or a deposit of it is in no block any more. */
+  isRobbed: boolean;
+  /** Whether it may be in a block that was pruned before it was searched. */
+  isUnsearched: boolean;
+};
+/** What one round knows about the chain. */
+type Round = {
+  isNewTip: boolean;
+  /** Whether the source finds transactions in blocks. */
+  isIndexed: boolean;
+};
+
+/** Starts the loop of one chain; `stop` waits for the current round. */
+export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void> } {
+  let seen: string | null = null;
+  const coins = coinsBeside(chain.coin);
+  const failed = (error: unknown, failures: number) =>
+    ctx.log.error({ err: error, coin: chain.coin, failures }, 'Could not follow sweeps; retrying');
+  // Other wallets move deposits at any time.
+  const moved = startLoop({
+    pollMs: MOVED_MS,
+    round: async () => {
+      await followMoved(ctx, chain);
+      return false;
+    },
+    failed,
+  });
+  const sweeps = startQueue(ctx, {
+    name: MONEY_OUT,
+    due: (sql) => dueIf(sql, sql`exists (select 1 from signing_files where state in ('signed', 'sent') and coin = any(${coins}::text[]))`),
+    againMs: FOLLOW_MS,
+    round: async () => {
+      seen = await followSweeps(ctx, chain, seen);
+      return false;
+    },
+    failed,
+  });
+  return { stop: async () => void (await Promise.all([sweeps.stop(), moved.stop()])) };
+}
+
+/**
+ * One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. `seen`: the hash of the
+ * tip at the last round; the new one is returned.
+ */
+export async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
+  const coins = coinsBeside(chain.coin);
+  const [open] = await ctx.db.sql<{ canBeRenamed: boolean | null }[]>`
+    select bool_or(w.script = ${OLD_FORM}) as "canBeRenamed" from signing_files s left join wallets w on w.id = s.wallet_id
+    where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])`;
+  if (open!.canBeRenamed === null) return seen;
+  const tip = await chain.tip();
+  const isIndexed = kindOf(chain.coin) === 'ethereum' || (await chain.health()).txindex === true;
+  if (!isIndexed || open!.canBeRenamed) await readSweepBlocks(ctx, chain, tip);
+  const waiting = await ctx.db.sql<PendingTransaction[]>`
+    with unmined as materialized (
+      select i.file_id from transfers d
+      join signing_inputs i on i.payment_id = d.payment_id and i.coin = d.coin and i.ref = d.ref and i.released_at is null
+      where d.coin = any(${coins}::text[]) and d.unmined_since is not null and d.block_height is null
+    )
+    update signed_transactions t set looked_at = clock_timestamp()
+    from (
+      select t.file_id, t.round, t.number, s.merchant_id, s.coin, s.unsearched_below from signing_files s join signed_transactions t on t.file_id = s.id
+      where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
+        and (t.after_number is null or exists (select 1 from signed_transactions f
+          where f.file_id = t.file_id and f.number = t.after_number and f.block_height is not null))
+      -- Another process looks at the others.
+      order by t.looked_at nulls first, s.number, t.round, t.number limit ${BATCH} for update of t skip locked
+    ) chosen
+    where t.file_id = chosen.file_id and t.round = chosen.round and t.number = chosen.number
+    returning chosen.merchant_id as "merchantId", t.file_id as "sweepId", chosen.coin, t.round, t.number, t.txid, t.raw, t.block_height::int as "blockHeight",
+      t.block_hash as "blockHash",
+      t.refusal, t.failed_at is not null as failed, t.conflict_height::int as "conflictHeight", t.conflict_hash as "conflictHash",
+      t.sent_at is null or t.sent_at < clock_timestamp() - make_interval(secs => ${RESEND_SECONDS}) as stale,
+      t.sent_at is not null and t.refusal is null as "isOut",
+      -- Another round of it may be mined already. What paid for its gas may be an earlier round, which is enough for the same round only.
+      t.round = (select max(o.round) from signed_transactions o where o.file_id = t.file_id and o.number = t.number
+        and (o.after_number is null or exists (select 1 from signed_transactions f
+          where f.file_id = o.file_id and f.number = o.after_number and f.block_height is not null and f.round >= o.round)))
+        and not exists (select 1 from signed_transactions m
+        where m.file_id = t.file_id and m.number = t.number and m.round <> t.round and m.block_height is not null) as newest,
+      exists (select 1 from signing_inputs i where i.file_id = t.file_id and i.spent_hash is not null)
+        or t.file_id in (select file_id from unmined) as "isRobbed",
+      chosen.unsearched_below is not null as "isUnsearched"`;
+  const sweeps = [...Map.groupBy(waiting, ({ sweepId }) => sweepId)];
+  const failures: unknown[] = [];
+  for (const [id, transactions] of sweeps) {
+    try {
+      // In the order of their nonces, because a node refuses gaps or keeps them waiting.
+      for (const one of transactions.toSorted((a, b) => a.round - b.round || a.number - b.number))
+        await followOne(ctx, chain, one, { isNewTip: tip.hash !== seen, isIndexed });
+      await conclude(ctx, chain, { tip, id, coin: transactions[0]!.coin });
+    } catch (error) {
+      failures.push(error);
+      ctx.log.warn({ err: error, coin: chain.coin, sweep: id }, 'Could not follow a sweep; the others continue');
+    }
+  }
+  // When nothing works, the source is away, and the next round waits longer.
+  if (failures.length > 0 && failures.length === sweeps.length) throw failures[0];
+  return tip.hash;
+}
+
+async function followOne(ctx: Context, chain: Chain, one: PendingTransaction, { isNewTip, isIndexed }: Round): Promise<void> {
+  if (one.failed) return;
+  if (!isIndexed && one.blockHash !== null && (await chain.blockAt(one.blockHeight!))?.hash === one.blockHash) return;
+  const { sql } = ctx.db;
+  const state = await chain.txState(one.txid);
+  const looksAtOutputs = one.isUnsearched && state.blockHash === null && (isNewTip || one.stale);
+  const mined = looksAtOutputs ? await blockByOutputs(chain, one) : state.blockHash === null ? null : await chain.block(state.blockHash);
+  const where = sql`file_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
+  if (mined) {
+    if (mined.hash === one.blockHash) return;
+    const { unmoved, paid, arrived } = kindOf(one.coin) === 'ethereum' ? await readOutcome(ctx, chain, one) : NO_RECEIPT;
+    await sql`
+      update signed_transactions set block_height = ${mined.height}, block_hash = ${mined.hash}, refusal = null, unmoved = ${unmoved}::text[],
+        paid_units = ${paid?.toString() ?? null}::numeric, arrived_units = ${arrived?.toString() ?? null}::numeric,
+        conflict_height = null, conflict_hash = null, sent_at = coalesce(sent_at, clock_timestamp()) where ${where}`;
+    return;
+  }
+  if (one.blockHash !== null)
+    await sql`update signed_transactions set block_height = null, block_hash = null, unmoved = '{}', paid_units = null, arrived_units = null
+      where ${where}`;
+  // Without an index, what waited may be in a block that is not read yet, and peers only say that it waited once.
+  if (state.state === 'mempool' && isIndexed) {
+    if ((one.newest && one.stale) || one.conflictHash !== null)
+      await sql`
+        update signed_transactions set sent_at = clock_timestamp(), refusal = null, conflict_height = null, conflict_hash = null
+        where ${where}`;
+    return;
+  }
+  // It was announced, and now another mempool shows that it is out.
+  if (state.state === 'mempool' && one.newest && one.refusal !== null && one.conflictHash === null && !one.isRobbed) {
+    await sql`update signed_transactions set sent_at = clock_timestamp(), refusal = null where ${where}`;
+    return;
+  }
+  // Nodes refuse what was replaced.
+  if (!one.newest) return;
+  const held = one.isOut || !one.stale ? null : await heldBack(ctx, one);
+  if (held !== null) {
+    if (one.refusal !== held) {
+      await sql`update signed_transactions set refusal = ${held} where ${where}`;
+      ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid }, 'A transaction waits: the deposit of a refund changed');
+    }
+    await followConflict(ctx, chain, { ...one, refusal: held });
+    return;
+  }
+  if (one.stale) {
+    const refusal = await send(chain, one).catch(async (error: unknown) => {
+      if (error instanceof ChainError)
+        await sql`update signing_files set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;
+      throw error;
+    });
+    await sql`update signed_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
+    if (refusal === null && !one.isRobbed) return;
+    if (refusal !== null)
+      ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
+  } else if ((one.refusal === null && !one.isRobbed) || !isNewTip) return;
+  await followConflict(ctx, chain, one);
+}
+
+/** With what to do, if the network takes more for gas than the file pays. */
+const refusalText = (refusal: string): string =>
+  /less than (block )?base fee|max ?fee ?per ?gas|fee cap less than|underpriced/i.test(refusal)
+    ? `the network fee rose above what this file pays; raise the fee and sign the file again, or wait until the fee falls (${refusal.slice(0, 150)})`
+    : refusal.slice(0, 300);
+
+/** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
+async function send(chain: Chain, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {
+  if (kindOf(coin) === 'ethereum') {
+    const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
+    const refusal = reply?.error?.message ?? null;
+    return refusal === null || /already known|already imported/i.test(refusal) ? null : refusalText(refusal);
+  }
+  try {
+    await chain.outlet.send(raw);
+    return null;
+  } catch (error) {
+    if (!(error instanceof ChainError) || (error.kind !== 'refused' && error.kind !== 'unseen')) throw error;
+    // Peers that have it do not announce it again.
+    return error.kind === 'unseen' && isOut ? null : error.message;
+  }
+}
+
+type Outcome = {
+  /** The accounts whose money did not move. */
+  unmoved: string[];
+  /** The fee, in the coin that pays for gas. */
+  paid: bigint | null;
+  /** What a transaction of native coin paid to its recipient. */
+  arrived: bigint | null;
+};
+const NO_RECEIPT: Outcome = { unmoved: [], paid: null, arrived: null };
+/** What a mined transaction did, by its receipt. */
+async function readOutcome(ctx: Context, chain: Chain, one: PendingTransaction): Promise<Outcome> {
+  const { sweepId, number, txid, raw } = one;
+  const [[row], [reply]] = await Promise.all([
+    ctx.db.sql<{ file: unknown }[]>`select file from signing_files where id = ${sweepId}`,
+    chain.ask([['eth_getTransactionReceipt', txid]]),
+  ]);
+  if (!reply || reply.error || reply.result === null) throw new ChainError('outage', `the source has no receipt of ${txid} yet`);
+  const request = signingFileOf(row!.file).requests[number];
+  if (!request || request.kind === 'psbt') return NO_RECEIPT;
+  const unmoved = await readUnmoved(chain, request, reply.result);
+  // Every round pays another amount, so the transaction itself says it.
+  const arrived = request.kind === 'native' ? (unmoved.length > 0 ? 0n : readSignedTransaction(raw)!.units) : null;
+  return { unmoved, paid: paidFor(reply.result), arrived };
+}
+
+async function readUnmoved(chain: Chain, request: AccountRequest, receipt: unknown): Promise<string[]> {
+  const unmoved = new Set(unmovedBy(request, receipt));
+  if (request.kind !== 'batch' || unmoved.size === 0) return [...unmoved];
+  // Anybody may send an authorization that was published, also before the transaction that was made for it.
+  const published = request.authorizations.filter(({ from }) => unmoved.has(from.toLowerCase()));
+  const used = await usedAmong(chain, request.contract, published);
+  return stillOwned(request, new Set(published.flatMap((one) => (used.has(one) ? [] : [one.from.toLowerCase()]))));
+}
+
+/** With the accounts whose money was only gathered: it is on the account that did not pay. */
+const stillOwned = ({ authorizations }: BatchRequest, unmoved: ReadonlySet<string>): string[] =>
+  authorizations.flatMap(({ from, line }) => {
+    const isGathered = line.purpose === 'gather' && unmoved.has(line.to.toLowerCase());
+    return isGathered || unmoved.has(from.toLowerCase()) ? [from.toLowerCase()] : [];
+  });
+
+type Row = {
+  number: number;
+  round: number;
+  sent: boolean;
+  refusal: string | null;
+  height: number | null;
+  hash: string | null;
+  failed: boolean;
+  unmoved: string[];
+};
+const readTransactions = (sql: Sql | Tx, id: string): Promise<readonly Row[]> =>
+  sql<Row[]>`
+    select number, round, sent_at is not null as sent, refusal, block_height::int as height, block_hash as hash, failed_at is not null as failed,
+      unmoved from signed_transactions where file_id = ${id}`;
+
+/** Whether each transaction is final: so deep in blocks that no reorganization is expected, or impossible. */
+function areFinal(rows: readonly Row[], endHeight: number): boolean {
+  const ended = new Set(rows.flatMap(({ number, height, failed }) => (failed || (height !== null && height <= endHeight) ? [number] : [])));
+  return new Set(rows.map(({ number }) => number)).size === ended.size;
+}
+
+/**
+ * Whether all blocks of the transactions are still on the chain. Those that are not are looked at first in the next round: this one may
+ * not have looked at them, because others waited longer.
+ */
+async function areInChain(ctx: Context, chain: Chain, { id, rows }: { id: string; rows: readonly Row[] }): Promise<boolean> {
+  const blocks = new Map(rows.flatMap(({ hash, height }) => (hash === null || height === null ? [] : [[hash, height] as const])));
+  const gone: string[] = [];
+  for (const [hash, height] of blocks) if ((await chain.blockAt(height))?.hash !== hash) gone.push(hash);
+  if (gone.length > 0)
+    await ctx.db.sql`update signed_transactions set looked_at = null where file_id = ${id} and block_hash = any(${gone}::text[])`;
+  return gone.length === 0;
+}
+
+/**
+ * The state of a sweep from those of its transactions. Transactions with the same number in different rounds spend the same inputs, so at
+ * most one of them can be mined.
+ */
+async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: BlockRef; id: string; coin: Coin }): Promise<void> {
+  const looked = await readTransactions(ctx.db.sql, id);
+  const endHeight = await readEndHeight(ctx, coin, tip);
+  const ends = areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked }));
+  await ctx.db.begin(async (tx) => {
+    const [sweep] = await tx`select 1 from signing_files where id = ${id} and state in ('signed', 'sent') for update`;
+    if (!sweep) return;
+    const rows = await readTransactions(tx, id);
+    const isNewest = ({ number, round }: Row): boolean => !rows.some((row) => row.number === number && row.round > round);
+    const refused = rows.find((row) => row.refusal !== null && isNewest(row))?.refusal ?? null;
+    // Another process may have found in between that a block is gone.
+    if (ends && areFinal(rows, endHeight)) return end(ctx, tx, { id, coin, rows });
+    if (rows.some((row) => row.height !== null || (row.sent && row.refusal === null)))
+      await tx`update signing_files set state = 'sent', sent_at = coalesce(sent_at, clock_timestamp()), failure = ${refused} where id = ${id}`;
+    else if (refused !== null) await tx`update signing_files set failure = ${refused} where id = ${id}`;
+  });
+}
+
+/** What to say about the transactions that cannot be mined. */
+function conflictsOf(rows: readonly Row[]): string[] {
+  const numbers = (of: readonly Row[]): number => new Set(of.map(({ number }) => number)).size;
+  const all = numbers(rows);
+  const failed = rows.filter((row) => row.failed);
+  const gone = numbers(failed.filter(({ refusal }) => refusal === DEPOSIT_GONE));
+  const lost = numbers(failed) - gone;
+  return [
+    ...(lost === 0 ? [] : [`conflict: another transaction spent the inputs or used the account nonce of ${lost} of ${all} transactions`]),
+    ...(gone === 0
+      ? []
+      : [
+          `deposit gone: the block with the deposit of ${gone} of ${all} transactions was replaced; if the deposit comes back, they can still be sent`,
+        ]),
+  ];
+}
+
+/** What happened to money whose transaction was mined and did not move it. */
+const unmovedText = (count: number): string =>
+  `the money of ${count === 1 ? '1 address' : `${count} addresses`} did not move, because the contract of the recipient or of the token refused the transfer`;
+
+/**
+ * Ends a sweep. What did not move may be in another file, and the gas address may pay for the next one. What a refund did not pay stays
+ * reserved until that has failed: anybody may still send its authorization.
+ */
+async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin: Coin; rows: readonly Row[] }): Promise<void> {
+  const unmoved = [...new Set(rows.flatMap((row) => row.unmoved))];
+  const [{ moved } = { moved: 0 }] = await tx<{ moved: number }[]>`
+    with kept as (
+      select i.number, s.purpose = 'refund' as waits from signing_inputs i join signing_files s on s.id = i.file_id
+      join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+      where i.file_id = ${id} and i.released_at is null and lower(t.address) = any(${unmoved}::text[])
+    ), released as (
+      update signing_inputs set released_at = clock_timestamp()
+      where file_id = ${id} and released_at is null and (input like 'gas:%' or number in (select number from kept where not waits))
+    )
+    select count(*)::int as moved from signing_inputs
+    where file_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
+  // What a paid refund or a payout left on an account may be moved. Its share of the last transfer is smaller than what arrived.
+  if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed))
+    await tx`
+      update signing_inputs i set released_at = clock_timestamp() from signing_files s, transfers t
+      where i.file_id = ${id} and i.released_at is null and s.id = i.file_id and s.purpose in ('refund', 'payout')
+        and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
+        and not lower(t.address) = any(${unmoved}::text[])`;
+  const failures = [...(unmoved.length > 0 ? [unmovedText(unmoved.length)] : []), ...conflictsOf(rows)];
+  const failure = failures.length === 0 ? null : failures.join('; ');
+  await tx`
+    update signing_files set state = ${moved > 0 && rows.some(({ failed }) => !failed) ? 'confirmed' : 'failed'}, sent_at = coalesce(sent_at, clock_timestamp()),
+      ended_at = clock_timestamp(), failure = ${failure} where id = ${id}`;
+  ctx.log.info({ sweep: id, chain: chainCode(coin), unmoved: unmoved.length }, 'A sweep ended');
+}
+
+// What a mined transaction of a sweep moved and cost. A batch succeeds as a whole even where a transfer in it failed, so its transfers are
+// counted.
+
+/** The accounts, in lower case, from which the contract reported a transfer. */
+function sendersIn(logs: unknown, contract: string): Set<string> {
+  const senders = new Set<string>();
+  for (const log of Array.isArray(logs) ? logs : []) {
+    const { address, topics } = fields(log);
+    const [topic, from] = Array.isArray(topics) ? topics : [];
+    if (String(address).toLowerCase() !== contract.toLowerCase() || topic !== TRANSFER_TOPIC || typeof from !== 'string') continue;
+    senders.add(`0x${from.slice(-40).toLowerCase()}`);
+  }
+  return senders;
+}
+
+/** The accounts, in lower case, whose money did not move. */
+function unmovedBy(request: AccountRequest, receipt: unknown): string[] {
+  const { status, logs } = fields(receipt);
+  const failed = BigInt(String(status ?? '0x1')) === 0n;
+  if (request.kind === 'native') return failed ? [request.from.toLowerCase()] : [];
+  if (request.kind === 'fund') return failed ? [request.to.toLowerCase()] : [];
+  const senders = failed ? new Set<string>() : sendersIn(logs, request.contract);
+  const wanted = request.kind === 'batch' ? request.authorizations.map(({ from }) => from) : [request.from];
+  return wanted.map((from) => from.toLowerCase()).filter((from) => !senders.has(from));
+}
+
+/** The fee that a receipt shows, with what chains of the OP stack charge for publishing besides; null: it shows none. */
+export function paidFor(receipt: unknown): bigint | null {
+  const { gasUsed, effectiveGasPrice, l1Fee = '0x0' } = fields(receipt);
+  if (![gasUsed, effectiveGasPrice, l1Fee].every((one) => typeof one === 'string' && /^0x[0-9a-f]{1,64}$/i.test(one))) return null;
+  return BigInt(String(gasUsed)) * BigInt(String(effectiveGasPrice)) + BigInt(String(l1Fee));
+}

@@ -1,0 +1,100 @@
+/** Signing files: what lies on deposit addresses, files to sign offline, checks of what comes back, broadcasting, following. */
+export { boundText, goneText, readPayoutLegacy, readRefundLegacy, usedAmong } from './canceled.ts';
+export {
+  confirmDestination,
+  type Destination,
+  dropDestination,
+  endWaitingDestinations,
+  listDestinations,
+  readDestinations,
+  setDestination,
+} from './destinations.ts';
+export { type Execution, failureText, following, isExpired, statesBetween, targetState, transactionsOf, wasPaid } from './executions.ts';
+export { FILE_FENCE, newestFile } from './file-fence.ts';
+export { startSweeps } from './follow-files.ts';
+export {
+  accountOfAnchor,
+  DEFAULT_WISH,
+  type Holding,
+  hasOpenRefund,
+  nonceIn,
+  type PayoutParts,
+  partsFromJson,
+  partsToJson,
+  readEndHeight,
+  readHoldings,
+  readUnpayable,
+  readWallets,
+  STAY_REASONS,
+  SWEEP_SPEEDS,
+  type SweepWallet,
+  type SweepWish,
+  selectHoldings,
+} from './holdings.ts';
+export {
+  type AccountLot,
+  accountLots,
+  addressesOf,
+  BATCH,
+  batchOf,
+  checkGas,
+  domainFor,
+  estimateEach,
+  frozenAmong,
+  fundedTransfers,
+  type GasPrice,
+  MOST_ADDRESSES,
+  nonceInput,
+  onChain,
+  type PricedWork,
+  readAuthorizationGas,
+  readBalances,
+  readGasAccount,
+  readGasPrice,
+  readNonces,
+  readPublishingFee,
+  readPublishingFees,
+  TRANSFER_BYTES,
+  TRANSFER_GAS,
+  withPostingGas,
+} from './make-accounts.ts';
+export { type MadeUtxoFile, mostBlocksOf, outputsOfHolding, type Previous, previousOf, spentAmong } from './make-utxo.ts';
+export { readRobbed, watchMissing } from './moved.ts';
+export {
+  anchorOf,
+  blocksOf,
+  type Chosen,
+  chooseLots,
+  isDear,
+  lotOf,
+  MAX_REFUND_FEE_PERCENT,
+  MOST_REFUNDS,
+  type OutputLot,
+  readGasPrices,
+} from './out-payments.ts';
+export { keyPathsOf, psbtsOf } from './signed.ts';
+export {
+  acceptSigned,
+  asking,
+  cancelSweep,
+  chainFor,
+  fileOf,
+  getSweep,
+  listSweepable,
+  listSweeps,
+  lockPayments,
+  makeSweep,
+  paymentsIn,
+  rateFor,
+  readFileToSign,
+  readGasPayments,
+  readSigningFileOf,
+  remainsBody,
+  replaceSweep,
+  SWEEP_STATES,
+  type Sweep,
+  signingChainId,
+  store,
+  sweepBody,
+} from './signing-files.ts';
+export { buildPayment, bytesOfOutput, MAX_FEE_PERCENT, MAX_FILE_BYTES } from './utxo.ts';

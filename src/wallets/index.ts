@@ -1,0 +1,23 @@
+/** Account keys of merchants, the addresses derived from them, and their replacement. */
+export {
+  applyDueChanges,
+  CHANGE_WAIT_HOURS,
+  checkAsker,
+  checkSecondOwner,
+  confirmChange,
+  confirmWaitOff,
+  dropChange,
+  endWaitingChanges,
+  fingerprintOf,
+  GAP_LIMIT,
+  importAccountKey,
+  inEffect,
+  listWallets,
+  lockMerchant,
+  pauseWallet,
+  previewAccountKey,
+  readWaitOff,
+  setWait,
+} from './wallet-changes.ts';
+export { keepNumber, readWalletIndexes, serverRun } from './wallet-indexes.ts';
+export { burnIndexes, type Fence, type Jump, jumpRestored, nextAddress, setWallet, startAddressFence } from './wallets.ts';
