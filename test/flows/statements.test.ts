@@ -75,7 +75,14 @@ const MOST_TOGETHER = 14;
 /** What a piece of work sends until nothing is left to be done for it, besides what is sent anyway; done once before, so that it is cached. */
 async function statementsOf(work: () => Promise<unknown>): Promise<{ all: string[]; own: string[] }> {
   const { sql } = database.db;
+  const last = (what: RegExp): number => proxy.statements.findLastIndex((text) => what.test(text));
   const once = async (): Promise<string[]> => {
+    // A round that is under way sends its statements between those of the work.
+    await eventually(
+      async () => last(HOUSEKEEPING) <= last(HOUSEKEEPING_ENDS),
+      (hasEnded) => hasEnded,
+      60_000,
+    );
     const from = proxy.statements.length;
     await work();
     await eventually(
@@ -86,8 +93,8 @@ async function statementsOf(work: () => Promise<unknown>): Promise<{ all: string
   };
   await once();
   let all = await once();
-  // What is done every ten seconds anyway may begin or end meanwhile.
-  while (all.some((text) => HOUSEKEEPING.test(text) || HOUSEKEEPING_ENDS.test(text))) all = await once();
+  // What is done every ten seconds anyway may begin meanwhile.
+  while (all.some((text) => HOUSEKEEPING.test(text))) all = await once();
   return { all, own: all.filter((text) => !TOGETHER.test(text)) };
 }
 const PRICE = { amount_usd: 25, return_url: 'https://shop.example/thanks' };
