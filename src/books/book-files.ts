@@ -1,7 +1,7 @@
 /** The books as files: the statement of a period, and what crypto tax and accounting services import. */
 import type { Context } from '#context';
 import { ASSET, apiNamesOf, CHAIN, COIN, type Coin, type Mode } from '#core/coin';
-import { checkTimeZone, localTime, readDay } from '#core/dates';
+import { checkTimeZone, DAY_MS, localTime, readDay } from '#core/dates';
 import { formatFiat, usdCentsToFiat } from '#core/fiat';
 import { formatDecimal, formatUnits, formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
@@ -219,7 +219,6 @@ const PAYEE: Readonly<Record<EntryKind, string>> = {
 
 // The period of a statement or an export: whole days in a time zone.
 
-const DAY_MS = 86_400_000;
 const LONGEST_DAYS = 366;
 
 type Days = { from: string; until: string; timeZone: string };

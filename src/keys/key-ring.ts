@@ -1,6 +1,7 @@
 /** API keys as members manage them: list, create, roll, revoke. */
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import { Problem } from '#core/problem';
 import { grantable, inOrder, KEY_PERMISSION_NAMES, type KeyPermission } from '#core/roles';
 import type { Sql, Tx } from '#db';
@@ -137,7 +138,7 @@ export async function rollApiKey(
   const before = await getApiKey(ctx, { merchantId, mode, keyId, tx });
   if (!before.isActive || before.replacedBy !== null) throw new Problem('key_ended', { id: keyId });
   const { kind, name, origins, readOnly, permissions, allowedIps, createdAt, expiresAt } = before;
-  const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / 86_400_000));
+  const expiresInDays = expiresAt && Math.max(1, Math.round((expiresAt.getTime() - createdAt.getTime()) / DAY_MS));
   const { key, text } = await addApiKey(ctx, tx, {
     ...{ merchantId, mode, kind, name, origins, readOnly, allowedIps },
     ...{ createdBy, actorId, expiresInDays, permissions: kind === 'secret' ? permissionsFrom(permissions) : null },

@@ -1,6 +1,7 @@
 /** Totals by day and merchant, updated as payments change, so that the dashboard never counts payments. */
 import type { Context } from '#context';
 import { type Coin, isKnownCoin, type Mode } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import { EXCEPTIONS, type Exception, type PaymentStatus } from '#core/payment';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 
@@ -155,7 +156,7 @@ export function totalsOf(rows: readonly DayRow[]): Totals {
 /** Every day of the range, including those without payments. */
 export function daysOf(rows: readonly DayRow[], { from, until }: { from: string; until: string }): Day[] {
   const days = new Map<string, Day>();
-  for (let at = Date.parse(from); at <= Date.parse(until); at += 86_400_000) {
+  for (let at = Date.parse(from); at <= Date.parse(until); at += DAY_MS) {
     const day = dayOf(new Date(at));
     days.set(day, { day, created: 0, completed: 0, usdCents: 0n, coins: {} });
   }

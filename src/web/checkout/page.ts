@@ -1,6 +1,7 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
 import { paymentUri, type Scenario, walletRequest } from '#chains';
 import { COIN, type Coin, chainCode, chainOf, coinText, isToken, kindOf } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '#core/payment';
 import { hostOfUrl } from '#core/text';
@@ -88,7 +89,7 @@ const isReturned = ({ refundedUnits, settlement }: CustomerView): boolean =>
   refundedUnits > 0n && refundedUnits >= settlement.receivedUnits;
 
 /** Money that comes so long after the payment ended may be from somebody else: the merchant's own wallet may have shown the address again. */
-const LONG_LATE_MS = 7 * 86_400_000;
+const LONG_LATE_MS = 7 * DAY_MS;
 const isLongLate = ({ transfers, settlement }: CustomerView): boolean =>
   transfers.length > 0 && transfers.every(({ firstSeenAt }) => firstSeenAt.getTime() - settlement.expiresAt.getTime() >= LONG_LATE_MS);
 

@@ -4,6 +4,7 @@
  */
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import { Problem } from '#core/problem';
 import { type Action, mayDo, rolesWith } from '#core/roles';
 import { EMPTY_BODY } from '#http';
@@ -19,7 +20,6 @@ const FRAME: readonly FirstRead[] = [
   { key: ['attention', 'count'], path: '/attention/count', query: {} },
   { key: ['notices', 'bell'], path: '/notices', query: { limit: '8' } },
 ];
-const DAY_MS = 86_400_000;
 const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 const SCREENS: Readonly<Record<string, (now: Date) => readonly FirstRead[]>> = {

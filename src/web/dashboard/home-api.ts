@@ -1,7 +1,7 @@
 /** The first screen: totals of a range and of the previous one, days, funnel, failures, health, onboarding, and member preferences. */
 import Type from 'typebox';
 import { ALL_COINS, isToken } from '#core/coin';
-import { readDay } from '#core/dates';
+import { DAY_MS, readDay } from '#core/dates';
 import { formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
 import { toPrintableLine } from '#core/text';
@@ -28,7 +28,6 @@ import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 /** A UTC day. */
 export const DayName = Type.String({ pattern: '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' });
 const LONGEST_DAYS = 366;
-const DAY_MS = 86_400_000;
 const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 /** The requested range, and the previous one of the same length. Errors: parameter_invalid. */

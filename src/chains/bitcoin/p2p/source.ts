@@ -74,8 +74,11 @@ async function download(
   try {
     const block = await service.readBlock(header, (bytes) => parseBlockOf(hash, bytes, family), { next });
     const { height } = header;
-    paid.set(hash, { height, fee: feeOfBlock(block, { family, height }) });
-    for (const [known, { height }] of paid) if (height <= chain.tip().height - FEE_BLOCKS) paid.delete(known);
+    const oldest = chain.tip().height - FEE_BLOCKS;
+    if (height > oldest) {
+      paid.set(hash, { height, fee: feeOfBlock(block, { family, height }) });
+      for (const [known, { height }] of paid) if (height <= oldest) paid.delete(known);
+    }
     return { header, block };
   } catch (error) {
     throw error instanceof ChainError ? error : new ChainError('outage', (error as Error).message, { cause: error });
