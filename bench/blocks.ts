@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { createCoreSource } from '../src/chains/bitcoin/core-rpc.ts';
-import type { Matcher } from '../src/chains/chain.ts';
+import type { Matcher } from '../src/chains/chain-source.ts';
 import { createOutgoing } from '../src/connections/http-client.ts';
 import { createWatchSet } from '../src/follow/watch-set.ts';
 import { createLog } from '../src/log.ts';

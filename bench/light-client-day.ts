@@ -3,7 +3,7 @@
  * real mainnet block, plain and with gzip, for each answer.
  */
 import { gzipSync } from 'node:zlib';
-import type { Matcher } from '../src/chains/chain.ts';
+import type { Matcher } from '../src/chains/chain-source.ts';
 import { createEthereumSource } from '../src/chains/ethereum/ethereum.ts';
 import type { LightState } from '../src/chains/ethereum/light-client/light-client.ts';
 import type { LightService } from '../src/chains/ethereum/light-client/light-service.ts';

@@ -4,7 +4,6 @@ import { existsSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import {
   type BeaconNetwork,
-  type Chain,
   type ChainSource,
   checkedSource,
   committeeProof,
@@ -23,6 +22,7 @@ import {
   createWorkThreads,
   type HeaderService,
   isBitcoinLike,
+  type JoinedSource,
   joinSources,
   type LightService,
   MAIN_STARTS,
@@ -203,7 +203,7 @@ type Opening = {
 };
 
 /** The sources of a coin in order of preference: nodes, peers, Electrum servers. */
-function openSources({ watch, light, ...opening }: Opening & { watch: Chain['watch']; light: LightService | null }): NamedSource[] {
+function openSources({ watch, light, ...opening }: Opening & { watch: JoinedSource['watch']; light: LightService | null }): NamedSource[] {
   const { config, coin, headers, work, db, outgoing, log, clock } = opening;
   const { family, chain } = COIN[coin];
   const network = config.networks[chain];
@@ -334,7 +334,7 @@ export async function openCore(
     closers.push(() => headers.close());
     const light = openLight(config, { beacon, db, outgoing, clock, log });
     closers.push(() => light?.close());
-    const chains = new Map<ChainId, Chain>();
+    const chains = new Map<ChainId, JoinedSource>();
     for (const coin of leadingCoins()) {
       const { chain: id, family } = COIN[coin];
       const network = config.networks[id];

@@ -1,6 +1,6 @@
 /** Everything that a use case may use. Built once in app.ts and passed to every function as the first argument. */
 import type { KeyObject } from 'node:crypto';
-import type { Chain } from '#chains';
+import type { JoinedSource } from '#chains';
 import type { Outgoing } from '#connections';
 import type { ChainId, Coin, ConfirmationTier, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
@@ -12,8 +12,8 @@ import type { FiatRates, Prices } from '#prices';
 
 export type Context = {
   db: Db;
-  /** Live chains by their ID; empty when none is configured. */
-  chains: ReadonlyMap<ChainId, Chain>;
+  /** The sources of each live chain, by its ID; empty when none is configured. */
+  chains: ReadonlyMap<ChainId, JoinedSource>;
   prices: Prices;
   fiat: FiatRates;
   clock: Clock;

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
-import type { Matcher } from '../../src/chains/chain.ts';
+import type { Matcher } from '../../src/chains/chain-source.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
 import { parseExactJson } from '../../src/core/money.ts';
 import { createLog } from '../../src/log.ts';

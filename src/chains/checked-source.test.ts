@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';
-import type { BlockRef, ChainSource, Matcher, Sighting } from './chain.ts';
+import type { BlockRef, ChainSource, Matcher, Sighting } from './chain-source.ts';
 import { checkedSource } from './checked-source.ts';
 
 const hash = 'ab'.repeat(32);

@@ -18,7 +18,7 @@ import {
   type RangeReader,
   type Sighting,
   type Unspent,
-} from './chain.ts';
+} from './chain-source.ts';
 
 /** 32 bytes in hex; chains of accounts write 0x before it. */
 const HASH = /^(0x)?[0-9a-f]{64}$/;

@@ -10,7 +10,7 @@ import { stateOf } from '../../test/kit/ethereum-state.ts';
 import { type Cell, type Facts, factOf, speakRpc, startFaultyServer, testFaults, withSmallReplies } from '../../test/kit/fault-matrix.ts';
 import { createOutgoing } from '../connections/http-client.ts';
 import { createLog } from '../log.ts';
-import { type Chain, ChainError, type ChainSource, type Matcher, RangeRefused } from './chain.ts';
+import { ChainError, type ChainSource, type JoinedSource, type Matcher, RangeRefused } from './chain-source.ts';
 import { checkedSource } from './checked-source.ts';
 import { createEthereumSource } from './ethereum/ethereum.ts';
 import { createTokenNetworkSource } from './ethereum/token-network.ts';
@@ -145,7 +145,7 @@ async function readAnyRanges(sources: readonly ChainSource[]): Promise<Facts> {
 }
 
 /** A round of a chain of which every block is read, and what is looked up. Errors: ChainError. */
-async function readBlocks(chain: Chain): Promise<Facts> {
+async function readBlocks(chain: JoinedSource): Promise<Facts> {
   const survey = await chain.survey();
   if (!survey.some(({ state }) => state === 'ok')) throw new ChainError('outage', survey[0]!.reason!);
   await chain.genesis();

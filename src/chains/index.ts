@@ -35,7 +35,6 @@ export { createWorkThreads, type WorkThreads } from './bitcoin/work-threads.ts';
 export {
   type AddressSummary,
   type BlockRef,
-  type Chain,
   ChainError,
   type ChainHealth,
   type ChainSource,
@@ -45,6 +44,7 @@ export {
   type FeeTier,
   type GasFee,
   HOLDINGS_AT_ONCE,
+  type JoinedSource,
   type Matcher,
   NATIVES_AT_ONCE,
   type NamedSource,
@@ -60,7 +60,7 @@ export {
   type Tagged,
   type Unspent,
   type Witnesses,
-} from './chain.ts';
+} from './chain-source.ts';
 export { checkedSource } from './checked-source.ts';
 export { accountOf, checksumAddress } from './ethereum/address.ts';
 export { createAuditFacts, createAuditStore } from './ethereum/eth-balance-audit.ts';

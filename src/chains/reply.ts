@@ -1,6 +1,6 @@
 /** HTTP for all chain sources: requests whose failure is an outage of the source, and readers for replies of unknown shape. */
 import { type Outgoing, OutgoingError } from '#connections';
-import { ChainError } from './chain.ts';
+import { ChainError } from './chain-source.ts';
 
 /** Sends one request and returns the whole reply; `name` identifies the source in errors. Errors: ChainError outage. */
 export async function requestFrom(

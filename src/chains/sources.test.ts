@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';
 import { createLog } from '../log.ts';
-import { ChainError } from './chain.ts';
+import { ChainError } from './chain-source.ts';
 import { joinSources } from './sources.ts';
 
 /** Two sources of one chain; the first waits for `until` before it answers. */

@@ -4,16 +4,16 @@ import { type Coin, finalityOf, type Network, settingOf } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
 import {
-  type Chain,
   ChainError,
   type ChainHealth,
   type ChainSource,
   type FeeTier,
   type Finality,
+  type JoinedSource,
   type Matcher,
   type NamedSource,
   type SourceState,
-} from './chain.ts';
+} from './chain-source.ts';
 
 /** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;
@@ -37,13 +37,13 @@ const STATE_OF: Partial<Readonly<Record<ChainError['kind'], SourceState['state']
 const ELSEWHERE: readonly ChainError['kind'][] = ['outage', 'pruned', 'behind', 'unproven', 'unsupported'];
 
 /** What proves the blocks of a chain, whatever source they are read from. */
-export type Proof = Pick<Chain, 'requireProof' | 'provenWork'> & { witnesses?: Chain['witnesses'] };
+export type Proof = Pick<JoinedSource, 'requireProof' | 'provenWork'> & { witnesses?: JoinedSource['witnesses'] };
 type Joined = {
   coin: Coin;
   network: Network;
   sources: readonly NamedSource[];
   proof?: Proof | null;
-  watch?: Chain['watch'];
+  watch?: JoinedSource['watch'];
   log: Log;
   clock: Clock;
 };
@@ -303,7 +303,7 @@ async function readFees(sources: readonly NamedSource[], standings: Standings): 
 }
 
 /** What these sources answer to somebody who asks. */
-function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain['lookUps'] {
+function lookUpsOf(sources: readonly NamedSource[], standings: Standings): JoinedSource['lookUps'] {
   // Peers know no balances, and only transactions of blocks that are named: whether they can be reached does not matter for others.
   const withIndex = sources.filter((one) => !one.connection);
   const askIndex = <T>(ask: Ask<T>): Promise<T> =>
@@ -319,7 +319,7 @@ function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Chain
 }
 
 /** Joins sources in order of preference. */
-export function joinSources({ coin, network, sources, proof = null, watch = null, log, clock }: Joined): Chain {
+export function joinSources({ coin, network, sources, proof = null, watch = null, log, clock }: Joined): JoinedSource {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const following = { coin, followers, standings };

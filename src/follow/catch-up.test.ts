@@ -1,7 +1,7 @@
 /** Blocks are applied in order, each above its parent, whatever the source does while they are fetched ahead. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type BlockRef, ChainError } from '../chains/chain.ts';
+import { type BlockRef, ChainError } from '../chains/chain-source.ts';
 import type { Cursor } from './cursor.ts';
 import { type CatchUp, catchUp } from './follow.ts';
 import type { Fetched } from './record-block.ts';

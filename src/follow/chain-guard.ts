@@ -1,5 +1,5 @@
 /** The chain-health guard: compares the sources of a coin and judges its chain before anything completes on it. */
-import { type Chain, ChainError, type ChainHealth, type ChainSource, type SourceState } from '#chains';
+import { ChainError, type ChainHealth, type ChainSource, type JoinedSource, type SourceState } from '#chains';
 import type { Context } from '#context';
 import { type Coin, chainCode, chainOf, coinsBeside, isToken, kindOf } from '#core/coin';
 import { isBinding, judgeChain, judgeQuorum, type SourceVote, type Voter } from '#core/guard';
@@ -21,7 +21,7 @@ export type GuardRound = { behind: boolean; health: ChainHealth | null; since: D
 
 type Guard = {
   readonly ctx: Context;
-  readonly chain: Chain;
+  readonly chain: JoinedSource;
   readonly binding: boolean;
   readonly evidenceOf: ReturnType<typeof createAgreement>;
   readonly writeDisputes: ReturnType<typeof createDisputes>;
@@ -41,7 +41,7 @@ type Guard = {
  */
 export function createGuard(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { binding = isBinding(chain.network) }: { binding?: boolean } = {},
 ): { check(): Promise<GuardRound>; agree(): Promise<void> } {
   const guard: Guard = {

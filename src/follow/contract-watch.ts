@@ -1,5 +1,5 @@
 /** Watches the contracts of tokens: one that is paused, was replaced or upgraded, or is not what the table says takes no payments until that is over. */
-import { type Chain, ChainError, type ContractState, type GasFee, type NamedSource, type Sighting } from '#chains';
+import { ChainError, type ContractState, type GasFee, type JoinedSource, type NamedSource, type Sighting } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinsBeside, coinText, isOfferable } from '#core/coin';
 import { isBinding } from '#core/guard';
@@ -28,7 +28,7 @@ export type WatchContracts = (paid?: readonly Coin[]) => Promise<void>;
  * asks about all tokens of the chain, and each time about those that were paid: what a contract reports after an
  * upgrade is held before it can complete.
  */
-export function createContractWatch(ctx: Context, chain: Pick<Chain, 'coin' | 'network' | 'sources'>): WatchContracts {
+export function createContractWatch(ctx: Context, chain: Pick<JoinedSource, 'coin' | 'network' | 'sources'>): WatchContracts {
   let askedAtMs = Number.NEGATIVE_INFINITY;
   const ask = async ({ source }: NamedSource, only: readonly Coin[] | undefined): Promise<readonly ContractState[]> => {
     try {
@@ -51,7 +51,7 @@ export function createContractWatch(ctx: Context, chain: Pick<Chain, 'coin' | 'n
 async function record(
   ctx: Context,
   tx: Tx,
-  { coin: chain, network }: Pick<Chain, 'coin' | 'network'>,
+  { coin: chain, network }: Pick<JoinedSource, 'coin' | 'network'>,
   states: readonly ContractState[],
 ): Promise<void> {
   const coins = [...new Set(states.map(({ coin }) => coin))];
@@ -93,7 +93,7 @@ export async function acceptContracts(tx: Tx, chain: Coin): Promise<string[]> {
 // Keeps what transfers cost on an EVM chain now, for customers who choose between networks. Page views read it from the database.
 
 /** Asks the first source that can tell, at most every ten minutes. Never fails because of a source. */
-export function createFeeWatch(ctx: Context, { coin, sources }: Pick<Chain, 'coin' | 'sources'>): () => Promise<void> {
+export function createFeeWatch(ctx: Context, { coin, sources }: Pick<JoinedSource, 'coin' | 'sources'>): () => Promise<void> {
   const able = sources.filter(({ source }) => source.gasFee);
   let dueAtMs = Number.NEGATIVE_INFINITY;
   return async () => {

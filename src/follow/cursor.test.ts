@@ -6,7 +6,7 @@ import { type Block, createAdversaryChain, createAdversarySource } from '../../t
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
-import type { ChainSource } from '../chains/chain.ts';
+import type { ChainSource } from '../chains/chain-source.ts';
 import { readConfig } from '../config.ts';
 import type { Coin } from '../core/coin.ts';
 import { createFollower } from './follow.ts';

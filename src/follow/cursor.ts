@@ -1,5 +1,5 @@
 /** Where a follower is on its chain, stored in tables: how it starts, and how it moves. */
-import { type BlockRef, type Chain, ChainError, type ChainSource } from '#chains';
+import { type BlockRef, ChainError, type ChainSource, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode } from '#core/coin';
 import { invariant } from '#core/invariant';
@@ -43,7 +43,7 @@ export async function readChainCursor(ctx: Context, source: ChainSource): Promis
 }
 
 /** What a follower reads: all sources of a chain, or in tests one of them. */
-export type Followed = ChainSource & Partial<Pick<Chain, 'provenWork'>>;
+export type Followed = ChainSource & Partial<Pick<JoinedSource, 'provenWork'>>;
 /** The blocks that are proven on the chain that ends with this one; null where no proof binds. */
 export const provenHeightsOf = (source: Followed, { binding, hash }: { binding: boolean; hash: string }): readonly number[] | null =>
   (binding && source.provenWork?.(hash)?.heights) || null;

@@ -1,7 +1,7 @@
 /** Which blocks a source disputes, depending on how far it has the blocks that were read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ChainSource } from '../chains/chain.ts';
+import type { ChainSource } from '../chains/chain-source.ts';
 import type { Trust } from '../core/guard.ts';
 import { findDisputes } from './chain-guard.ts';
 

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
-import { ChainError, type ChainSource, type GasFee, type NamedSource } from '../chains/chain.ts';
+import { ChainError, type ChainSource, type GasFee, type NamedSource } from '../chains/chain-source.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
 import { feeCentsOf, readLiveFees } from '../payments/queries.ts';

@@ -3,7 +3,7 @@
  * blocks with transfers, every such block is proven, and the poll ends in an anchor. A reorganization goes back to the newest anchor that
  * is still on the chain.
  */
-import { type BlockRef, type Chain, ChainError, checksumAddress, type Tagged } from '#chains';
+import { type BlockRef, ChainError, checksumAddress, type JoinedSource, type Tagged } from '#chains';
 import type { Context } from '#context';
 import { doubtOf } from '#core/certainty';
 import { COIN, type Coin, chainCode, chainOf, coinText, settingOf } from '#core/coin';
@@ -69,7 +69,7 @@ const REGTEST_POLL_MS = 400;
 
 type Follower = {
   readonly ctx: Context;
-  readonly chain: Pick<Chain, 'coin' | 'network' | 'sources'>;
+  readonly chain: Pick<JoinedSource, 'coin' | 'network' | 'sources'>;
   readonly binding: boolean;
   readonly sources: readonly Readable[];
   readonly reads: ReadonlyMap<Readable, Reads>;
@@ -97,7 +97,7 @@ type Follower = {
 /** One follower. `step` is one poll: true when more blocks are left to read. */
 export function createRangeFollower(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { binding = isBinding(chain.network) }: { binding?: boolean } = {},
 ): { step(signal?: AbortSignal): Promise<boolean>; requests(): number; isOpen(): Promise<boolean> } {
   const { coin } = chain;
@@ -502,7 +502,7 @@ const writeTags = (
 /** Starts following; `stop` waits for the current poll. Failures are logged and retried with growing pauses. */
 export function startRangeFollower(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { pollMs = chain.network === 'regtest' ? REGTEST_POLL_MS : chainOf(chain.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const lead = createLead(ctx.db, { lock: FOLLOW_LOCK, name: chainCode(chain.coin) });

@@ -7,7 +7,7 @@ import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { makeLivePayment } from '../../test/kit/payments.ts';
 import { openCore } from '../app.ts';
-import { ChainError, type ChainSource } from '../chains/chain.ts';
+import { ChainError, type ChainSource } from '../chains/chain-source.ts';
 import { joinSources } from '../chains/sources.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';

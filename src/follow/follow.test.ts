@@ -6,7 +6,7 @@ import { createAdversaryChain, createAdversarySource } from '../../test/kit/adve
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { openCore } from '../app.ts';
-import { type ChainSource, type Finality, NO_FINALITY } from '../chains/chain.ts';
+import { type ChainSource, type Finality, NO_FINALITY } from '../chains/chain-source.ts';
 import { readConfig } from '../config.ts';
 import { createFollower } from './follow.ts';
 

@@ -1,6 +1,6 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganizations, watches the mempool, misses nothing. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BlockRef, type Chain, ChainError, type ChainHealth, type ChainSource } from '#chains';
+import { type BlockRef, ChainError, type ChainHealth, type ChainSource, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import type { Doubt } from '#core/certainty';
 import { type Coin, chainCode, chainOf } from '#core/coin';
@@ -31,7 +31,7 @@ const REGTEST_POLL_MS = 400;
 /** Starts following; `stop` waits for the current step. Failures are logged and retried with growing pauses. */
 export function startFollower(
   ctx: Context,
-  source: Chain,
+  source: JoinedSource,
   { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : chainOf(source.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
 ): { stop(): Promise<void> } {
   const lead = createLead(ctx.db, { lock: FOLLOW_LOCK, name: chainCode(source.coin) });
@@ -86,7 +86,7 @@ export function startFollower(
  * What works during one term. Nothing is remembered from an earlier one: another process may have followed meanwhile, and a database that
  * failed over may have forgotten what was read, and counts transactions from further back.
  */
-function startTerm(ctx: Context, source: Chain, term: Term) {
+function startTerm(ctx: Context, source: JoinedSource, term: Term) {
   const watchContracts = createContractWatch(ctx, source);
   return {
     term,

@@ -1,7 +1,7 @@
 /** Where our chain and that of a source fork, without a database: branches are letters, so `b7` is block 7 of branch b. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { BlockRef, ChainSource } from '../chains/chain.ts';
+import type { BlockRef, ChainSource } from '../chains/chain-source.ts';
 import { chainOf } from '../core/coin.ts';
 import { findCommon, findFork, findForkBelow, type Stored } from './take-back.ts';
 

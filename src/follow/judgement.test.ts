@@ -1,7 +1,7 @@
 /** The guard's judgement without a database: which sources agree, what is stored, and what it releases. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type BlockRef, ChainError, type ChainSource, type SourceState } from '../chains/chain.ts';
+import { type BlockRef, ChainError, type ChainSource, type SourceState } from '../chains/chain-source.ts';
 import type { Quorum } from '../core/guard.ts';
 import { type Comparisons, isBehind, readVotes } from './chain-guard.ts';
 import { describeSources, effectOf, type Judgement, lowestAgreed, rowOf } from './judgement.ts';

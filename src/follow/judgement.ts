@@ -1,5 +1,5 @@
 /** What the guard found about a chain: as it is stored, and what changes with it. */
-import { type Chain, ChainError, type SourceState } from '#chains';
+import { ChainError, type JoinedSource, type SourceState } from '#chains';
 import type { Context } from '#context';
 import { type Coin, chainCode, chainOf } from '#core/coin';
 import type { GuardCode, GuardReason, Quorum } from '#core/guard';
@@ -116,7 +116,7 @@ export type Evidence = { through: Block | null; contradicts: boolean };
 const NONE: Evidence = { through: null, contradicts: false };
 
 /** One per coin. Remembers what each source showed, so a source is asked only once about each block that is new to it or to us. */
-export function createAgreement(ctx: Context, chain: Chain): (voter: SourceState, cursor: Block) => Promise<Evidence> {
+export function createAgreement(ctx: Context, chain: JoinedSource): (voter: SourceState, cursor: Block) => Promise<Evidence> {
   const { coin } = chain;
   const known = new Map<SourceState['source'], Evidence & { asked: string }>();
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRelay } from '../chains/bitcoin/p2p/relay.ts';
 import { createPeerMempool } from '../chains/bitcoin/p2p/source.ts';
-import type { Sighting } from '../chains/chain.ts';
+import type { Sighting } from '../chains/chain-source.ts';
 import type { Coin } from '../core/coin.ts';
 import { type Absences, connectionAt, freshLosers, judgePresence, stillPresent } from './poll-tip.ts';
 import type { AddressOwner, WaitingTransaction } from './sightings.ts';

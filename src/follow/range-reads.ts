@@ -1,5 +1,5 @@
 /** Searches blocks for transfers at one source, in ranges as long as it accepts, and again later, because nodes index late. */
-import { type Chain, ChainError, RangeRefused } from '#chains';
+import { ChainError, type JoinedSource, RangeRefused } from '#chains';
 import { type Coin, chainOf } from '#core/coin';
 import { type LeftOut, type Readable, type View, type Voting, votingOf, withinTime } from './range-votes.ts';
 
@@ -150,7 +150,7 @@ const ORIGIN_FRESH_MS = 600_000;
 /** How long a source that was left out of a round is not asked again. */
 const LEFT_OUT_MS = 10_000;
 
-export const readableSources = (chain: Chain): Readable[] =>
+export const readableSources = (chain: JoinedSource): Readable[] =>
   chain.sources.filter((one): one is Readable => one.source.ranges !== undefined);
 
 export type RangeLook = ReturnType<typeof createLook>;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
-import type { BlockRef } from '../chains/chain.ts';
+import type { BlockRef } from '../chains/chain-source.ts';
 import { eachOutput, inheritedSights, mergeOutputs, type Owned, pairPegouts, writeSightings } from './sightings.ts';
 
 const at = new Date('2026-01-01T00:00:00Z');

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import { type Core, openCore } from '../app.ts';
-import type { Sighting } from '../chains/chain.ts';
+import type { Sighting } from '../chains/chain-source.ts';
 import { readConfig } from '../config.ts';
 import { readEndedBelow } from '../db/db.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';

@@ -1,5 +1,5 @@
 /** Starts what follows a chain, in the process with the watcher role. Peers are connected only where a wallet needs them. */
-import type { Chain } from '#chains';
+import type { JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN } from '#core/coin';
 import { dueIf, startQueue } from '#db';
@@ -12,13 +12,13 @@ const LOOK_MS = 1_000;
 
 type Stoppable = { stop(): Promise<void> };
 
-async function hasWallet(ctx: Context, { coin }: Chain): Promise<boolean> {
+async function hasWallet(ctx: Context, { coin }: JoinedSource): Promise<boolean> {
   const rows = await ctx.db.sql`select 1 from wallets where family = ${COIN[coin].family} limit 1`;
   return rows.length > 0;
 }
 
 /** Connects the sources of a chain that need it, and follows the chain as soon as one of its sources can be read. */
-export function startFollowing(ctx: Context, chain: Chain): Stoppable {
+export function startFollowing(ctx: Context, chain: JoinedSource): Stoppable {
   const followers = chain.sources.filter(({ follows }) => follows);
   const connections = followers.flatMap(({ connection }) => connection ?? []);
   let connected = connections.length === 0;

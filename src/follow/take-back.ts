@@ -1,5 +1,5 @@
 /** Takes back blocks of a branch that lost: their transfers are unconfirmed again. Deep reorganizations hold completion. */
-import { type BlockRef, type Chain, ChainError, type ChainSource } from '#chains';
+import { type BlockRef, ChainError, type ChainSource, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '#core/coin';
 import { isBinding, reorgText } from '#core/guard';
@@ -9,7 +9,7 @@ import { queueReversible } from '#payments';
 import { type Cursor, insertBlock, moveCursor } from './cursor.ts';
 import { writeBounded } from './record-block.ts';
 
-type Of = Pick<Chain, 'coin' | 'network'>;
+type Of = Pick<JoinedSource, 'coin' | 'network'>;
 
 /** Moves the cursor down to the fork, and takes back what was read above it. */
 export async function takeBack(ctx: Context, { coin, network }: Of, cursor: Cursor, { cursor: fork, base }: Fork): Promise<void> {

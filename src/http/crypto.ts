@@ -2,13 +2,13 @@
 import type { TObject } from 'typebox';
 import {
   type AddressSummary,
-  type Chain,
   ChainError,
   type ChainTransaction,
   decodeAddress,
   type FeeTier,
   isTestAddress,
   isTransactionId,
+  type JoinedSource,
 } from '#chains';
 import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } from '#core/coin';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
@@ -20,7 +20,7 @@ import { type Answer, type ApiCall, type ApiRoute, apiRoute } from './route.ts';
 import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';
 
 /** The source of a live coin; its failures become the documented errors. */
-async function ask<T>({ ctx }: Pick<ApiCall, 'ctx'>, coin: Coin, question: (source: Chain) => Promise<T>): Promise<T> {
+async function ask<T>({ ctx }: Pick<ApiCall, 'ctx'>, coin: Coin, question: (source: JoinedSource) => Promise<T>): Promise<T> {
   const source = ctx.chains.get(COIN[coin].chain);
   if (!source)
     throw new Problem('not_supported', { coin, missing: `no ${coin} node is configured (${coin}_NODE_URL)` }, { param: 'currency' });
@@ -141,7 +141,7 @@ const readLiveBalance = (
     }
   });
 /** Whose payments must not be looked up at a source: this merchant's, or everybody's (null) where servers of others are asked. */
-const ownersOf = ({ owner }: Pick<ApiCall, 'owner'>, { sources }: Chain): string | null =>
+const ownersOf = ({ owner }: Pick<ApiCall, 'owner'>, { sources }: JoinedSource): string | null =>
   sources.some(({ onlyLookUps }) => onlyLookUps) ? null : owner.merchantId;
 
 /** A transaction of a payment is looked up at the sources that payments are read from, and is otherwise shown as it was recorded. */

@@ -5,11 +5,11 @@
 import {
   account,
   arrayOf,
-  type Chain,
   ChainError,
   decodeAddress,
   fields,
   hash32,
+  type JoinedSource,
   movesOfLogs,
   orNull,
   quantity,
@@ -247,12 +247,16 @@ async function lookFor(ctx: Context, one: Looked): Promise<Sight> {
   }
 }
 
-async function isFinal(ctx: Context, chain: Chain, { coin, height, hash }: { coin: Coin; height: number; hash: string }): Promise<boolean> {
+async function isFinal(
+  ctx: Context,
+  chain: JoinedSource,
+  { coin, height, hash }: { coin: Coin; height: number; hash: string },
+): Promise<boolean> {
   const tip = await chain.tip();
   return height <= (await readEndHeight(ctx, coin, tip)) && (await chain.blockAt(height))?.hash === hash;
 }
 
-async function paidByOutputs(ctx: Context, chain: Chain, { coin, address, txid }: Looked): Promise<Sight> {
+async function paidByOutputs(ctx: Context, chain: JoinedSource, { coin, address, txid }: Looked): Promise<Sight> {
   const found = await orNull(chain.transaction(txid));
   if (found === null) return 'unknown';
   const { status, blockHeight: height, blockHash: hash, outputs } = found;
@@ -271,7 +275,7 @@ function paysOf(all: readonly To[], { to, isFinal }: { to: string | null; isFina
   };
 }
 
-async function paidToAccount(ctx: Context, chain: Chain, { coin, address, txid }: Looked): Promise<Sight> {
+async function paidToAccount(ctx: Context, chain: JoinedSource, { coin, address, txid }: Looked): Promise<Sight> {
   const replies = await chain.ask([
     ['eth_getTransactionReceipt', txid],
     ['eth_getTransactionByHash', txid],

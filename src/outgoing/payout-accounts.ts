@@ -6,7 +6,7 @@
  */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import type { Chain } from '#chains';
+import type { JoinedSource } from '#chains';
 import type { AccountRequest, Authorization, BatchRequest, Line } from '#core/signing-file';
 import {
   type AccountLot,
@@ -115,7 +115,7 @@ export function chooseSources(units: bigint, lots: readonly AccountLot[]): Payin
 }
 
 /** What may pay for payouts that were in no file yet, with what the chain says that it holds. */
-async function readFree(chain: Chain, { ready, contract }: PayoutWork): Promise<AccountLot[]> {
+async function readFree(chain: JoinedSource, { ready, contract }: PayoutWork): Promise<AccountLot[]> {
   const lots = accountLots(ready).sort(bySize).slice(0, MOST_ADDRESSES);
   if (lots.length === 0) return [];
   const [held, frozen] = await Promise.all([
@@ -134,7 +134,7 @@ function findFixed(holdings: readonly Holding[], wanted: (holding: Holding) => b
 
 /** `holdings`: all that lies on deposit addresses. Errors: ChainError, sweep_gas_missing. */
 export async function makeAccountPayouts<T extends AccountPayout>(
-  chain: Chain,
+  chain: JoinedSource,
   all: readonly T[],
   work: PayoutWork,
 ): Promise<MadePayouts<T>> {
@@ -156,7 +156,7 @@ export async function makeAccountPayouts<T extends AccountPayout>(
 }
 
 /** A transaction of one address for each payout. */
-async function sendEach<T extends AccountPayout>(chain: Chain, payouts: readonly T[], work: PayoutWork): Promise<MadePayouts<T>> {
+async function sendEach<T extends AccountPayout>(chain: JoinedSource, payouts: readonly T[], work: PayoutWork): Promise<MadePayouts<T>> {
   const left: Left[] = [];
   const leave = ({ id }: T, reason: Reason) => void left.push({ id, reason: REASONS[reason] });
   const chosen: (FundedRequest<T> & { isFixed: boolean })[] = [];
@@ -236,7 +236,7 @@ function fixedParts({ parts }: AccountPayout, holdings: readonly Holding[]): Par
 
 /** Those of earlier files whose deposits can still pay them, and why the others cannot be paid. */
 async function findAgain<T extends AccountPayout>(
-  chain: Chain,
+  chain: JoinedSource,
   payouts: readonly T[],
   { holdings, contract }: { holdings: readonly Holding[]; contract: string },
 ): Promise<{ found: Funded<T>[]; left: Left[] }> {
@@ -303,7 +303,7 @@ function fill<T extends AccountPayout>(
 
 /** Authorizations in one transaction of the gas address. */
 async function authorizeAll<T extends AccountPayout>(
-  chain: Chain,
+  chain: JoinedSource,
   payouts: readonly T[],
   work: PayoutWork & { contract: string; domain: BatchRequest['domain'] },
 ): Promise<MadePayouts<T>> {

@@ -4,7 +4,7 @@
  * mined. Payouts with the same anchor stay together. For chains of accounts see payout-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type BitcoinScript, type Chain, decodeAddress } from '#chains';
+import { type BitcoinScript, decodeAddress, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';
@@ -128,7 +128,7 @@ async function readPayable(
   return { asked, kept };
 }
 
-type Options = { coin: Coin; network: Chain['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
+type Options = { coin: Coin; network: JoinedSource['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
 type Plan = { chosen: Map<readonly TiedPayout[], Chosen>; left: SkippedPayout[] };
 /** Payouts that have to spend the same outputs are paid together, because only one transaction can spend them. Those without any come last. */
 type Group = { payouts: readonly TiedPayout[]; anchors: readonly string[] };

@@ -6,7 +6,7 @@
  */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import { type Chain, transferData } from '#chains';
+import { type JoinedSource, transferData } from '#chains';
 import type { AccountRequest, Line } from '#core/signing-file';
 import {
   type AccountLot,
@@ -86,7 +86,7 @@ export function sift<F extends { asked: { id: string } }, R extends string>(
 
 /** What the address of each refund holds, and why the others cannot be paid. */
 async function findMoney<T extends AskedRefundTransfer>(
-  chain: Chain,
+  chain: JoinedSource,
   asked: readonly T[],
   { holdings, contract }: { holdings: readonly Holding[]; contract: string | null },
 ): Promise<{ found: FundedRequest<T>[]; left: Left[] }> {
@@ -146,7 +146,7 @@ const inputsOf = <T>(
 
 /** `holdings`: confirmed money of payments that a refund may return. Errors: ChainError, sweep_gas_missing. */
 export async function makeAccountRefunds<T extends AskedRefundTransfer>(
-  chain: Chain,
+  chain: JoinedSource,
   asked: readonly T[],
   work: Work,
 ): Promise<MadeTransfers<T>> {
@@ -168,7 +168,7 @@ export async function makeAccountRefunds<T extends AskedRefundTransfer>(
 
 /** Authorizations in one transaction of the gas address. */
 async function authorizeAll<T extends AskedRefundTransfer>(
-  chain: Chain,
+  chain: JoinedSource,
   candidates: readonly FundedRequest<T>[],
   work: Work & { contract: string; domain: { name: string; version: string } },
 ): Promise<MadeTransfers<T>> {
@@ -204,7 +204,7 @@ async function authorizeAll<T extends AskedRefundTransfer>(
 
 /** A transaction from each deposit address. The gas address pays for its gas where too little is left beside the refund. */
 export async function transferEach<T extends AskedTransfer>(
-  chain: Chain,
+  chain: JoinedSource,
   candidates: readonly FundedRequest<T>[],
   work: Work,
   {

@@ -3,7 +3,7 @@
  * what the customer sent, as every other transaction of the same refund does; for chains of accounts see refund-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type BitcoinScript, type Chain, decodeAddress } from '#chains';
+import { type BitcoinScript, decodeAddress, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';
@@ -166,7 +166,7 @@ const unitsOf = (lots: readonly OutputLot[]): bigint => lots.reduce((sum, { unit
 
 type Options = {
   coin: Coin;
-  network: Chain['network'];
+  network: JoinedSource['network'];
   script: BitcoinScript;
   rateE8: bigint;
   mostBlocks: number;
@@ -231,7 +231,7 @@ const MOST_PLANS = 50;
  * fit into the file, and whether it would fit into one of its own (`later`) or never (`many`). Errors: sweep_busy, ChainError.
  */
 export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen> }>(
-  chain: Chain,
+  chain: JoinedSource,
   { lots: all, script }: { lots: readonly OutputLot[]; script: BitcoinScript },
   plan: (lots: readonly OutputLot[]) => P & { chosen: ReadonlyMap<K, Chosen> },
 ): Promise<Omit<P, 'chosen'> & { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'>; missing: Set<Holding>; previous: Previous }> {
@@ -273,7 +273,7 @@ type Work = { wallet: SweepWallet; destination: string; rateE8: bigint; id: stri
 type Group = { lots: readonly OutputLot[]; lines: readonly Line[] };
 /** A PSBT for each group, whose rest goes to the destination. Errors: sweep_busy. */
 export function buildRequests(
-  { coin, network }: Pick<Chain, 'coin' | 'network'>,
+  { coin, network }: Pick<JoinedSource, 'coin' | 'network'>,
   asked: readonly Group[],
   { wallet, destination, rateE8, id, previous }: Work,
 ): MadeUtxoFile<PsbtRequest> {

@@ -1,5 +1,5 @@
 /** Lookups answered from the ledger: what arrived at addresses that were issued here, and in which transactions. */
-import { type AddressSummary, type Chain, ChainError, type ChainTransaction, type Ours, type Unspent } from '#chains';
+import { type AddressSummary, ChainError, type ChainTransaction, type JoinedSource, type Ours, type Unspent } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, kindOf, type Mode } from '#core/coin';
 import type { Db } from '#db';
@@ -50,7 +50,7 @@ type DepositBalance = { summary: AddressSummary | null; isExact: boolean };
  */
 export async function getDepositBalance(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { merchantId, coin, key }: LookUpParameters & { key: string },
 ): Promise<DepositBalance | null> {
   const [own] = await ctx.db.sql<{ address: string; merchantId: string }[]>`
@@ -99,7 +99,7 @@ function outputsOf(mined: readonly ReceivedTransfer[]): Part[] | null {
 
 /** What the chain says is unspent. Null where no source can tell, except for accounts, whose spending only the chain shows. */
 async function askUnspent(
-  chain: Chain,
+  chain: JoinedSource,
   { coin, ...of }: { coin: Coin; address: string; outputs: readonly Part[] },
 ): Promise<Unspent | null> {
   try {

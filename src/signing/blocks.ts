@@ -2,7 +2,7 @@
  * Searches blocks for transactions of sweeps, on Bitcoin-like chains whose source shows only waiting transactions: peers, and nodes without
  * an index. Blocks also show which inputs other transactions spent, and ours under other IDs.
  */
-import { type BlockRef, type Chain, ChainError } from '#chains';
+import { type BlockRef, ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { type Coin, coinsBeside } from '#core/coin';
 import { effectOfRaw, outputsOfRaw } from './utxo-check.ts';
@@ -24,7 +24,7 @@ type SearchList = {
 };
 
 /** Searches the next blocks. */
-export async function readSweepBlocks(ctx: Context, chain: Chain, tip: BlockRef): Promise<void> {
+export async function readSweepBlocks(ctx: Context, chain: JoinedSource, tip: BlockRef): Promise<void> {
   const coins: Coin[] = coinsBeside(chain.coin);
   const sweeps = await ctx.db.sql<OpenFile[]>`
     select id, read_height::int as height, read_hash as hash from signing_files
@@ -75,7 +75,7 @@ async function passPruned(
  * The block that contains a transaction, from the depth of its outputs: for those in blocks that no source has any more. Null: its outputs
  * are spent, it is not mined, or no source can tell.
  */
-export async function blockByOutputs(chain: Chain, { txid, raw }: { txid: string; raw: Uint8Array }): Promise<BlockRef | null> {
+export async function blockByOutputs(chain: JoinedSource, { txid, raw }: { txid: string; raw: Uint8Array }): Promise<BlockRef | null> {
   const outpoints = Array.from({ length: outputsOfRaw(raw) }, (_, n) => `${txid}:${n}`);
   const found = await chain.outlet.depthOf?.(outpoints).catch((error: unknown) => {
     if (error instanceof ChainError && error.kind === 'unsupported') return null;
@@ -87,7 +87,7 @@ export async function blockByOutputs(chain: Chain, { txid, raw }: { txid: string
 }
 
 /** The height up to which the blocks of the best chain were searched for a sweep. */
-async function readUpTo(chain: Chain, { height, hash }: OpenFile, tip: BlockRef): Promise<number> {
+async function readUpTo(chain: JoinedSource, { height, hash }: OpenFile, tip: BlockRef): Promise<number> {
   if (height === null || hash === null) return Math.max(-1, Math.min(height ?? tip.height - AGAIN, tip.height));
   let block = await blockOf(chain, hash);
   for (let back = 0; block && back < AGAIN; back++) {
@@ -96,7 +96,7 @@ async function readUpTo(chain: Chain, { height, hash }: OpenFile, tip: BlockRef)
   }
   return Math.max(-1, Math.min(height, tip.height) - AGAIN);
 }
-async function blockOf(chain: Chain, hash: string): Promise<BlockRef | null> {
+async function blockOf(chain: JoinedSource, hash: string): Promise<BlockRef | null> {
   try {
     return await chain.block(hash);
   } catch (error) {
@@ -118,7 +118,7 @@ async function readWanted({ db: { sql } }: Context, sweeps: readonly OpenFile[])
 /** Writes down what of ours is in a block, and what others spent in it. `behind`: the sweeps for which it was not searched yet. */
 async function readBlock(
   { db }: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { block: { height, hash }, wanted, behind }: { block: BlockRef; wanted: SearchList; behind: readonly string[] },
 ): Promise<void> {
   const fetched = await chain.fetchBlock(hash);
@@ -158,7 +158,7 @@ async function readBlock(
  */
 async function readRenamed(
   { sql }: Context['db'],
-  chain: Chain,
+  chain: JoinedSource,
   { ids, others, hash }: { ids: readonly string[]; others: readonly string[]; hash: string },
 ): Promise<{ was: string; now: string }[]> {
   if (others.length === 0) return [];
@@ -177,7 +177,7 @@ async function readRenamed(
 /** Which of these inputs of a sweep another transaction spent in a block of the best chain. */
 export async function spentInBlocks(
   { db: { sql } }: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { sweepId, outpoints }: { sweepId: string; outpoints: readonly string[] },
 ): Promise<ReadonlySet<string>> {
   const rows = await sql<{ input: string; height: number; hash: string }[]>`

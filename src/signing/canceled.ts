@@ -3,7 +3,7 @@
  * next refund of the payment, or the next payout to the recipient, uses the same output or account nonce as all files of the canceled one,
  * so that only one of them can be executed. Where it cannot, it waits until those files can never be executed.
  */
-import { type Chain, ChainError, selector, word } from '#chains';
+import { ChainError, type JoinedSource, selector, word } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinText, contractOf, kindOf } from '#core/coin';
 import { minuteText } from '#core/dates';
@@ -245,7 +245,7 @@ async function fatesOf(
 /** Whose authorizations anybody executed. */
 async function executedAmong(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { coin, published }: { coin: Coin; published: readonly Canceled[] },
 ): Promise<ReadonlySet<Canceled>> {
   const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
@@ -259,7 +259,7 @@ async function executedAmong(
 type Published = { from: string; nonce: string };
 
 /** Those that the contract marked as used. Errors: ChainError. */
-export async function usedAmong<T extends Published>(chain: Chain, contract: string, published: readonly T[]): Promise<Set<T>> {
+export async function usedAmong<T extends Published>(chain: JoinedSource, contract: string, published: readonly T[]): Promise<Set<T>> {
   if (published.length === 0) return new Set();
   const replies = await chain.ask(
     published.map(({ from, nonce }) => {

@@ -2,7 +2,7 @@
  * Transactions of signing files that cannot be mined: another one spent one of their inputs or used their account nonce, or the deposit
  * that they would send is not on the chain any more.
  */
-import { type Chain, ChainError } from '#chains';
+import { ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, kindOf } from '#core/coin';
 import { type AccountRequest, signingFileOf } from '#core/signing-file';
@@ -63,7 +63,7 @@ export function heldBack(ctx: Context, { merchantId, sweepId, coin, number }: Re
  * Checks whether a refused transaction lost its inputs to another one. Once that is as deep as sent money must be to count as gone, the
  * transaction has failed, and what it did not lose may be swept again.
  */
-export async function followConflict(ctx: Context, chain: Chain, one: Refused): Promise<void> {
+export async function followConflict(ctx: Context, chain: JoinedSource, one: Refused): Promise<void> {
   const loss =
     (await refundLoss(ctx, one)) ??
     (kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one));
@@ -106,7 +106,7 @@ async function refundLoss({ db: { sql } }: Context, { merchantId, sweepId, coin,
 }
 
 /** Whether no version of the transaction is mined or waits to be mined. */
-async function areUnknown(ctx: Context, chain: Chain, { sweepId, number }: Refused): Promise<boolean> {
+async function areUnknown(ctx: Context, chain: JoinedSource, { sweepId, number }: Refused): Promise<boolean> {
   const rounds = await ctx.db.sql<{ txid: string }[]>`
     select txid from signed_transactions where file_id = ${sweepId} and number = ${number} order by round desc limit 100`;
   const states = await Promise.all(rounds.map(({ txid }) => chain.txState(txid)));
@@ -130,7 +130,7 @@ async function readUnmined(
     where i.file_id = ${sweepId} and i.released_at is null and t.block_height is null`;
 }
 
-async function outputLoss(ctx: Context, chain: Chain, { sweepId, coin, raw }: Refused): Promise<Loss | null> {
+async function outputLoss(ctx: Context, chain: JoinedSource, { sweepId, coin, raw }: Refused): Promise<Loss | null> {
   const outpoints = inputsOfRaw(Buffer.from(raw).toString('hex'));
   const lost = await spentInBlocks(ctx, chain, { sweepId, outpoints });
   if (lost.size > 0) return { unspent: outpoints.filter((outpoint) => !lost.has(outpoint)), proven: true, isGone: false };
@@ -148,7 +148,7 @@ async function outputLoss(ctx: Context, chain: Chain, { sweepId, coin, raw }: Re
   return { unspent, proven: false, isGone: false };
 }
 /** Null: no source knows. */
-async function askUnspent(chain: Chain, outpoints: readonly string[]): Promise<boolean[] | null> {
+async function askUnspent(chain: JoinedSource, outpoints: readonly string[]): Promise<boolean[] | null> {
   try {
     return await chain.outlet.areUnspent(outpoints, { onlyBlocks: true });
   } catch (error) {
@@ -162,7 +162,7 @@ async function requestsOf(sql: Context['db']['sql'] | Tx, sweepId: string): Prom
   return signingFileOf(row!.file).requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
 }
 
-async function accountLoss(ctx: Context, chain: Chain, { sweepId, coin, number }: Refused): Promise<Loss | null> {
+async function accountLoss(ctx: Context, chain: JoinedSource, { sweepId, coin, number }: Refused): Promise<Loss | null> {
   const request = (await requestsOf(ctx.db.sql, sweepId))[number];
   if (!request) return null;
   // Before the nonce: a block that arrives between the two may contain our own transaction.

@@ -1,5 +1,5 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
-import { type BlockRef, type Chain, ChainError, fields, readSignedTransaction, TRANSFER_TOPIC } from '#chains';
+import { type BlockRef, ChainError, fields, type JoinedSource, readSignedTransaction, TRANSFER_TOPIC } from '#chains';
 import type { Context } from '#context';
 import { type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '#core/signing-file';
@@ -41,7 +41,7 @@ type Round = {
 };
 
 /** Starts the loop of one chain; `stop` waits for the current round. */
-export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void> } {
+export function startSweeps(ctx: Context, chain: JoinedSource): { stop(): Promise<void> } {
   let seen: string | null = null;
   const coins = coinsBeside(chain.coin);
   const failed = (error: unknown, failures: number) =>
@@ -72,7 +72,7 @@ export function startSweeps(ctx: Context, chain: Chain): { stop(): Promise<void>
  * One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. `seen`: the hash of the
  * tip at the last round; the new one is returned.
  */
-export async function followSweeps(ctx: Context, chain: Chain, seen: string | null): Promise<string | null> {
+export async function followSweeps(ctx: Context, chain: JoinedSource, seen: string | null): Promise<string | null> {
   const coins = coinsBeside(chain.coin);
   const [open] = await ctx.db.sql<{ canBeRenamed: boolean | null }[]>`
     select bool_or(w.script = ${OLD_FORM}) as "canBeRenamed" from signing_files s left join wallets w on w.id = s.wallet_id
@@ -129,7 +129,7 @@ export async function followSweeps(ctx: Context, chain: Chain, seen: string | nu
   return tip.hash;
 }
 
-async function followOne(ctx: Context, chain: Chain, one: PendingTransaction, { isNewTip, isIndexed }: Round): Promise<void> {
+async function followOne(ctx: Context, chain: JoinedSource, one: PendingTransaction, { isNewTip, isIndexed }: Round): Promise<void> {
   if (one.failed) return;
   if (!isIndexed && one.blockHash !== null && (await chain.blockAt(one.blockHeight!))?.hash === one.blockHash) return;
   const { sql } = ctx.db;
@@ -194,7 +194,7 @@ const refusalText = (refusal: string): string =>
     : refusal.slice(0, 300);
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
-async function send(chain: Chain, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {
+async function send(chain: JoinedSource, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {
   if (kindOf(coin) === 'ethereum') {
     const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
     const refusal = reply?.error?.message ?? null;
@@ -220,7 +220,7 @@ type Outcome = {
 };
 const NO_RECEIPT: Outcome = { unmoved: [], paid: null, arrived: null };
 /** What a mined transaction did, by its receipt. */
-async function readOutcome(ctx: Context, chain: Chain, one: PendingTransaction): Promise<Outcome> {
+async function readOutcome(ctx: Context, chain: JoinedSource, one: PendingTransaction): Promise<Outcome> {
   const { sweepId, number, txid, raw } = one;
   const [[row], [reply]] = await Promise.all([
     ctx.db.sql<{ file: unknown }[]>`select file from signing_files where id = ${sweepId}`,
@@ -235,7 +235,7 @@ async function readOutcome(ctx: Context, chain: Chain, one: PendingTransaction):
   return { unmoved, paid: paidFor(reply.result), arrived };
 }
 
-async function readUnmoved(chain: Chain, request: AccountRequest, receipt: unknown): Promise<string[]> {
+async function readUnmoved(chain: JoinedSource, request: AccountRequest, receipt: unknown): Promise<string[]> {
   const unmoved = new Set(unmovedBy(request, receipt));
   if (request.kind !== 'batch' || unmoved.size === 0) return [...unmoved];
   // Anybody may send an authorization that was published, also before the transaction that was made for it.
@@ -276,7 +276,7 @@ function areFinal(rows: readonly Row[], endHeight: number): boolean {
  * Whether all blocks of the transactions are still on the chain. Those that are not are looked at first in the next round: this one may
  * not have looked at them, because others waited longer.
  */
-async function areInChain(ctx: Context, chain: Chain, { id, rows }: { id: string; rows: readonly Row[] }): Promise<boolean> {
+async function areInChain(ctx: Context, chain: JoinedSource, { id, rows }: { id: string; rows: readonly Row[] }): Promise<boolean> {
   const blocks = new Map(rows.flatMap(({ hash, height }) => (hash === null || height === null ? [] : [[hash, height] as const])));
   const gone: string[] = [];
   for (const [hash, height] of blocks) if ((await chain.blockAt(height))?.hash !== hash) gone.push(hash);
@@ -289,7 +289,7 @@ async function areInChain(ctx: Context, chain: Chain, { id, rows }: { id: string
  * The state of a sweep from those of its transactions. Transactions with the same number in different rounds spend the same inputs, so at
  * most one of them can be mined.
  */
-async function conclude(ctx: Context, chain: Chain, { tip, id, coin }: { tip: BlockRef; id: string; coin: Coin }): Promise<void> {
+async function conclude(ctx: Context, chain: JoinedSource, { tip, id, coin }: { tip: BlockRef; id: string; coin: Coin }): Promise<void> {
   const looked = await readTransactions(ctx.db.sql, id);
   const endHeight = await readEndHeight(ctx, coin, tip);
   const ends = areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked }));

@@ -7,12 +7,12 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import {
   accountOf,
-  type Chain,
   ChainError,
   checksumAddress,
   domainSeparator,
   fields,
   internalKeyOf,
+  type JoinedSource,
   mostFunded,
   postingCall,
   type Signature,
@@ -73,7 +73,7 @@ const numberOf = (reply: Reply): bigint => BigInt(hexOf(reply) === '0x' ? '0x0' 
 const call = (to: string, data: string) => ['eth_call', { to, data: `0x${data}` }, 'latest'] as const;
 
 /** The base fee per gas that the next block takes (EIP-1559); zero where the source does not say it. */
-export async function readBaseFee(chain: Chain): Promise<bigint> {
+export async function readBaseFee(chain: JoinedSource): Promise<bigint> {
   const [reply] = await chain.ask([['eth_feeHistory', '0x1', 'latest', []]]);
   const fees = reply && !reply.error ? fields(reply.result ?? {}).baseFeePerGas : undefined;
   // The last one is that of the block after the newest.
@@ -84,7 +84,7 @@ export async function readBaseFee(chain: Chain): Promise<bigint> {
  * The price per gas that lasts for a while, because files are signed offline: half above the current one, and at least twice the base fee,
  * which a full block raises by an eighth, with the tip besides.
  */
-export async function readGasPrice(chain: Chain, { speed }: SweepWish): Promise<GasPrice> {
+export async function readGasPrice(chain: JoinedSource, { speed }: SweepWish): Promise<GasPrice> {
   const [tiers, base] = await Promise.all([chain.fees(), readBaseFee(chain)]);
   const usual = ((tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8 * 10n * 3n) / 2n;
   const [reply] = await chain.ask([['eth_maxPriorityFeePerGas']]);
@@ -107,7 +107,7 @@ export function accountLots(holdings: readonly Holding[]): AccountLot[] {
 }
 
 /** Only so much is moved as the ledger knows and the chain still has. */
-export async function onChain(chain: Chain, lots: readonly AccountLot[], contract: string | null): Promise<AccountLot[]> {
+export async function onChain(chain: JoinedSource, lots: readonly AccountLot[], contract: string | null): Promise<AccountLot[]> {
   const replies = await chain.ask(
     lots.map(({ address }) =>
       contract === null ? (['eth_getBalance', address, 'latest'] as const) : call(contract, selector('balanceOf(address)') + word(address)),
@@ -120,7 +120,7 @@ export async function onChain(chain: Chain, lots: readonly AccountLot[], contrac
 }
 
 /** The addresses that the issuer of a token froze. */
-export async function frozenAmong(chain: Chain, contract: string, addresses: readonly string[]): Promise<ReadonlySet<string>> {
+export async function frozenAmong(chain: JoinedSource, contract: string, addresses: readonly string[]): Promise<ReadonlySet<string>> {
   const probes = await chain.ask(FROZEN.map((name) => call(contract, name + word(addresses[0]!))));
   const names = FROZEN.filter((_, i) => !probes[i]!.error && String(probes[i]!.result).length === 66);
   const asked = names.flatMap((name) => addresses.map((address) => ({ name, address })));
@@ -136,7 +136,7 @@ const textOf = ({ result, error }: Reply): string | null => {
 };
 /** The EIP-712 domain of a token with transfers by authorization, proven by the separator of its contract; null if it has none. */
 export async function domainFor(
-  chain: Chain,
+  chain: JoinedSource,
   { contract, chainId }: { contract: string; chainId: number },
 ): Promise<BatchRequest['domain'] | null> {
   const [name, version, separator, state] = (await chain.ask([
@@ -158,7 +158,7 @@ const authorizationNonce = (coin: Coin, { address, holdings }: AccountLot): stri
 
 /** The address that pays for gas, with its next nonce and what it holds. */
 export async function readGasAccount(
-  chain: Chain,
+  chain: JoinedSource,
   { wallet, network }: Pick<AccountWork, 'wallet' | 'network'>,
 ): Promise<{ address: string; nonce: number; units: bigint }> {
   const address = checksumAddress(accountOf(internalKeyOf(wallet.accountKey, { coin: wallet.family, network })));
@@ -176,14 +176,14 @@ export function checkGas(coin: Coin, { address, units }: { address: string; unit
 type Call = { from: string; to: string; value?: string; data?: string };
 // Exactly so much between plain accounts; contracts may need more by the time the transaction is mined.
 const withReserve = (gas: bigint): bigint => (gas === TRANSFER_GAS ? gas : (gas * 13n) / 10n);
-async function estimate(chain: Chain, call: Call): Promise<bigint> {
+async function estimate(chain: JoinedSource, call: Call): Promise<bigint> {
   const [reply] = await chain.ask([['eth_estimateGas', call]]);
   return withReserve(numberOf(reply!));
 }
 /** How nodes say that a contract refuses a call. */
 const REVERTED = /execution reverted|VM Exception|\brevert(ed)?\b|invalid opcode/i;
 /** What each call needs. `refused`: a contract refuses it. `unclear`: the source failed, which says nothing about the recipient. */
-export async function estimateEach(chain: Chain, calls: readonly Call[]): Promise<(bigint | 'refused' | 'unclear')[]> {
+export async function estimateEach(chain: JoinedSource, calls: readonly Call[]): Promise<(bigint | 'refused' | 'unclear')[]> {
   const replies = await chain.ask(calls.map((call) => ['eth_estimateGas', call] as const));
   return replies.map((reply) => {
     if (!reply.error) return withReserve(numberOf(reply));
@@ -192,7 +192,7 @@ export async function estimateEach(chain: Chain, calls: readonly Call[]): Promis
 }
 const gasIn = (gas: bigint | 'refused' | 'unclear' | undefined): bigint | null => (typeof gas === 'bigint' ? gas : null);
 /** The next nonces of accounts, and what they hold, in order. */
-export async function readNonces(chain: Chain, addresses: readonly string[]): Promise<number[]> {
+export async function readNonces(chain: JoinedSource, addresses: readonly string[]): Promise<number[]> {
   const replies = await chain.ask(addresses.map((address) => ['eth_getTransactionCount', address, 'latest'] as const));
   return replies.map((reply) => Number(numberOf(reply)));
 }
@@ -202,7 +202,7 @@ export const PUBLISHING_CONTRACT = '0x420000000000000000000000000000000000000F';
  * What the sender pays besides gas on chains of the OP stack, for publishing the transaction, in base units: twice of what it costs now,
  * because that changes until it is mined. `bytes`: of the unsigned transaction.
  */
-export async function readPublishingFee(chain: Chain, bytes: number): Promise<bigint> {
+export async function readPublishingFee(chain: JoinedSource, bytes: number): Promise<bigint> {
   const data = selector('getL1FeeUpperBound(uint256)') + word(BigInt(bytes));
   const [reply] = await chain.ask([call(PUBLISHING_CONTRACT, data)]);
   return 2n * numberOf(reply!);
@@ -211,7 +211,7 @@ export async function readPublishingFee(chain: Chain, bytes: number): Promise<bi
 export const TRANSFER_BYTES = 150;
 const AUTHORIZATION_BYTES = 480;
 /** What publishing these requests on Ethereum costs, as readPublishingFee says. */
-export const readPublishingFees = async (chain: Chain, requests: readonly AccountRequest[]): Promise<bigint> => {
+export const readPublishingFees = async (chain: JoinedSource, requests: readonly AccountRequest[]): Promise<bigint> => {
   const bytes = requests.map((one) => TRANSFER_BYTES + (one.kind === 'batch' ? AUTHORIZATION_BYTES * one.authorizations.length : 0));
   return bytes.length === 0
     ? 0n
@@ -220,7 +220,7 @@ export const readPublishingFees = async (chain: Chain, requests: readonly Accoun
         bytes.reduce((sum, one) => sum + one, 0),
       );
 };
-export async function readBalances(chain: Chain, addresses: readonly string[]): Promise<bigint[]> {
+export async function readBalances(chain: JoinedSource, addresses: readonly string[]): Promise<bigint[]> {
   return (await chain.ask(addresses.map((address) => ['eth_getBalance', address, 'latest'] as const))).map(numberOf);
 }
 export const addressesOf = (lots: readonly AccountLot[]): string[] => lots.map(({ address }) => address);
@@ -228,7 +228,7 @@ export const addressesOf = (lots: readonly AccountLot[]): string[] => lots.map((
 type Planned = { requests: AccountRequest[]; reserved: string[] };
 const lineTo = ({ destination, reference }: AccountWork, units: bigint): Line => ({ purpose: 'sweep', to: destination, units, reference });
 
-async function planNative(chain: Chain, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
+async function planNative(chain: JoinedSource, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
   const nonces = await readNonces(chain, addressesOf(lots));
   const requests = lots.map(({ address, index, units, gas, cost }, i): AccountRequest => {
     return { kind: 'native', from: address, path: { chain: 0, index }, nonce: nonces[i]!, gas, line: lineTo(work, units - cost) };
@@ -242,7 +242,7 @@ const batchGas = (count: number): bigint => BATCH_GAS + AUTHORIZATION_GAS * BigI
  * their nonces, so that each is executed once.
  */
 export async function renewBatch(
-  chain: Chain,
+  chain: JoinedSource,
   batch: BatchRequest,
   { nowSeconds, ...file }: Pick<AccountWork, 'coin' | 'chainId' | 'gasPrice' | 'nowSeconds'>,
 ): Promise<BatchRequest> {
@@ -273,7 +273,7 @@ const blankSignature = (nonce: string): Signature => {
  * because it changes until they are mined. For other requests, the node estimates it. Errors: ChainError.
  */
 export async function withPostingGas<T extends AccountRequest>(
-  chain: Chain,
+  chain: JoinedSource,
   requests: readonly T[],
   file: Pick<AccountWork, 'coin' | 'chainId' | 'gasPrice'>,
 ): Promise<T[]> {
@@ -290,7 +290,7 @@ export async function withPostingGas<T extends AccountRequest>(
 
 /** The gas of one authorization beside so many others, with its share of the batch. Errors: ChainError. */
 export async function readAuthorizationGas(
-  chain: Chain,
+  chain: JoinedSource,
   work: Pick<AccountWork, 'coin' | 'chainId' | 'gasPrice' | 'contract' | 'nowSeconds'>,
   count: number,
 ): Promise<bigint> {
@@ -304,7 +304,12 @@ export async function readAuthorizationGas(
   return batch!.gas - BATCH_GAS + BATCH_GAS / BigInt(Math.min(count, BATCH));
 }
 
-async function planBatches(chain: Chain, lots: readonly AccountLot[], work: AccountWork, domain: BatchRequest['domain']): Promise<Planned> {
+async function planBatches(
+  chain: JoinedSource,
+  lots: readonly AccountLot[],
+  work: AccountWork,
+  domain: BatchRequest['domain'],
+): Promise<Planned> {
   const gasAccount = await readGasAccount(chain, work);
   const bare: BatchRequest[] = [];
   const on = { contract: work.contract!, domain, nowSeconds: work.nowSeconds, from: gasAccount.address };
@@ -332,7 +337,7 @@ type AccountTransfer = { from: string; index: number; nonce: number; gas: bigint
  * sweep_gas_missing.
  */
 export async function fundedTransfers(
-  chain: Chain,
+  chain: JoinedSource,
   transfers: readonly AccountTransfer[],
   work: Pick<AccountWork, 'wallet' | 'network' | 'coin' | 'contract' | 'gasPrice'>,
 ): Promise<{ requests: AccountRequest[]; reserved: string[] }> {
@@ -364,7 +369,7 @@ export async function fundedTransfers(
 /** The nonce of an account, which one transaction uses, as an input of a file. */
 export const nonceInput = (address: string, nonce: number): string => `nonce:${address}:${nonce}`;
 
-async function planFunded(chain: Chain, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
+async function planFunded(chain: JoinedSource, lots: readonly Movable[], work: AccountWork): Promise<Planned> {
   const nonces = await readNonces(chain, addressesOf(lots));
   const transfers = lots.map(({ address, index, units, gas }, i): AccountTransfer => {
     return { from: address, index, nonce: nonces[i]!, gas, line: lineTo(work, units) };
@@ -376,7 +381,7 @@ async function planFunded(chain: Chain, lots: readonly Movable[], work: AccountW
 type Movable = AccountLot & { gas: bigint; cost: bigint };
 /** The gas of each transfer; null: the chain refuses it. */
 async function readGases(
-  chain: Chain,
+  chain: JoinedSource,
   lots: readonly AccountLot[],
   work: AccountWork,
   isAuthorized: boolean,
@@ -401,7 +406,7 @@ async function readGases(
 }
 /** What each of these addresses can send, or why its money stays. */
 async function lookAt(
-  chain: Chain,
+  chain: JoinedSource,
   some: readonly AccountLot[],
   work: PricedWork & { isAuthorized: boolean },
 ): Promise<(Movable | { lot: AccountLot; reason: StayReason })[]> {
@@ -429,7 +434,7 @@ async function lookAt(
 
 /** The oldest addresses whose money can be moved, as many as fit into a file. Those that others emptied take nobody's place. */
 async function chooseMovable(
-  chain: Chain,
+  chain: JoinedSource,
   all: readonly AccountLot[],
   work: PricedWork & { isAuthorized: boolean },
   keep: (lot: AccountLot, reason: StayReason) => void,
@@ -450,7 +455,7 @@ async function chooseMovable(
 
 export type PricedWork = AccountWork & { prices: GasPrices | null };
 /** Errors: ChainError, sweep_gas_missing, sweep_destination_frozen. */
-export async function makeAccountRequests(chain: Chain, work: PricedWork): Promise<MadeUtxoFile<AccountRequest>> {
+export async function makeAccountRequests(chain: JoinedSource, work: PricedWork): Promise<MadeUtxoFile<AccountRequest>> {
   const { coin, contract, destination } = work;
   const stay = new Map<Holding, StayReason>();
   const keep = (lot: AccountLot, reason: StayReason): void => {

@@ -1,6 +1,6 @@
 /** Makes the requests of a sweep on a Bitcoin-like chain: checks each output on the chain, and builds the PSBTs. */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type BitcoinScript, type Chain, ChainError, decodeAddress } from '#chains';
+import { type BitcoinScript, ChainError, decodeAddress, type JoinedSource } from '#chains';
 import { COIN } from '#core/coin';
 import type { PsbtRequest } from '#core/signing-file';
 import { fingerprintOf } from '#wallets';
@@ -26,7 +26,7 @@ export type MadeUtxoFile<R> = {
 };
 
 /** Which outputs the chain still has; all of them where no source can tell. */
-export async function spentAmong(chain: Chain, outpoints: readonly string[]): Promise<ReadonlySet<string>> {
+export async function spentAmong(chain: JoinedSource, outpoints: readonly string[]): Promise<ReadonlySet<string>> {
   try {
     const unspent = await chain.outlet.areUnspent(outpoints);
     return new Set(outpoints.filter((_, i) => !unspent[i]));
@@ -40,7 +40,7 @@ export async function spentAmong(chain: Chain, outpoints: readonly string[]): Pr
 export type Previous = ReadonlyMap<string, Uint8Array>;
 /** `unreadable`: the IDs of those that no PSBT can repeat. */
 export async function previousOf(
-  chain: Chain,
+  chain: JoinedSource,
   script: BitcoinScript,
   outputs: readonly SpendableOutput[],
 ): Promise<{ previous: Previous; unreadable: ReadonlySet<string> }> {
@@ -52,7 +52,7 @@ export async function previousOf(
 }
 
 /** From how many blocks the deposits of one file may be, because previous transactions are read from whole blocks. */
-export const mostBlocksOf = ({ outlet: { mostBlocks } }: Chain, script: BitcoinScript): number =>
+export const mostBlocksOf = ({ outlet: { mostBlocks } }: JoinedSource, script: BitcoinScript): number =>
   script === 'p2tr' ? Number.POSITIVE_INFINITY : (mostBlocks ?? Number.POSITIVE_INFINITY);
 
 /** Whether one more block would be too many. */
@@ -68,7 +68,7 @@ function createBlockLimit(mostBlocks: number): (holding: Holding) => boolean {
 
 /** Errors: ChainError. */
 export async function makePsbts(
-  chain: Chain,
+  chain: JoinedSource,
   {
     holdings,
     wallet,

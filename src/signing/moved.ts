@@ -2,7 +2,7 @@
  * Deposits that another wallet moved with a transaction that Florin does not know, such as somebody who sent a canceled signing file. Once
  * that is final, the books say that the money left.
  */
-import { type BlockRef, type Chain, ChainError } from '#chains';
+import { type BlockRef, ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinsBeside, contractOf, kindOf } from '#core/coin';
 import type { Fragment, Tx } from '#db';
@@ -68,7 +68,7 @@ type WatchedDeposit = {
 };
 
 /** One round for a chain, in the process that follows it. What one of our files spends is not moved by others. */
-export async function followMoved(ctx: Context, chain: Chain): Promise<void> {
+export async function followMoved(ctx: Context, chain: JoinedSource): Promise<void> {
   const { sql } = ctx.db;
   const coins = coinsBeside(chain.coin);
   const isOurs = sql`(exists (select 1 from signing_inputs i where i.chain = m.chain and i.input = m.input and i.released_at is null)
@@ -99,7 +99,7 @@ export async function followMoved(ctx: Context, chain: Chain): Promise<void> {
 /** Those that the chain does not have any more, without what only waits; none where no source can tell. */
 async function missingAmong(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { coin, some }: { coin: Coin; some: readonly WatchedDeposit[] },
 ): Promise<ReadonlySet<WatchedDeposit>> {
   if (kindOf(coin) !== 'ethereum') {
@@ -122,7 +122,7 @@ async function missingAmong(
 /** It was moved once the block at which it was first missing is final, and it is still missing. It was not, if it is there after all. */
 async function conclude(
   { db: { sql }, log }: Context,
-  chain: Chain,
+  chain: JoinedSource,
   {
     one,
     isMissing,

@@ -1,6 +1,6 @@
 /** The requests of a file again, for a higher fee: of accounts, where what is mined stays as it is, and of outputs. */
 import { Transaction } from '@scure/btc-signer';
-import type { Chain } from '#chains';
+import type { JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { divideCeil } from '#core/money';
 import type { AccountRequest, FundRequest, PsbtRequest, Request, SigningFile } from '#core/signing-file';
@@ -63,7 +63,7 @@ function raiseOne(request: AccountRequest, number: number, { requests, more, hel
 
 /** Payments for the gas of transfers whose address was already paid, for an earlier price. Null: no gas address is known. */
 async function missingFunds(
-  chain: Chain,
+  chain: JoinedSource,
   { requests, mined, price }: { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; price: Price },
 ): Promise<FundRequest[] | null> {
   const stuck = requests.flatMap((one, number) => {
@@ -95,7 +95,7 @@ async function missingFunds(
 /** Null: the money is not enough, or all of it is mined. Errors: ChainError, sweep_gas_missing. */
 export async function raiseAccounts(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { file, speed }: { file: SigningFile & { gasPrice: GasPrice }; speed: SweepWish['speed'] },
 ): Promise<{ requests: AccountRequest[]; gasPrice: GasPrice } | null> {
   const current = await readGasPrice(chain, { ...DEFAULT_WISH, speed });
@@ -124,7 +124,7 @@ type Raising = { requests: readonly AccountRequest[]; mined: ReadonlySet<number>
 /** The requests that are not mined, for a higher price, beside those that are. Null: the money is not enough. Errors: ChainError. */
 async function raiseEach(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { requests, mined, file, gasPrice, price }: Raising & { gasPrice: GasPrice; price: Price },
 ): Promise<AccountRequest[] | null> {
   const more = gasPrice.max - file.gasPrice.max;

@@ -1,5 +1,5 @@
 /** Sweeps: list what can be moved, make a signing file, take the signed file back. Nothing here can spend: keys stay with the merchant. */
-import { type Chain, ChainError, feeOf, isBitcoinLike, PARAMS, transactionOf } from '#chains';
+import { ChainError, feeOf, isBitcoinLike, type JoinedSource, PARAMS, transactionOf } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, CHAIN, CHAINS, COIN, type Coin, chainCode, chainOf, contractOf, feeCoinOf, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';
@@ -68,7 +68,7 @@ const COLUMNS = (sql: Sql | Tx) => sql`
 type Owner = { merchantId: string };
 
 /** The chain of a coin. Errors: not_supported. */
-export function chainFor(ctx: Context, coin: Coin): Chain {
+export function chainFor(ctx: Context, coin: Coin): JoinedSource {
   const chain = ctx.chains.get(COIN[coin].chain);
   if (!chain) throw new Problem('not_supported', { coin, missing: `no ${coin} source is configured` });
   return chain;
@@ -125,7 +125,7 @@ async function walletFor(
   return wallet;
 }
 
-export async function rateFor(chain: Chain, { speed }: SweepWish): Promise<bigint> {
+export async function rateFor(chain: JoinedSource, { speed }: SweepWish): Promise<bigint> {
   const tiers = await chain.fees();
   return (tiers.find((tier) => tier.speed === speed) ?? tiers[0])!.rateE8;
 }
@@ -172,7 +172,7 @@ const MOST_READS = 10;
 /** The requests for the oldest transfers that can be moved, and everything that was looked at with the reasons why it stays. */
 async function findRequests(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { merchantId, coin, ...work }: Owner & Omit<Work, 'holdings'> & { coin: Coin },
 ): Promise<RequestsToSign & { kept: Pick<Holding, 'stays' | 'units'>[]; dust: Remainder }> {
   const kept: Pick<Holding, 'stays' | 'units'>[] = [];
@@ -213,7 +213,7 @@ const reasonText = (remains: readonly Remainder[]): string =>
 
 type Work = { holdings: readonly Holding[]; wallet: SweepWallet; destination: string; wish: SweepWish; reference: string };
 type RequestsToSign = MadeUtxoFile<Request> & { gasPrice: GasPrice | null };
-async function makeRequests(ctx: Context, chain: Chain, work: Work & { coin: Coin; now: Date }): Promise<RequestsToSign> {
+async function makeRequests(ctx: Context, chain: JoinedSource, work: Work & { coin: Coin; now: Date }): Promise<RequestsToSign> {
   const { coin, now } = work;
   if (kindOf(coin) !== 'ethereum')
     return { ...(await makePsbts(chain, { ...work, rateE8: await rateFor(chain, work.wish) })), gasPrice: null };
@@ -582,7 +582,7 @@ function relayRateOf(coin: Coin): bigint {
 /** The same file for a higher fee. Errors: ChainError, sweep_empty. */
 async function raiseFee(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { file, speed }: { file: SigningFile; speed: SweepWish['speed'] },
 ): Promise<SigningFile> {
   const { gasPrice, coin, chainId } = file;
@@ -600,7 +600,7 @@ async function raiseFee(
 }
 async function raisePsbts(
   ctx: Context,
-  chain: Chain,
+  chain: JoinedSource,
   { file: { id, coin, requests }, speed }: { file: SigningFile; speed: SweepWish['speed'] },
 ): Promise<ReturnType<typeof replacePsbts>> {
   const sent = await ctx.db.sql<{ raw: Uint8Array; feeUnits: bigint; isMined: boolean }[]>`
@@ -630,7 +630,7 @@ export const cancelSweep = (ctx: Context, { merchantId, id, actor }: Owner & { i
 const DELEGATED = /^0xef0100[0-9a-f]{40}$/i;
 
 /** Null: the source did not say. */
-async function hasCode(chain: Chain, address: string): Promise<boolean | null> {
+async function hasCode(chain: JoinedSource, address: string): Promise<boolean | null> {
   const [reply] = await chain.ask([['eth_getCode', address, 'latest']]);
   if (!reply || reply.error || typeof reply.result !== 'string') return null;
   return reply.result !== '0x' && !DELEGATED.test(reply.result);

@@ -11,7 +11,7 @@ import fc from 'fast-check';
 import { bookPeriod, exportCoinTracking, exportKoinly, exportStatement, exportXero, inCurrency } from '../../src/books/book-files.ts';
 import { readEntries, readStatement, trialBalance, withTrialBalance } from '../../src/books/books.ts';
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/books/datev.ts';
-import type { Chain } from '../../src/chains/chain.ts';
+import type { JoinedSource } from '../../src/chains/chain-source.ts';
 import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
 import type { Context } from '../../src/context.ts';
@@ -319,7 +319,7 @@ async function sweepSome({ merchantId }: { merchantId: string }, { coin, mask: c
 }
 
 /** A chain on which every transaction of a sweep is deep enough. */
-const chainOf = (coin: Coin): Chain =>
+const chainOf = (coin: Coin): JoinedSource =>
   ({
     coin,
     txState: async () => ({ state: 'mined', blockHash: 'b900' }),
@@ -327,7 +327,7 @@ const chainOf = (coin: Coin): Chain =>
     blockAt: async () => ({ hash: 'b900', height: 900 }),
     tip: async () => ({ height: TIP_HEIGHT, hash: 'tip' }),
     health: async () => ({ txindex: true }),
-  }) as unknown as Chain;
+  }) as unknown as JoinedSource;
 
 async function happenLater(owner: { merchantId: string; mode: 'live' }, given: Later): Promise<void> {
   if (given.do === 'sweep') return sweepSome(owner, given.sweep);

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { type Core, openCore } from '../../src/app.ts';
-import { ChainError } from '../../src/chains/chain.ts';
+import { ChainError } from '../../src/chains/chain-source.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Context } from '../../src/context.ts';
 import { createFollower } from '../../src/follow/follow.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Transaction } from '@scure/btc-signer';
 import { signFile } from '../../signer/sign.ts';
 import { trialBalance } from '../../src/books/books.ts';
-import { type Chain, ChainError } from '../../src/chains/chain.ts';
+import { ChainError, type JoinedSource } from '../../src/chains/chain-source.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { followPayouts, followSentPayouts } from '../../src/outgoing/follow-payouts.ts';
 import { followRefunds, followSentRefunds } from '../../src/outgoing/follow-refunds.ts';
@@ -316,7 +316,7 @@ for (const { what, comesBack } of [
     }));
 
 /** What peers alone answer: nothing about outputs, and no refusal. */
-const asPeers = (chain: Chain): Chain => ({
+const asPeers = (chain: JoinedSource): JoinedSource => ({
   ...chain,
   health: async () => ({ ...(await chain.health()), txindex: false }),
   txState: async () => ({ state: 'unknown', blockHash: null, lock: null }),

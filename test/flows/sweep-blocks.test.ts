@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { Transaction } from '@scure/btc-signer';
-import { type Chain, ChainError } from '../../src/chains/chain.ts';
+import { ChainError, type JoinedSource } from '../../src/chains/chain-source.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
 import { getSweep } from '../../src/signing/signing-files.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
@@ -61,7 +61,7 @@ test('a sweep whose blocks were pruned says so and holds up nothing; other sweep
       searched.push(height);
       return { ref: block(height), scan: () => ({ block: block(height), sightings: [], conflicts: [] }) };
     },
-  } as unknown as Chain;
+  } as unknown as JoinedSource;
   const heights = async () =>
     (await sql<{ height: number }[]>`select read_height::int as height from signing_files order by id`).map(({ height }) => height);
   const show = async (id: string) => (await getSweep(ctx, { merchantId: app.merchant.merchantId, id })).sweep;
@@ -131,7 +131,7 @@ test('a transaction that is mined under another ID, because somebody wrote its s
         const conflicts = hash === 'b100' ? [{ outpoint, txid: mined.id }] : [];
         return { ref, scan: () => ({ block: ref, sightings: [], conflicts }) };
       },
-    } as unknown as Chain;
+    } as unknown as JoinedSource;
     let seen: string | null = null;
     for (let round = 0; round < 14; round++) {
       await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds' where file_id = ${id}`;

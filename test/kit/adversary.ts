@@ -1,5 +1,5 @@
 /** A chain in memory with a mempool that the test mines, undoes and double-spends, with a reader like that of a Core node. */
-import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../../src/chains/chain.ts';
+import { type BlockRef, ChainError, type ChainSource, type Conflict, type Matcher, type Sighting } from '../../src/chains/chain-source.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import type { TransferKind } from '../../src/core/payment.ts';
 

@@ -3,7 +3,7 @@
  * the real client: light client, source, proofs and balance audit. All of it happens in memory, so that many thousands can be tried.
  */
 import assert from 'node:assert/strict';
-import { ChainError, type Matcher, type Sighting } from '../../src/chains/chain.ts';
+import { ChainError, type Matcher, type Sighting } from '../../src/chains/chain-source.ts';
 import { createEthereumSource } from '../../src/chains/ethereum/ethereum.ts';
 import { Equivocation, type LightState, readUpdate, startFrom, takeUpdate } from '../../src/chains/ethereum/light-client/light-client.ts';
 import type { LightService } from '../../src/chains/ethereum/light-client/light-service.ts';

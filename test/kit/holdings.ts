@@ -3,7 +3,7 @@ import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { outputScript } from '../../src/chains/address.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
-import type { Chain } from '../../src/chains/chain.ts';
+import type { JoinedSource } from '../../src/chains/chain-source.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import type { Holding, SweepWallet } from '../../src/signing/holdings.ts';
 import { addressesOf } from './signing.ts';
@@ -32,7 +32,7 @@ export function depositsOf(
   coin: BitcoinFamily,
   script: BitcoinScript,
   deposits: readonly Deposit[],
-): { chain: Chain; wallet: SweepWallet; holdings: Holding[] } {
+): { chain: JoinedSource; wallet: SweepWallet; holdings: Holding[] } {
   const raws = new Map<string, Uint8Array>();
   const holdings = deposits.map((deposit, i): Holding => {
     const raw = rawOf(coin, script, deposit, i);
@@ -52,7 +52,7 @@ export function depositsOf(
   const { publicKey, chainCode } = addressesOf(coin, script);
   const chainKey = bytesToHex(publicKey!) + bytesToHex(chainCode!);
   return {
-    chain: { coin, network: 'mainnet', outlet } as unknown as Chain,
+    chain: { coin, network: 'mainnet', outlet } as unknown as JoinedSource,
     wallet: { ...{ id: 'wal_0', family: coin, chainKey, accountKey: '', script, path: '0', active: true } },
     holdings,
   };

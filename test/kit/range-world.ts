@@ -2,14 +2,14 @@
 import { randomBytes } from 'node:crypto';
 import {
   type BlockRef,
-  type Chain,
   ChainError,
+  type JoinedSource,
   type NamedSource,
   type NativeReader,
   type RangeReader,
   RangeRefused,
   type Sighting,
-} from '../../src/chains/chain.ts';
+} from '../../src/chains/chain-source.ts';
 import { checkedSource } from '../../src/chains/checked-source.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Context } from '../../src/context.ts';
@@ -375,7 +375,7 @@ export async function openRangeShop(
   Object.assign(ctx.clock, { monotonicMs: () => monotonicMs() + skippedMs });
   const world = createWorld({ coin, now: () => ctx.clock.now(), height });
   const made = trusts.map((trust, i) => createProvider(world, `provider${i + 1}.example`, trust, { natives }));
-  const chain = { coin, network: 'mainnet', sources: made.map(({ named }) => named) } as unknown as Chain;
+  const chain = { coin, network: 'mainnet', sources: made.map(({ named }) => named) } as unknown as JoinedSource;
   let follower = createRangeFollower(ctx, chain);
   const shop: RangeShop = {
     ...{ app, world, providers: made.map(({ provider }) => provider) },

@@ -1,7 +1,7 @@
 /** What random schedules of sweeps and refunds share: seeded numbers, a node that only takes what it could mine, and other wallets. */
 import { addressOfScript } from '../../src/chains/address.ts';
 import { inputsOf, outputsOfTransaction, parseTransaction, strippedOf, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
-import { ChainError } from '../../src/chains/chain.ts';
+import { ChainError } from '../../src/chains/chain-source.ts';
 import { Problem } from '../../src/core/problem.ts';
 import type { ChainTx, TestChain } from './test-chain.ts';
 

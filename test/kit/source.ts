@@ -1,6 +1,6 @@
 /** A reader of one node, without a service around it. */
 import { createCoreSource } from '../../src/chains/bitcoin/core-rpc.ts';
-import type { Matcher } from '../../src/chains/chain.ts';
+import type { Matcher } from '../../src/chains/chain-source.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
 import { createLog } from '../../src/log.ts';
 

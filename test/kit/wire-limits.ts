@@ -32,7 +32,7 @@ import {
 import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { MAX_COUNT, sha256d, takeCount, takeTransaction } from '../../src/chains/bitcoin/strict-reader.ts';
-import { ChainError } from '../../src/chains/chain.ts';
+import { ChainError } from '../../src/chains/chain-source.ts';
 import { provenHeader } from '../../src/chains/ethereum/block-header.ts';
 import { encodeTransaction } from '../../src/chains/ethereum/eth-block.ts';
 import { createEthRpc, REPLY_LIMITS } from '../../src/chains/ethereum/eth-rpc.ts';

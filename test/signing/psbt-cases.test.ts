@@ -11,7 +11,7 @@ import { findAccount, SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile, signInSteps } from '../../signer/sign.ts';
 import { outputScript, scriptOfAddress } from '../../src/chains/address.ts';
 import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
-import type { Chain } from '../../src/chains/chain.ts';
+import type { JoinedSource } from '../../src/chains/chain-source.ts';
 import type { BitcoinFamily, Network } from '../../src/core/coin.ts';
 import {
   MAX_SIGNING_BYTES,
@@ -525,7 +525,7 @@ test('a file stays below what the signer reads, and the rest is left for later',
     readTransactions: async (wanted: readonly { txid: string }[]) => wanted.map(({ txid }) => raws.get(txid)!),
   };
   const { file, destination } = sweepFile('BTC', 'p2wpkh', 1);
-  const { requests, inputs, stay } = await makePsbts({ coin: 'BTC', network: 'mainnet', outlet } as unknown as Chain, {
+  const { requests, inputs, stay } = await makePsbts({ coin: 'BTC', network: 'mainnet', outlet } as unknown as JoinedSource, {
     wallet: { chainKey, accountKey: '', script: 'p2wpkh', path: '0' } as SweepWallet,
     ...{ holdings, destination, wish: DEFAULT_WISH, rateE8: 100_000_000n, reference: file.id },
   });

@@ -1,6 +1,6 @@
 /** Blocks of a node of the Bitcoin Core family as bytes, decoded from hex as they arrive. Their own hashes prove the content. */
 import type { BitcoinFamily } from '#core/coin';
-import { type BlockRef, ChainError, type ChainSource } from '../chain.ts';
+import { type BlockRef, ChainError, type ChainSource } from '../chain-source.ts';
 import { createHexReader, fields, type ReplyFields } from '../reply.ts';
 import { BlockError, parseBlockOf } from './block-proof.ts';
 import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
-import { ChainError } from '../chain.ts';
+import { ChainError } from '../chain-source.ts';
 import { type CoreCall, createCoreCalls } from './core-calls.ts';
 
 type Request = { id: number; method: string; params: unknown[] };

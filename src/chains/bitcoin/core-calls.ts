@@ -5,7 +5,7 @@ import type { Clock } from '#core/dates';
 import { invariant } from '#core/invariant';
 import { divideCeil, parseExactJson } from '#core/money';
 import type { Log } from '#log';
-import { ChainError, type FeeTier } from '../chain.ts';
+import { ChainError, type FeeTier } from '../chain-source.ts';
 import { fields, requestFrom } from '../reply.ts';
 import { PARAMS } from './params.ts';
 

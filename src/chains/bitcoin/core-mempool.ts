@@ -2,7 +2,7 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import type { BitcoinFamily } from '#core/coin';
 import type { Log } from '#log';
-import { ChainError, type ChainHealth, type ChainSource, orNull, type Sighting } from '../chain.ts';
+import { ChainError, type ChainHealth, type ChainSource, orNull, type Sighting } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { amount, type CoreCall, type CoreCalls, type CoreReader, isNotFound, rowsOfReply, text } from './core-calls.ts';
 import { matchInTurns, parseTransaction, type RawTransaction } from './raw-block.ts';

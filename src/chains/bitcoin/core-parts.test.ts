@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { headersOf } from '../../../test/kit/headers.ts';
-import { ChainError } from '../chain.ts';
+import { ChainError } from '../chain-source.ts';
 import { coreHeader, createCoreHeaders, createRooms, readCoreBlock } from './core-blocks.ts';
 import { type CoreCall, type CoreCalls, type CoreReply, feeTier, readCoreFees } from './core-calls.ts';
 import { pegoutsOf } from './core-mempool.ts';

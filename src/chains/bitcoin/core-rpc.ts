@@ -17,7 +17,7 @@ import {
   orNull,
   type TransactionHint,
   type Unspent,
-} from '../chain.ts';
+} from '../chain-source.ts';
 import { fields, type ReplyFields } from '../reply.ts';
 import { parseBlock } from './block-proof.ts';
 import {

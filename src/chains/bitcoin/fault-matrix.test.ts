@@ -15,7 +15,7 @@ import { createOutgoing } from '../../connections/http-client.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
 import { addressOfScript } from '../address.ts';
-import { type Chain, ChainError, type Matcher } from '../chain.ts';
+import { ChainError, type JoinedSource, type Matcher } from '../chain-source.ts';
 import { checkedSource } from '../checked-source.ts';
 import { joinSources } from '../sources.ts';
 import { createCoreSource } from './core-rpc.ts';
@@ -55,7 +55,7 @@ const answerOf =
   };
 
 /** What a follower reads, and what is looked up. Errors: ChainError. */
-async function read(chain: Chain, { mined, waiting, block }: World): Promise<Facts> {
+async function read(chain: JoinedSource, { mined, waiting, block }: World): Promise<Facts> {
   const survey = await chain.survey();
   if (!survey.some(({ state }) => state === 'ok')) throw new ChainError('outage', survey[0]!.reason!);
   const genesis = await chain.genesis();

@@ -4,7 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { DAY_MS } from '#core/dates';
-import type { BlockRef } from '../chain.ts';
+import type { BlockRef } from '../chain-source.ts';
 import type { WorkView } from './chain-work.ts';
 import { HEADER_BYTES, HeaderError, hashBytes, idOf, meetsTarget, showHash } from './header.ts';
 import {

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { describeMined, firstHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { createLog } from '../../log.ts';
-import { ChainError } from '../chain.ts';
+import { ChainError } from '../chain-source.ts';
 import { workHash } from './header.ts';
 import { refOf } from './header-chain.ts';
 import { createHeaderFeed, createTurn } from './header-feed.ts';

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
-import { type BlockRef, ChainError, type ChainSource } from '../chain.ts';
+import { type BlockRef, ChainError, type ChainSource } from '../chain-source.ts';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, HeaderError } from './header.ts';
 import type { SentHeader } from './header-rules.ts';

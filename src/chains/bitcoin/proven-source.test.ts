@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../../test/kit/adversary.ts';
 import { describeMined, firstHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
 import { createLog } from '../../log.ts';
-import type { BlockRef } from '../chain.ts';
+import type { BlockRef } from '../chain-source.ts';
 import { workHash } from './header.ts';
 import { refOf } from './header-chain.ts';
 import { createTurn } from './header-feed.ts';

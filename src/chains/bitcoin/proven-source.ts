@@ -7,7 +7,7 @@ import { MOST_PROVEN } from '#core/confirmation';
 import type { Clock } from '#core/dates';
 import { invariant } from '#core/invariant';
 import type { Log } from '#log';
-import { type BlockRef, ChainError, type ChainSource, NO_FINALITY, type ProvenWork } from '../chain.ts';
+import { type BlockRef, ChainError, type ChainSource, NO_FINALITY, type ProvenWork } from '../chain-source.ts';
 import type { Proof } from '../sources.ts';
 import type { WorkHold } from './chain-work.ts';
 import { refOf } from './header-chain.ts';

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { BitcoinFamily } from '#core/coin';
 import type { TransferKind } from '#core/payment';
-import type { Conflict, Matcher, Output, Sighting } from '../chain.ts';
+import type { Conflict, Matcher, Output, Sighting } from '../chain-source.ts';
 import { showHash } from './header.ts';
 import { PARAMS, type Params } from './params.ts';
 import {

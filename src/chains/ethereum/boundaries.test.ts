@@ -9,7 +9,7 @@ import { answersOf, outgoingOf } from '../../../test/kit/eth-forgeries.ts';
 import { AMSTERDAM, accountNamed, type Made, makeBlock, signTransaction } from '../../../test/kit/ethereum-blocks.ts';
 import { stateOf } from '../../../test/kit/ethereum-state.ts';
 import { createLog } from '../../log.ts';
-import type { Matcher } from '../chain.ts';
+import type { Matcher } from '../chain-source.ts';
 import { createEthereumSource } from './ethereum.ts';
 import { type LightState, readUpdate, startFrom, takeUpdate } from './light-client/light-client.ts';
 import type { LightService } from './light-client/light-service.ts';

@@ -6,7 +6,7 @@ import { type MadeBlock, makeBlock } from '../../../test/kit/ethereum-blocks.ts'
 import { bytesOfHex } from '../../../test/kit/ethereum-data.ts';
 import { type Account, stateOf } from '../../../test/kit/ethereum-state.ts';
 import { createLog } from '../../log.ts';
-import { ChainError } from '../chain.ts';
+import { ChainError } from '../chain-source.ts';
 import { provenHeader } from './block-header.ts';
 import { type AuditFacts, createAuditFacts, createAuditStore, createBalanceAudit } from './eth-balance-audit.ts';
 import type { EthCall } from './eth-rpc.ts';

@@ -4,7 +4,7 @@
  */
 import type { Db } from '#db';
 import type { Log } from '#log';
-import type { BlockRef, Matcher, OpenAddress, OpenAddresses } from '../chain.ts';
+import type { BlockRef, Matcher, OpenAddress, OpenAddresses } from '../chain-source.ts';
 import { provenHeader } from './block-header.ts';
 import type { ProvenBlock } from './eth-block.ts';
 import { accountOfAnswer, keptAll, proofCall } from './eth-proven-gains.ts';

@@ -3,7 +3,7 @@ import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js';
 import { invariant } from '#core/invariant';
-import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher, type Sighting } from '../chain.ts';
+import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher, type Sighting } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { accountOf } from './address.ts';
 import { type ProvenHeader, provenHeader } from './block-header.ts';

@@ -6,7 +6,7 @@
  */
 import { invariant } from '#core/invariant';
 import type { Log } from '#log';
-import { type BlockRef, ChainError, type Matcher } from '../chain.ts';
+import { type BlockRef, ChainError, type Matcher } from '../chain-source.ts';
 import { type AuditFacts, createBalanceAudit } from './eth-balance-audit.ts';
 import { type BalanceReader, type Balances, balancesAt, createBalanceReader } from './eth-balances.ts';
 import type { EthBlock, ProvenBlock } from './eth-block.ts';

@@ -1,7 +1,7 @@
 /** What an Ethereum node says about its chain: health and finality. */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import type { Network } from '#core/coin';
-import { ChainError, type ChainHealth, type Finality, type NodeInspection } from '../chain.ts';
+import { ChainError, type ChainHealth, type Finality, type NodeInspection } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { provenHeader } from './block-header.ts';
 import { ethHeader } from './eth-block.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { InvariantError } from '../../core/invariant.ts';
-import type { Matcher } from '../chain.ts';
+import type { Matcher } from '../chain-source.ts';
 import { unexplainedGains } from './eth-balances.ts';
 import { scanOf, sightingsOf } from './eth-block.ts';
 import { gainsOfChanges, isExplained } from './eth-gains.ts';

@@ -4,7 +4,7 @@ import { type Outgoing, OutgoingError } from '#connections';
 import { type Coin, chainOf, isToken } from '#core/coin';
 import { invariant } from '#core/invariant';
 import type { Log } from '#log';
-import { ChainError } from '../chain.ts';
+import { ChainError } from '../chain-source.ts';
 import { fields, isAway, requestFrom } from '../reply.ts';
 
 export const REPLY_LIMITS: EthLimits = { timeoutMs: 30_000, maxReplyBytes: 128 * 1024 * 1024 };

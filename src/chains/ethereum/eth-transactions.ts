@@ -1,5 +1,5 @@
 /** Looks up one transaction on an Ethereum node. */
-import { type BlockRef, ChainError, type ChainSource, type ChainTransaction } from '../chain.ts';
+import { type BlockRef, ChainError, type ChainSource, type ChainTransaction } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { checksumAddress } from './address.ts';
 import { ethHeader } from './eth-block.ts';

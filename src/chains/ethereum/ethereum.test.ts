@@ -10,7 +10,7 @@ import { after, describe, test } from 'node:test';
 import { AMSTERDAM, type Json, makeBlock } from '../../../test/kit/ethereum-blocks.ts';
 import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
-import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain.ts';
+import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain-source.ts';
 import { createEthereumSource } from './ethereum.ts';
 
 type Call = { id: number; method: string; params: any[] };

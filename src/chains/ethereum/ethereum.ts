@@ -6,7 +6,15 @@
 import type { Outgoing } from '#connections';
 import type { Network } from '#core/coin';
 import type { Log } from '#log';
-import { type BlockScan, ChainError, type ChainSource, type Matcher, type MempoolScan, NO_FINALITY, type Sighting } from '../chain.ts';
+import {
+  type BlockScan,
+  ChainError,
+  type ChainSource,
+  type Matcher,
+  type MempoolScan,
+  NO_FINALITY,
+  type Sighting,
+} from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import type { AuditFacts } from './eth-balance-audit.ts';
 import { type Balances, pendingBalances } from './eth-balances.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { outgoingOf } from '../../../test/kit/eth-forgeries.ts';
 import { chainOf, leadingCoins } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
-import { ChainError, type ChainSource } from '../chain.ts';
+import { ChainError, type ChainSource } from '../chain-source.ts';
 import { createTokenNetworkSource } from './token-network.ts';
 
 const HASH = `0x${'11'.repeat(32)}`;

@@ -1,6 +1,6 @@
 /** Transfers of tokens to watched accounts, read from the logs of receipts. The same on every Ethereum-like chain. */
 import { type Coin, chainCode, coinsBeside, contractOf, isOfferable, type Network } from '#core/coin';
-import type { ContractState, Matcher, Sighting } from '../chain.ts';
+import type { ContractState, Matcher, Sighting } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { AnsweredError, type EthCall, type EthReply, type EthRpc, failure as failureOf } from './eth-rpc.ts';
 import { type EthReceipt, type EthTransaction, outpoint, TRANSFER } from './value-moves.ts';

@@ -5,7 +5,7 @@
 import type { Outgoing } from '#connections';
 import { type Coin, chainOf, type Network, settingOf } from '#core/coin';
 import type { Log } from '#log';
-import { ChainError, type ChainSource, type MempoolScan } from '../chain.ts';
+import { ChainError, type ChainSource, type MempoolScan } from '../chain-source.ts';
 import { ethHeader, headerOrNull, readEthBlock, scanOf } from './eth-block.ts';
 import { readHealth, readTaggedFinality } from './eth-health.ts';
 import { createEthRpc, quantity, toHex } from './eth-rpc.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { makeBlock } from '../../../test/kit/ethereum-blocks.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
 import { OutgoingError } from '../../connections/outgoing.ts';
-import { ChainError, type Matcher } from '../chain.ts';
+import { ChainError, type Matcher } from '../chain-source.ts';
 import { readEthBlock } from './eth-block.ts';
 import type { EthCall, EthRpc } from './eth-rpc.ts';
 import { createRangeReader } from './token-ranges.ts';

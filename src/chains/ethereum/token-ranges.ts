@@ -13,7 +13,7 @@ import {
   type Sighting,
   type Tagged,
   type TransactionPlace,
-} from '../chain.ts';
+} from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { isStandardHeader, provenHeader } from './block-header.ts';
 import { READ_BALANCES } from './eth-balances.ts';

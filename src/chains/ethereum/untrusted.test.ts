@@ -9,7 +9,7 @@ import { flipBit, flipNumber } from '../../../test/kit/ethereum-data.ts';
 import { emptyState, stateOf } from '../../../test/kit/ethereum-state.ts';
 import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
-import { ChainError, type Matcher, NO_FINALITY } from '../chain.ts';
+import { ChainError, type Matcher, NO_FINALITY } from '../chain-source.ts';
 import { joinSources } from '../sources.ts';
 import { createEthereumSource } from './ethereum.ts';
 

@@ -8,7 +8,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeAddress } from '../../address.ts';
-import { type AddressSummary, ChainError } from '../../chain.ts';
+import { type AddressSummary, ChainError } from '../../chain-source.ts';
 import { AnswerError, ServerError } from './electrum-connection.ts';
 import {
   askHistory,

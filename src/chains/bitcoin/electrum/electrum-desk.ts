@@ -2,7 +2,7 @@
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import { addressOfScript } from '../../address.ts';
-import { ChainError } from '../../chain.ts';
+import { ChainError } from '../../chain-source.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import type { RawOutput } from '../raw-block.ts';
 import { AnswerError, LARGE_BYTES, ServerError } from './electrum-connection.ts';

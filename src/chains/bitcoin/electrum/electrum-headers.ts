@@ -1,6 +1,6 @@
 /** The proven headers that answers of Electrum servers are compared with: from the database, and what is missing there from the servers. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ChainError } from '../../chain.ts';
+import { ChainError } from '../../chain-source.ts';
 import { AUXPOW_BIT, takeAuxpow } from '../auxpow.ts';
 import { HEADER_BYTES, HeaderError } from '../header.ts';
 import type { HeaderReader, KnownHeader } from '../header-chain.ts';

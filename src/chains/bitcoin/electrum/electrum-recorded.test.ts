@@ -11,7 +11,7 @@ import { type Db, openDb } from '../../../db/db.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
-import { ChainError, type ChainSource } from '../../chain.ts';
+import { ChainError, type ChainSource } from '../../chain-source.ts';
 import { workHash } from '../header.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
 import { createElectrumSource } from './electrum-source.ts';

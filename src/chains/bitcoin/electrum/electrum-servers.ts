@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { Clock } from '#core/dates';
 import { defaultTrust } from '#core/guard';
 import type { Log } from '#log';
-import type { ServerState } from '../../chain.ts';
+import type { ServerState } from '../../chain-source.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import { networkGroup } from '../p2p/peer-book.ts';
 import type { SocksProxy } from '../p2p/socks5.ts';

@@ -20,7 +20,7 @@ import { type Db, openDb } from '../../../db/db.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
-import { ChainError, type ChainSource } from '../../chain.ts';
+import { ChainError, type ChainSource } from '../../chain-source.ts';
 import { workHash } from '../header.ts';
 import { regtestProof } from '../p2p/network-peers.ts';
 import { readProxy } from '../p2p/socks5.ts';

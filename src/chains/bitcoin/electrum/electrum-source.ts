@@ -6,7 +6,7 @@ import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Db } from '#db';
 import type { Log } from '#log';
-import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier, NO_FINALITY } from '../../chain.ts';
+import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier, NO_FINALITY } from '../../chain-source.ts';
 import { amount, feeTier } from '../core-calls.ts';
 import { type HashWork, type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import type { ProofStart } from '../header-service.ts';

@@ -5,7 +5,7 @@ import { type ElectrumServer, type Instead, startElectrumServer } from '../../..
 import { type Cell, type Facts, type Fault, factOf, testFaults } from '../../../../test/kit/fault-matrix.ts';
 import { createLog } from '../../../log.ts';
 import { addressOfScript } from '../../address.ts';
-import { ChainError } from '../../chain.ts';
+import { ChainError } from '../../chain-source.ts';
 import { workHash } from '../header.ts';
 import { createHeaderChain } from '../header-chain.ts';
 import { regtestProof } from '../p2p/network-peers.ts';

@@ -6,7 +6,7 @@ import { createPeerChain } from '../../../../test/kit/peer-chain.ts';
 import { shownHash, transaction } from '../../../../test/kit/regtest-chain.ts';
 import { type Link, type ScriptedPeer, startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
 import { createLog } from '../../../log.ts';
-import { ChainError, type Matcher } from '../../chain.ts';
+import { ChainError, type Matcher } from '../../chain-source.ts';
 import { checkedSource } from '../../checked-source.ts';
 import { workHash } from '../header.ts';
 import { createHeaderChain } from '../header-chain.ts';

@@ -7,7 +7,7 @@ import { type BitcoinFamily, COIN, type Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Db } from '#db';
 import type { Log } from '#log';
-import { ChainError, type ChainSource, NO_FINALITY, type SourceConnection } from '../../chain.ts';
+import { ChainError, type ChainSource, NO_FINALITY, type SourceConnection } from '../../chain-source.ts';
 import { encodeHeader, HeaderError, idOf, showHash } from '../header.ts';
 import type { HeaderReader } from '../header-chain.ts';
 import type { HeaderService, Headers, ProofStart } from '../header-service.ts';

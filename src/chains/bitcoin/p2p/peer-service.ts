@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import { type Clock, MINUTE_MS } from '#core/dates';
 import type { Log } from '#log';
-import { ChainError } from '../../chain.ts';
+import { ChainError } from '../../chain-source.ts';
 import { PARAMS } from '../params.ts';
 import { type BlockReader, createBlockReader } from './block-reader.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';

@@ -1,7 +1,7 @@
 /** The state of the connections to a network's peers: written by the process that has them, read by the others and by operators. */
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Sql } from '#db';
-import type { Chain } from '../../chain.ts';
+import type { JoinedSource } from '../../chain-source.ts';
 
 export type PeerPhase = 'connecting' | 'headers' | 'ready';
 export type PeerReport = {
@@ -59,7 +59,7 @@ export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredRepo
 export const isStale = (report: StoredReport | undefined): boolean => report === undefined || report.ageSeconds > STALE_SECONDS;
 
 /** What the peers of a chain are for: payments are read from them, or they are only compared with a node. */
-export const purposeOfPeers = (chain: Pick<Chain, 'watch'> | undefined): 'payments' | 'comparison' =>
+export const purposeOfPeers = (chain: Pick<JoinedSource, 'watch'> | undefined): 'payments' | 'comparison' =>
   chain?.watch ? 'comparison' : 'payments';
 /** What keeps peers that are compared with a node from it. */
 export const explainComparison = (why: string): string => `the node cannot be compared with peers yet: ${why}`;

@@ -16,7 +16,7 @@ import {
   type MempoolScan,
   NO_FINALITY,
   type Sighting,
-} from '../../chain.ts';
+} from '../../chain-source.ts';
 import { parseBlockOf } from '../block-proof.ts';
 import { feeTier } from '../core-calls.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';

@@ -2,7 +2,7 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import type { Outgoing } from '#connections';
 import { withoutEndSlashes } from '#core/text';
-import { ChainError } from '../../chain.ts';
+import { ChainError } from '../../chain-source.ts';
 import { requestFrom } from '../../reply.ts';
 import { ProofError } from '../rlp.ts';
 

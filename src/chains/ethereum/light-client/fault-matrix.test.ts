@@ -4,7 +4,7 @@ import { createBeaconChain, smallNetwork } from '../../../../test/kit/beacon-cha
 import { speakHttp, startFaultyServer, testFaults, withSmallReplies } from '../../../../test/kit/fault-matrix.ts';
 import { createOutgoing } from '../../../connections/http-client.ts';
 import { createLog } from '../../../log.ts';
-import { ChainError } from '../../chain.ts';
+import { ChainError } from '../../chain-source.ts';
 import { createBeaconServers } from './beacon-networks.ts';
 import { createLightRounds } from './light-service.ts';
 

@@ -5,7 +5,7 @@
 import type { Clock } from '#core/dates';
 import { type Db, type Loop, startLoop } from '#db';
 import type { Log } from '#log';
-import type { Witnesses } from '../../chain.ts';
+import type { Witnesses } from '../../chain-source.ts';
 import { listOf, ProofError } from '../rlp.ts';
 import { type BeaconNetwork, type BeaconServers, committeePeriod, epochOf, slotOfTime } from './beacon-networks.ts';
 import {

@@ -403,7 +403,7 @@ export type SourceState = {
 };
 
 /** All sources of a coin as one: if one is down, the next one answers. */
-export interface Chain extends ChainSource {
+export interface JoinedSource extends ChainSource {
   readonly sources: readonly NamedSource[];
   /** The same of all sources, for what somebody asks for: servers that nobody set answer only these. */
   readonly lookUps: Pick<ChainSource, 'transaction' | 'addressSummary' | 'fees'>;
