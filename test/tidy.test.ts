@@ -1,6 +1,6 @@
 /** The repository checks itself: direction of imports, table owners, forbidden words, generated files. */
 import assert from 'node:assert/strict';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { STEPS } from '../dashboard/screens/home/steps.ts';
@@ -386,6 +386,15 @@ test('the diagram in ARCHITECTURE.md draws exactly the transitions of a payment'
   const allowed = Object.entries(NEXT).flatMap(([from, goals]) => goals.map((to) => `${from} ${to}`));
   assert.deepEqual(drawn(diagram!), allowed.sort());
   assert.deepEqual(drawn('  [*] --> a: begins\n  a --> b: because\n'), ['a b']);
+});
+
+test('until version 1.0, one migration makes the schema', () => {
+  if (Number(JSON.parse(read('package.json')).version.split('.')[0]) < 1)
+    assert.deepEqual(
+      readdirSync(join(ROOT, 'src/db/migrations')),
+      ['0001_schema.sql'],
+      'change the schema in its place: nobody runs an older one',
+    );
 });
 
 test('ARCHITECTURE.md is read in one go, names files that exist, and every file of src says what it is for', () => {

@@ -14,7 +14,7 @@ export { createLead, type Db, type Fragment, OID, openDb, readEndedBelow, type S
 export { claimServe, hasCluster, removeCluster, SERVE_LOCK, startEmbedded } from './embedded.ts';
 export { type LookedBackTo, lookThrough, rowKeysWithin } from './look.ts';
 export { type Loop, startLoop } from './loop.ts';
-export { applyMigration, createMigrations, MIGRATE_LOCK, migrate, migrationNames, tableNames, tableNamesEver } from './migrate.ts';
+export { appliedMigrations, applyMigration, createMigrations, MIGRATE_LOCK, migrate, migrationNames, tableNames } from './migrate.ts';
 export {
   canOpen,
   KEY_FILE,

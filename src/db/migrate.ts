@@ -7,6 +7,7 @@ import type { Db, Sql, Tx } from './db.ts';
 const FOLDER = join(import.meta.dirname, 'migrations');
 /** First line of a migration that older versions must not run with. */
 const BREAKING = '-- ! breaking';
+const LAST_BEFORE_RELEASE = '0093_words.sql';
 export const MIGRATE_LOCK = 7_233_103;
 
 /** The names of all migrations in this version, in order. */
@@ -16,21 +17,24 @@ export const migrationNames = (): string[] =>
     .sort();
 export const migrationNumber = (name: string): number => Number(name.slice(0, 4));
 
-/** Tables in the order of their creation, each with the names that it has had, the newest last. */
-function tableHistory(): string[][] {
-  const tables: string[][] = [];
-  for (const name of migrationNames())
-    for (const [, made, was, is] of readFileSync(join(FOLDER, name), 'utf8').matchAll(
-      /^(?:create table ([a-z_]+) \(|alter table ([a-z_]+) rename to ([a-z_]+);)/gm,
-    ))
-      if (made !== undefined) tables.push([made]);
-      else tables.find((names) => names.at(-1) === was)!.push(is!);
-  return tables;
+/** The tables of this version in the order of their creation. `migrations` itself is not included. */
+export const tableNames = (): string[] =>
+  migrationNames().flatMap((name) =>
+    [...readFileSync(join(FOLDER, name), 'utf8').matchAll(/^create table ([a-z_]+) \(/gm)].map(([, made]) => made!),
+  );
+
+/**
+ * Which migrations of this version a database or a backup has, by those it names. Before the first release there were others: the last
+ * of them left the tables that the first one of this version creates. Errors: it stopped before that.
+ */
+export function appliedMigrations(names: readonly string[]): string[] {
+  const [first] = migrationNames();
+  if (names.length === 0 || names[0] === first) return [...names];
+  if (names.at(-1) === LAST_BEFORE_RELEASE) return [first!];
+  throw new Error(
+    `The data is from before the first release (${names.at(-1)}). Start the last version before the release once, which has ${LAST_BEFORE_RELEASE}, then this one.`,
+  );
 }
-/** The tables of this version, ordered so that referenced tables come first. `migrations` itself is not included. */
-export const tableNames = (): string[] => tableHistory().map((names) => names.at(-1)!);
-/** The same with former names, for backups and databases that are not migrated yet. */
-export const tableNamesEver = (): string[] => tableHistory().flat();
 
 /** The table of applied migrations, the first one in a database. */
 export const createMigrations = (session: Sql | Tx) => session`
@@ -45,7 +49,7 @@ export async function applyMigration(session: Sql | Tx, name: string): Promise<v
 
 /**
  * Updates the schema. A lock serializes concurrent starts. Errors: the database has a breaking migration that this version does not
- * know.
+ * know, or is from before the first release.
  */
 export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
   const files = migrationNames();
@@ -56,9 +60,15 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
     await sql`set lock_timeout = 0`;
     await sql`select pg_advisory_lock(${MIGRATE_LOCK}::bigint)`;
     await createMigrations(sql);
-    const rows = await sql<
-      { number: number; name: string; breaking: boolean }[]
-    >`select number, name, breaking from migrations order by number`;
+    const read = () =>
+      sql<{ number: number; name: string; breaking: boolean }[]>`select number, name, breaking from migrations order by number`;
+    let rows = await read();
+    const names = rows.map(({ name }) => name);
+    const [first] = appliedMigrations(names);
+    if (first !== names[0]) {
+      await sql`with others as (delete from migrations where number > 1) update migrations set name = ${first!} where number = 1`;
+      rows = await read();
+    }
     const known = new Set(files.map(migrationNumber));
     const foreign = rows.find((row) => row.breaking && !known.has(row.number));
     if (foreign)

@@ -97,7 +97,7 @@ export async function placeKeyFile(dataFolder: string, key: string): Promise<voi
 
 const CHECK_PURPOSE = 'key check';
 
-/** Whether a key is the one of the install: null while the install has no check value. Schemas before the check value have none. */
+/** Whether a key is the one of the install: null while the install has no check value. An empty database has none. */
 export async function opensKeyCheck(sql: Sql | Tx, { open: unseal }: Pick<Sealer, 'open'>): Promise<boolean | null> {
   const [column] = await sql`
     select 1 from information_schema.columns where table_schema = current_schema() and table_name = 'install' and column_name = 'key_check'`;

@@ -13,6 +13,7 @@ import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Context } from '#context';
 import {
+  appliedMigrations,
   applyMigration,
   canOpen,
   createMigrations,
@@ -25,7 +26,6 @@ import {
   sealerOf,
   type Tx,
   tableNames,
-  tableNamesEver,
 } from '#db';
 import type { Log } from '#log';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
@@ -114,10 +114,7 @@ export async function writeBackup({
     const { size } = await stat(partial);
     await rename(partial, file);
     await syncFolder(dirname(file));
-    // Older schemas, such as before an upgrade, do not have this column.
-    const [place] = await db.sql`
-      select 1 from information_schema.columns where table_schema = current_schema() and table_name = 'install' and column_name = 'backed_up_at'`;
-    if (place) await db.sql`update install set backed_up_at = clock_timestamp()`;
+    await db.sql`update install set backed_up_at = clock_timestamp()`;
     return {
       file,
       bytes: size,
@@ -176,18 +173,17 @@ async function describe(tx: Tx): Promise<Header> {
     { there: boolean; now: Date }[]
   >`select to_regclass('migrations') is not null as there, clock_timestamp() as now`;
   if (!found!.there) throw new BackupError('There is nothing to back up: this database holds no Florin yet.');
-  const applied = await tx<{ name: string }[]>`select name from migrations order by number`;
+  const rows = await tx<{ name: string }[]>`select name from migrations order by number`;
+  const migrations = appliedMigrations(rows.map(({ name }) => name));
   const known = new Set(migrationNames());
-  const foreign = applied.find(({ name }) => !known.has(name));
+  const foreign = migrations.find((name) => !known.has(name));
   // Tables of an unknown migration would be left out silently.
   if (foreign)
-    throw new BackupError(
-      `A newer Florin has brought this database up to date (migration ${foreign.name}). Make the backup with that version.`,
-    );
+    throw new BackupError(`A newer Florin has brought this database up to date (migration ${foreign}). Make the backup with that version.`);
   const columns = await tx<{ name: string; column: string; sequence: string | null }[]>`
     select c.relname as name, a.attname as column, case when a.attidentity <> '' then pg_get_serial_sequence(quote_ident(c.relname), a.attname) end as sequence
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNamesEver()}::text[])
+    where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname = any(${tableNames()}::text[])
     order by c.oid, a.attnum`;
   const sequences: Header['sequences'] = [];
   for (const { name, column, sequence } of columns) {
@@ -200,11 +196,11 @@ async function describe(tx: Tx): Promise<Header> {
     florin_backup: FORMAT,
     version: florinVersion(),
     made_at: found!.now.toISOString(),
-    migrations: applied.map(({ name }) => name),
+    migrations,
     secret_key: null,
     key_check: null,
     // In order of creation: referenced tables come first.
-    tables: tableNamesEver()
+    tables: tableNames()
       .map((name) => ({ name, columns: columns.filter((row) => row.name === name).map((row) => row.column) }))
       .filter(({ columns: own }) => own.length > 0),
     sequences,
@@ -306,7 +302,8 @@ export async function restoreBackup<T>({
   try {
     const header = await readHeader(reader, file);
     const known = migrationNames();
-    const newer = header.migrations.find((name) => !known.includes(name));
+    const made = appliedMigrations(header.migrations);
+    const newer = made.find((name) => !known.includes(name));
     if (newer !== undefined)
       throw new BackupError(`${file} was made by a newer Florin (${header.version}, migration ${newer}). Restore it with that version.`);
     const counts: Record<string, number> = {};
@@ -316,11 +313,11 @@ export async function restoreBackup<T>({
       await tx`set local statement_timeout = 0`;
       await claimEmpty(tx);
       await createMigrations(tx);
-      for (const name of header.migrations) await applyMigration(tx, name);
+      for (const name of made) await applyMigration(tx, name);
       await restoreTables(tx, reader, header, counts);
       for (const { table, column, last } of header.sequences)
         await tx`select setval(pg_get_serial_sequence(${quoted(table)}, ${column}), ${last}::bigint)`;
-      for (const name of known.filter((n) => !header.migrations.includes(n))) {
+      for (const name of known.filter((n) => !made.includes(n))) {
         await applyMigration(tx, name);
         migrated.push(name);
       }
@@ -477,14 +474,14 @@ async function chooseKey(
   );
 }
 
-/** Locks the install for this transaction: no service, no migration, and no data in it. Empty old tables are dropped. */
+/** Locks the install for this transaction: no service, no migration, and no data in it. Empty tables are dropped. */
 async function claimEmpty(tx: Tx): Promise<void> {
   const [free] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${SERVE_LOCK}::bigint) as taken`;
   if (!free!.taken) throw new BackupError('Florin is running on this database. Stop it, and restore into an empty install.');
   await tx`select pg_advisory_xact_lock(${MIGRATE_LOCK}::bigint)`;
   const there = await tx<{ name: string }[]>`
     select relname as name from pg_class
-    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNamesEver()]}::text[])`;
+    where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNames()]}::text[])`;
   for (const { name } of there) {
     if (IN_EVERY_INSTALL.has(name)) continue;
     const [row] = await tx.unsafe(`select 1 from ${quoted(name)} limit 1`);
@@ -503,7 +500,7 @@ async function claimEmpty(tx: Tx): Promise<void> {
 }
 
 async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Record<string, number>): Promise<void> {
-  const known = new Set(tableNamesEver());
+  const known = new Set(tableNames());
   for (const { name, columns } of header.tables) {
     if (!known.has(name)) throw new BackupError('The backup names a table that Florin does not have. Nothing was restored.');
     const hash = createHash('sha256');

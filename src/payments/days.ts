@@ -28,7 +28,7 @@ type DayRow = { day: string; measure: Measure; coin: string; payments: number; u
 const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
 /** The rows that a payment contributes to its days. A change is its new contribution minus its old one. */
-export function rowsOf(p: Counted): DayRow[] {
+function rowsOf(p: Counted): DayRow[] {
   const day = dayOf(p.createdAt);
   const one = (measure: Measure, coin = ''): DayRow => ({ day, measure, coin, payments: 1, usdCents: 0n, seconds: 0 });
   const rows = [one('created')];

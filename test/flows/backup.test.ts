@@ -6,17 +6,27 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { HDKey } from '@scure/bip32';
 import { acceptSecretKey, openCore, restore as restoreInstall } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { openDb } from '../../src/db/db.ts';
 import { claimServe } from '../../src/db/embedded.ts';
-import { applyMigration, createMigrations, migrationNames } from '../../src/db/migrate.ts';
 import { sealerOf } from '../../src/db/seal.ts';
 import { createLog } from '../../src/log.ts';
 import { BackupError, restoreBackup, writeBackup } from '../../src/operate/backup.ts';
@@ -313,11 +323,11 @@ async function pair(t: { after(fn: () => Promise<void>): void }): Promise<{ full
   await fill(full);
   return { full, empty, path: join(full.folder, 'florin.backup') };
 }
-async function fill({ db }: Pick<TestDatabase, 'db'>, family = 'family'): Promise<void> {
+async function fill({ db }: Pick<TestDatabase, 'db'>): Promise<void> {
   await db.sql`insert into install (event_key) values ('\\x00ff')`;
   await db.sql`insert into merchants (id, name, plan) values ('mer_1', ${'line\nbreak \\. \\N tab\t \u{1F980}'}, 'starter')`;
   await db.sql`
-    insert into wallets (id, merchant_id, ${db.sql(family)}, network, chain_key, account_key, script, path, next_index)
+    insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path, next_index)
     values ('wal_1', 'mer_1', 'BTC', 'mainnet', 'a', 'a', 'p2wpkh', 'm', 5), ('wal_2', 'mer_1', 'LTC', 'mainnet', 'b', 'b', 'p2wpkh', 'm', 7)`;
   await db.sql`
     insert into payment_count_deltas (merchant_id, mode, status, coin, payments) select 'mer_1', 'live', 'pending', repeat('x', i % 300), i from generate_series(1, 4000) i`;
@@ -554,38 +564,37 @@ test('the key in a backup replaces a key that never sealed anything, and the old
   assert.equal(readFileSync(join(empty.folder, old!), 'utf8'), 'another key\n');
 });
 
-test('an older backup is upgraded; a database that is newer or not ours is not backed up', async (t) => {
+/** The program of the next version: this one with a migration more. */
+function nextVersion(t: TestContext): string {
+  const next = mkdtempSync('/dev/shm/florin-next-');
+  t.after(() => rmSync(next, { recursive: true, force: true }));
+  cpSync('src', join(next, 'src'), { recursive: true, filter: (path) => !path.endsWith('.test.ts') });
+  for (const name of ['package.json', 'node_modules', 'sdk', 'dashboard']) symlinkSync(resolve(name), join(next, name));
+  writeFileSync(
+    join(next, 'src/db/migrations/0002_more.sql'),
+    "-- ! breaking\nalter table keys add column more text not null default 'more';\ncreate table more (number int primary key);\n",
+  );
+  return next;
+}
+
+test('a backup of the previous version is upgraded; a backup or a database of the next version is refused', async (t) => {
   const { full, empty, path } = await pair(t);
   const { sql } = full.db;
-  const database = `${full.connection.database}_older`;
-  // Tables were renamed after these.
-  const before = migrationNames().filter((name) => name < '0093');
-  await sql.unsafe(`create database ${database}`);
-  const older = await openDb({ ...full.connection, database, log });
-  try {
-    await assert.rejects(backup({ db: older, folder: full.folder }, path), refused(/nothing to back up/));
-    await older.sql.begin(async (tx) => {
-      await createMigrations(tx);
-      for (const name of before) await applyMigration(tx, name);
-    });
-    await fill({ db: older }, 'coin');
-    await older.sql`
-      insert into sweeps (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
-      values ('swp_1', 'mer_1', 'wal_1', 'BTC', 'made', '{}', 'bc1', 1, 1, 1, 'Ada')`;
-    await backup({ db: older, folder: full.folder }, path);
-  } finally {
-    await older.close();
-    await sql.unsafe(`drop database ${database} with (force)`);
-  }
-  const { migrated, finished } = await restore(empty, path);
-  assert.deepEqual(migrated, migrationNames().slice(before.length));
-  assert.deepEqual([...(await empty.db.sql`select id, made_by as by from signing_files`)], [{ id: 'swp_1', by: 'Ada' }]);
-  assert.deepEqual(
-    finished.map(({ to }) => to),
-    [25n, 27n],
-  );
-  await sql`insert into migrations (number, name, breaking) values (9999, '9999_later.sql', false)`;
-  await assert.rejects(backup(full, path), refused(/newer Florin .*9999_later\.sql/));
+  const next = nextVersion(t);
+  const florin = async (on: TestDatabase, ...args: string[]) => {
+    const env = { PATH: process.env.PATH ?? '', ...testEnvironment(on.url, on.folder, { SECRET_KEY: '' }) };
+    return JSON.parse((await run(process.execPath, ['src/main.ts', ...args, '--json'], { cwd: next, env })).stdout);
+  };
+  await sql`insert into keys (id, merchant_id, mode, kind, hash, hint) values ('key_1', 'mer_1', 'live', 'secret', '', '')`;
+  await backup(full, path);
+  const report = await florin(empty, 'restore', '--file', path);
+  assert.deepEqual(report.migrated, ['0002_more.sql']);
+  assert.deepEqual([...(await empty.db.sql`select id, more from keys`)], [{ id: 'key_1', more: 'more' }]);
+  assert.deepEqual([...(await empty.db.sql`select number from more`)], []);
+
+  await assert.rejects(backup(empty, path), refused(/newer Florin .*0002_more\.sql/));
+  await florin(empty, 'backup', '--file', path);
+  await assert.rejects(restore(full, path), refused(/newer Florin .*0002_more\.sql/));
 });
 
 test('a service with its own database blocks a restore while it runs, and a restore blocks the service', async (t) => {

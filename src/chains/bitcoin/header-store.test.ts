@@ -1,11 +1,8 @@
 /** Stored headers on a real database: a restart has the same chain, reorganizations replace, and foreign rows are not believed. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
-import { migrationNames } from '../../db/migrate.ts';
 import { idOf, workHash } from './header.ts';
 import type { HashWork } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
@@ -193,39 +190,4 @@ test('a page is written once: by each new block in it, and when many headers arr
   }
   assert.deepEqual([...(await sql`select * from page_writes`)], Array(3).fill({ kind: 'UPDATE', page: 170 }));
   assert.deepEqual((await open(params, start)).chain.tip(), stored.chain.tip());
-});
-
-test('pages of an older version, which were larger, are cut into pages of this one', async () => {
-  const { db } = database;
-  const params: ProofParams = { ...PARAMS, network: 'testnet4' };
-  const start = firstHeader({ height: 300 });
-  const blocks = mineHeaders(params, start, 600);
-  const old = [301, 512, 768].map((first, i, all) => ({
-    ...{ first, page: Math.floor(first / 256) },
-    headers: Buffer.concat(blocks.slice(first - 301, (all[i + 1] ?? 901) - 301).map(({ bytes }) => bytes)),
-  }));
-  const others =
-    await db.sql`select chain, network, sum(length(headers)) from header_pages group by chain, network order by chain, network`;
-  await db.sql.unsafe('alter table header_pages alter column headers set storage external');
-  for (const { first, page, headers } of old)
-    await db.sql`insert into header_pages (chain, network, page, first_height, headers) values ('BTC', 'testnet4', ${page}, ${first}, ${headers})`;
-  const migration = migrationNames().find((name) => name.endsWith('header_pages_inline.sql'))!;
-  const text = readFileSync(join(import.meta.dirname, '../../db/migrations', migration), 'utf8');
-  await db.begin(async (tx) => {
-    // The column had another name then.
-    await tx.unsafe('alter table header_pages rename column chain to coin');
-    await tx.unsafe(text);
-    await tx.unsafe('alter table header_pages rename column coin to chain');
-  });
-  const pages = await db.sql`
-    select page, first_height as first, length(headers) / 80 as count from header_pages where network = 'testnet4' order by page`;
-  assert.deepEqual(
-    [...pages],
-    [2, 3, 4, 5, 6, 7, 8].map((page) => ({ page, first: Math.max(page * 101, 301), count: page === 2 ? 2 : page === 8 ? 93 : 101 })),
-  );
-  const stored = await open(params, start);
-  assert.deepEqual(stored.chain.tip().bytes, blocks.at(-1)!.bytes);
-  const rest = db.sql`
-    select chain, network, sum(length(headers)) from header_pages where network <> 'testnet4' group by chain, network order by chain, network`;
-  assert.deepEqual([...(await rest)], [...others]);
 });

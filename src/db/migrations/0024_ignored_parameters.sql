@@ -1,2 +1,0 @@
--- merchants/: names of parameters that a logged request carried and that were ignored.
-alter table requests add column ignored text[];

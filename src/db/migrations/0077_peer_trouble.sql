@@ -1,2 +1,0 @@
--- Why no peer stays connected.
-alter table peer_status add column trouble text;
