@@ -10,14 +10,8 @@ export {
   type Script,
   walletRequest,
 } from './address.ts';
-export { createCoreSource } from './bitcoin/core-rpc.ts';
 export { forgetCertificate } from './bitcoin/electrum/electrum-connection.ts';
 export type { Ours } from './bitcoin/electrum/electrum-desk.ts';
-export { createElectrumSource } from './bitcoin/electrum/electrum-source.ts';
-export { createTurn } from './bitcoin/header-feed.ts';
-export { createHeaderService, createHeaderServices, type HeaderService, MAIN_STARTS, type ProofStarts } from './bitcoin/header-service.ts';
-export { createNetworkPeers, regtestProof } from './bitcoin/p2p/network-peers.ts';
-export { readEndpoint } from './bitcoin/p2p/peer-book.ts';
 export {
   explainComparison,
   explainReport,
@@ -28,10 +22,7 @@ export {
   type StoredReport,
   SYNCING_HEADERS,
 } from './bitcoin/p2p/peer-status.ts';
-export { type PeerAddress, readProxy } from './bitcoin/p2p/socks5.ts';
 export { type BitcoinScript, isBitcoinLike, PARAMS } from './bitcoin/params.ts';
-export { proofOf, provenSource } from './bitcoin/proven-source.ts';
-export { createWorkThreads, type WorkThreads } from './bitcoin/work-threads.ts';
 export {
   type AddressSummary,
   type BlockRef,
@@ -55,22 +46,14 @@ export {
   type RangeReader,
   RangeRefused,
   type Sighting,
-  type SourceConnection,
   type SourceState,
   type Tagged,
   type Unspent,
   type Witnesses,
 } from './chain-source.ts';
-export { checkedSource } from './checked-source.ts';
 export { accountOf, checksumAddress } from './ethereum/address.ts';
-export { createAuditFacts, createAuditStore } from './ethereum/eth-balance-audit.ts';
 export { account, arrayOf, hash32, quantity, smallNumber } from './ethereum/eth-rpc.ts';
-export { createEthereumSource } from './ethereum/ethereum.ts';
 export { postingCall } from './ethereum/fees.ts';
-export { type BeaconNetwork, createBeaconServers, MAINNET, SEPOLIA } from './ethereum/light-client/beacon-networks.ts';
-export { createLightService, type LightService } from './ethereum/light-client/light-service.ts';
-export { committeeProof, syncedSource } from './ethereum/synced-source.ts';
-export { createTokenNetworkSource } from './ethereum/token-network.ts';
 export {
   authorizationHash,
   domainOf,
@@ -92,6 +75,7 @@ export {
   word,
 } from './ethereum/transaction.ts';
 export { movesOfLogs, readEthTransaction, readReceipt, TRANSFER } from './ethereum/value-moves.ts';
+export { openSources, type SourceReplacements } from './open-sources.ts';
 export { fields } from './reply.ts';
 export {
   isTestAddress,
@@ -106,4 +90,3 @@ export {
   testIdentifier,
   WAITING,
 } from './simulated.ts';
-export { joinSources, nameOfSource } from './sources.ts';

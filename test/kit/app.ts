@@ -1,5 +1,6 @@
 /** The whole service on its own database: in this process for stories, or as a real process that can be killed. */
-import { type App, type AppReplacements, type Role, startApp } from '../../src/app.ts';
+import { type App, type Role, startApp } from '../../src/app.ts';
+import type { SourceReplacements } from '../../src/chains/open-sources.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
@@ -85,7 +86,7 @@ export const testEnvironment = (databaseUrl: string, dataFolder: string, more: R
  */
 export async function startTestApp(
   environment: Record<string, string> = {},
-  { roles, starts = () => null, ...replaced }: { roles?: readonly Role[] } & AppReplacements = {},
+  { roles, starts = () => null, ...replaced }: { roles?: readonly Role[] } & SourceReplacements = {},
 ): Promise<TestApp> {
   const database = await testDatabase();
   const config = readConfig(testEnvironment(database.url, database.folder, environment));
