@@ -4,13 +4,21 @@
  */
 import asyncHooks from 'node:async_hooks';
 import crypto, { type BinaryLike, type ScryptOptions } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { registerHooks, syncBuiltinESMExports } from 'node:module';
 
+const ROOT = new URL('../../', import.meta.url);
+const doors: Record<string, string> = JSON.parse(readFileSync(new URL('package.json', ROOT), 'utf8')).imports;
+const found = (url: URL) => ({ url: url.href, format: 'module-typescript', shortCircuit: true });
+
 registerHooks({
-  resolve: (specifier, context, next) =>
-    /^\.\.?\/.*\.ts$/.test(specifier) && context.parentURL?.startsWith('file:')
-      ? { url: new URL(specifier, context.parentURL).href, format: 'module-typescript', shortCircuit: true }
-      : next(specifier, context),
+  resolve(specifier, context, next) {
+    if (!context.parentURL?.startsWith('file:')) return next(specifier, context);
+    if (/^\.\.?\/.*\.ts$/.test(specifier)) return found(new URL(specifier, context.parentURL));
+    if (!specifier.startsWith('#') || !context.parentURL.startsWith(ROOT.href)) return next(specifier, context);
+    const door = doors[specifier] ?? doors['#core/*']!.replace('*', specifier.slice('#core/'.length));
+    return door.endsWith('.ts') ? found(new URL(door, ROOT)) : next(specifier, context);
+  },
 });
 
 if (process.env.NODE_TEST_CONTEXT !== undefined) {
