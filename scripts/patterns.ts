@@ -15,7 +15,7 @@ import { isProvenLinear } from './patterns-linear.ts';
 const { checkSync } = createRequire(import.meta.url)('recheck/lib/browser.js') as typeof Recheck;
 
 const ROOT = join(import.meta.dirname, '..');
-const FILES = ['{src,sdk/src,signer,dashboard,plugins,examples}/**/*.{ts,tsx,js,mjs,php}', 'scripts/slim.mjs'];
+const FILES = ['{src,sdk,signer,dashboard,plugins,examples}/**/*.{ts,tsx,js,mjs,php}', 'scripts/slim.mjs'];
 const SKIPPED = /\.test\.ts$|(^|\/)vite\.config\.ts$|(^|\/)node_modules\/|^dashboard\/generated\/|^plugins\/woocommerce\/tests\//;
 
 /** An expression, or the code of one that is put together when it runs. */

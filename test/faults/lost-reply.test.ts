@@ -6,6 +6,8 @@ import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
+import { connectCommerce } from '../../src/shops/commerce/connect-commerce.ts';
+import { connectShop, PERMISSIONS } from '../../src/shops/shop-keys.ts';
 import { type Client, client, eventually, type Reply, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
@@ -91,4 +93,76 @@ test('the connection ends while the statement is still running, and it commits a
   });
   assert.equal(new Set(ids).size, 3);
   assert.equal((await as.get('/api/payments?limit=1')).json.total_count, before + 3);
+});
+
+test('while the database hangs, every request is answered with 503 within five seconds, also those under way, and nothing is created twice', async () => {
+  const key = merchant.keys.liveSecret;
+  const as = client(app.url!, key);
+  const of = (marker: string) => create(as, marker, { 'idempotency-key': marker });
+  const total = async () => (await as.get('/api/payments?limit=1')).json.total_count as number;
+  const { payment_url, transaction_id } = (await of('before-it-hangs')).json;
+  const { merchantId } = merchant;
+  const shop = await app.ctx.db.begin((tx) =>
+    connectShop(app.ctx, tx, { merchantId, mode: 'live', platform: 'other', name: 'Shop', permissions: Object.values(PERMISSIONS) }),
+  );
+  const charges = await connectCommerce(app.ctx, { merchantId, mode: 'live', name: 'Charges', webhookUrl: null });
+  const before = await total();
+  // The same ticks as those at which the service counts missing answers: a busy machine delays both.
+  let ticks = 0;
+  const timer = setInterval(() => ticks++, 500);
+  /** Each is refused, and the number of ticks until the last one is. */
+  const areRefused = async (asked: readonly Promise<Response>[]): Promise<number> => {
+    ticks = 0;
+    for (const { status, headers } of await Promise.all(asked)) assert.deepEqual([status, headers.get('retry-after')], [503, '2']);
+    return ticks;
+  };
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ amount_usd: 25, return_url: 'https://shop.example/' });
+  const { pathname, search } = new URL(payment_url);
+  // More than there are connections, so that some wait for one.
+  const paths = [
+    ...Array<string>(15).fill(`/api/payment/${transaction_id}`),
+    '/api/payments',
+    '/v1/events',
+    pathname + search,
+    `/pay/events${search}`,
+  ];
+  const asked = () => [
+    ...paths.map((path) => fetch(app.url + path, { headers })),
+    fetch(`${app.url}/api/payment/create/simple`, { method: 'POST', headers, body }),
+    fetch(`${app.url}/btcpay/api/v1/stores`, { headers: { authorization: `token ${shop.apiKey}` } }),
+    fetch(`${app.url}/commerce/checkouts`, { headers: { 'x-cc-api-key': charges.apiKey } }),
+  ];
+  const ready = async () => {
+    const reply = await fetch(`${app.url}/readyz`);
+    return { status: reply.status, ...((await reply.json()) as { reasons: string[] }) };
+  };
+  try {
+    await database.db.begin(async (tx) => {
+      await tx`select 1 from payment_counters where merchant_id = ${merchantId} and mode = 'live' for update`;
+      const underWay = of('under-way-when-it-hangs');
+      await eventually(
+        () => database.db.sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        (found) => found.length > 0,
+      );
+      proxy.freeze();
+      const readiness = ready();
+      const within = await areRefused(asked());
+      assert.ok(within <= 12, `${within} ticks of half a second`);
+      const { status, json } = await underWay;
+      assert.deepEqual([status, json.error.code], [503, 'database_unavailable']);
+      const { status: notReady, reasons } = await readiness;
+      assert.deepEqual([notReady, reasons], [503, ['the database does not answer']]);
+      // Once it is known to be away, nothing waits.
+      const atOnce = await areRefused(asked());
+      assert.ok(atOnce <= 2, `${atOnce} ticks of half a second`);
+      assert.equal((await fetch(`${app.url}/healthz`)).status, 200);
+    });
+  } finally {
+    clearInterval(timer);
+    proxy.thaw();
+  }
+  await eventually(ready, ({ status }) => status === 200);
+  assert.equal((await of('under-way-when-it-hangs')).status, 201);
+  assert.equal(await total(), before + 1);
 });

@@ -11,6 +11,10 @@ export type DatabaseProxy = {
   loseReply(to: { text: string; at: 'statement' | 'commit' }): void;
   /** Cuts every connection without notice, as a network does. */
   resetAll(): void;
+  /** From now on connections stay open and are accepted, and no byte passes, as with a server whose storage stands still. */
+  freeze(): void;
+  /** Lets everything pass again, also what was sent meanwhile. */
+  thaw(): void;
   /** How many replies have been lost. */
   lost(): number;
   /** The text of each statement that was executed, in order, with those that begin and end transactions. */
@@ -60,6 +64,7 @@ export async function startDatabaseProxy({
   const statements: string[] = [];
   const sockets = new Set<Socket>();
   const clients = new Set<Socket>();
+  let isFrozen = false;
   const server = createServer((client) => {
     clients.add(client);
     const upstream = connect(`${host}/.s.PGSQL.${port}`);
@@ -69,6 +74,7 @@ export async function startDatabaseProxy({
     const note = noteStatements(statements);
     for (const socket of [client, upstream]) {
       sockets.add(socket);
+      if (isFrozen) socket.pause();
       socket.on('error', () => undefined);
       socket.once('close', () => {
         sockets.delete(socket);
@@ -107,6 +113,14 @@ export async function startDatabaseProxy({
     },
     resetAll: () => {
       for (const client of clients) client.resetAndDestroy();
+    },
+    freeze: () => {
+      isFrozen = true;
+      for (const socket of sockets) socket.pause();
+    },
+    thaw: () => {
+      isFrozen = false;
+      for (const socket of sockets) socket.resume();
     },
     lost: () => lost,
     statements,

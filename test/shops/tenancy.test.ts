@@ -15,6 +15,8 @@ let app: TestApp;
 let one: Store;
 let same: Store;
 let other: Store;
+/** Another shop of the same merchant, in the same mode. */
+let next: Store;
 before(async () => {
   app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}', LOG_LEVEL: 'fatal' });
   const { ctx } = app.app;
@@ -23,6 +25,7 @@ before(async () => {
   one = await openStore(mine, 'test');
   same = await openStore(mine, 'live');
   other = await openStore(theirs, 'test');
+  next = await openStore(mine, 'test');
 });
 after(() => app?.stop());
 
@@ -52,7 +55,7 @@ const bodyOf = ({ method }: GreenfieldRoute): object | undefined =>
 const isShut = ({ status }: ShopReply): boolean => status === 401 || status === 403 || status === 404;
 
 // Invariant: The key of a shop opens its own store and nothing else, and no other key opens it.
-test('the key of a shop reaches no other store and no other mode, by any route', async () => {
+test('the key of a shop reaches no other store, no other shop of its store and no other mode, by any route', async () => {
   let asked = 0;
   for (const route of GREENFIELD_ROUTES.filter(({ path }) => /:store|:invoice|:webhook/.test(path)))
     for (const [mine, theirs] of [
@@ -70,6 +73,15 @@ test('the key of a shop reaches no other store and no other mode, by any route',
       asked += 2;
     }
   assert.ok(asked > 100, String(asked));
+  // Two shops of one merchant have one store: all but it is their own.
+  for (const route of GREENFIELD_ROUTES.filter(({ path }) => /:invoice|:webhook/.test(path)))
+    for (const [mine, theirs] of [
+      [one, next],
+      [next, one],
+    ] as const) {
+      const reply = await mine.call(route.method, fill(route, theirs), bodyOf(route));
+      assert.equal(reply.status, 404, `${route.method} ${route.path} of another shop: ${reply.status} ${reply.text}`);
+    }
   const invoices = (await one.call('GET', '/invoices')).json.map(({ id }: { id: string }) => id);
   assert.deepEqual(invoices, [one.invoice]);
   assert.deepEqual((await same.call('GET', '/invoices')).json, []);
@@ -116,8 +128,8 @@ test('the key of charges reaches its own charges only', async () => {
   assert.equal(made.status, 201, made.text);
   const own = `/charges/${made.json.data.id}`;
   assert.equal((await commerce(key)('GET', own)).status, 200);
-  for (const foreign of [await chargeKey(one.merchant, 'live'), await chargeKey(other.merchant, 'test')])
-    assert.equal((await commerce(foreign)('GET', own)).status, 404);
+  const strangers = [await chargeKey(one.merchant, 'test'), await chargeKey(one.merchant, 'live'), await chargeKey(other.merchant, 'test')];
+  for (const foreign of strangers) assert.equal((await commerce(foreign)('GET', own)).status, 404);
   assert.equal((await commerce(key)('GET', `/charges/${one.invoice}`)).status, 404, 'an invoice of another protocol');
   assert.equal((await one.call('GET', `/invoices/${made.json.data.id}`)).status, 404, 'and the other way around');
 });

@@ -2,7 +2,7 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
 import type { Context } from '#context';
 import { newId } from '#core/id';
-import { Problem } from '#core/problem';
+import type { Problem } from '#core/problem';
 import { asObject } from '#core/stored-json';
 import { type ParsedBody, toProblem, writtenAt } from '#http';
 import { getPaymentOnChain, type IdempotencyClaim } from '#payments';
@@ -56,10 +56,10 @@ export function registerCommerce(app: FastifyInstance, ctx: Context, doors: Shop
     async (scope) => {
       logShopCalls(scope, ctx);
       scope.setErrorHandler((error: FastifyError | Problem | CommerceError, request, reply) => {
-        const known = error instanceof CommerceError ? error : chargeError(toProblem(ctx, request, error));
-        const wait = error instanceof Problem ? error.retryAfterSeconds : null;
-        if (wait !== null) reply.header('retry-after', String(wait));
-        return sendJson(reply, known.status, JSON.stringify(known.body));
+        const problem = error instanceof CommerceError ? null : toProblem(ctx, request, error);
+        const { status, body } = problem === null ? (error as CommerceError) : chargeError(problem);
+        if (problem !== null && problem.retryAfterSeconds !== null) reply.header('retry-after', String(problem.retryAfterSeconds));
+        return sendJson(reply, status, JSON.stringify(body));
       });
       const enter = openShopGate(ctx, doors, {
         dialect: 'commerce',

@@ -69,10 +69,10 @@ export function registerGreenfield(app: FastifyInstance, ctx: Context, doors: Sh
     async (scope) => {
       logShopCalls(scope, ctx);
       scope.setErrorHandler((error: FastifyError | Problem | GreenfieldError, request, reply) => {
-        const known = error instanceof GreenfieldError ? error : fromProblem(toProblem(ctx, request, error));
-        const wait = error instanceof Problem ? error.retryAfterSeconds : null;
-        if (wait !== null) reply.header('retry-after', String(wait));
-        return sendJson(reply, known.status, JSON.stringify(known.body));
+        const problem = error instanceof GreenfieldError ? null : toProblem(ctx, request, error);
+        const { status, body } = problem === null ? (error as GreenfieldError) : fromProblem(problem);
+        if (problem !== null && problem.retryAfterSeconds !== null) reply.header('retry-after', String(problem.retryAfterSeconds));
+        return sendJson(reply, status, JSON.stringify(body));
       });
       const enter = openGate(ctx, doors);
       for (const route of GREENFIELD_ROUTES) registerShopRoute(scope, ctx, { enter, route, status: 200 });

@@ -1,10 +1,10 @@
 /** The routes of the hosted page. Only a POST allocates an address, because link previews and bots use GET. */
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { MOST_FORM_BYTES } from '#core/text';
-import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked } from '#http';
+import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked, toProblem } from '#http';
 import { readLogo } from '#merchants';
 import {
   type CustomerView,
@@ -63,14 +63,15 @@ export function registerCheckout(app: FastifyInstance, ctx: Context, { client, l
 
 const MISSING = ['payment_not_found', 'link_not_found', 'refund_not_found'] as const;
 function registerErrors(pages: FastifyInstance, ctx: Context): void {
-  pages.setErrorHandler((error: Error, request, reply) => {
-    const status = error instanceof Problem ? error.status : ((error as { statusCode?: number }).statusCode ?? 500);
-    if (error instanceof Problem && MISSING.some((code) => code === error.code))
-      return sendMessage(ctx, request, reply, { status: 404, kind: 'notFound' });
-    if (error instanceof Problem && error.retryAfterSeconds !== null) reply.header('retry-after', String(error.retryAfterSeconds));
-    if (status === 429) return sendMessage(ctx, request, reply, { status: 429, kind: 'tooMany' });
-    if (status >= 500) ctx.log.error({ err: error, requestId: request.id }, 'Could not render a page');
-    return sendMessage(ctx, request, reply, { status: error instanceof Problem || status >= 500 ? status : 400, kind: 'broken' });
+  pages.setErrorHandler((error: FastifyError | Problem, request, reply) => {
+    if (!(error instanceof Problem) && (error.statusCode ?? 500) < 500)
+      return sendMessage(ctx, request, reply, { status: 400, kind: 'broken' });
+    const problem = toProblem(ctx, request, error);
+    if (MISSING.some((code) => code === problem.code)) return sendMessage(ctx, request, reply, { status: 404, kind: 'notFound' });
+    if (problem.retryAfterSeconds !== null) reply.header('retry-after', String(problem.retryAfterSeconds));
+    if (problem.status === 429) return sendMessage(ctx, request, reply, { status: 429, kind: 'tooMany' });
+    if (error instanceof Problem && error.status >= 500) ctx.log.error({ err: error, requestId: request.id }, 'Could not render a page');
+    return sendMessage(ctx, request, reply, { status: problem.status, kind: 'broken' });
   });
 }
 
