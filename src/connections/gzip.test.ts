@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
-import { createOutgoing } from '../connections/http-client.ts';
 import { createLog } from '../log.ts';
+import { createOutgoing } from './http-client.ts';
 
 const outgoing = createOutgoing({ allow: [], log: createLog('silent') });
 let respond: (request: IncomingMessage, reply: ServerResponse) => void;

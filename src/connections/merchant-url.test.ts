@@ -1,8 +1,8 @@
 /** Which URLs of merchants may be requested, by form, port and addresses, without a network. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddresses, literalOf, parseMerchantUrl } from '../connections/http-client.ts';
-import { OutgoingError } from '../connections/outgoing.ts';
+import { checkAddresses, literalOf, parseMerchantUrl } from './http-client.ts';
+import { OutgoingError } from './outgoing.ts';
 
 const addressOf = (address: string) => ({ address, family: address.includes(':') ? 6 : 4 });
 /** Why a URL is refused when its host resolves to these addresses; the addresses to connect to when it is not. */
