@@ -31,7 +31,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['notices'],
   ['context'],
   ['db', 'chains', 'prices'],
-  ['connections', 'log', 'mail'],
+  ['connections', 'log', 'loop', 'mail'],
   ['core'],
 ];
 const PAIRS = new Set(['prices -> db', 'chains -> db', 'web -> http', 'web -> shops', 'shops -> http', 'connections -> log']);
@@ -120,8 +120,8 @@ function importedNames(paths: readonly string[]): Set<string> {
 const isDoor = (path: string): boolean => /^src\/[\w-]+\/index\.ts$/.test(path);
 /** A door that exports more than forty names is a room that is two rooms. These are not divided yet; none of them may grow. */
 const WIDE: Readonly<Record<string, number>> = {
-  ...{ payments: 149, chains: 95, signing: 111, people: 79 },
-  ...{ http: 64, webhooks: 59, db: 53, outgoing: 48 },
+  ...{ payments: 149, chains: 84, signing: 111, people: 79 },
+  ...{ http: 64, webhooks: 59, db: 51, outgoing: 48 },
 };
 
 test('a door exports what other rooms use, and a file what other files use', () => {

@@ -77,16 +77,3 @@ export {
 export { movesOfLogs, readEthTransaction, readReceipt, TRANSFER } from './ethereum/value-moves.ts';
 export { openSources, type SourceReplacements } from './open-sources.ts';
 export { fields } from './reply.ts';
-export {
-  isTestAddress,
-  type Observation,
-  PAYER,
-  type Play,
-  SCENARIOS,
-  type Scenario,
-  scenarioFromText,
-  scenariosOf,
-  simulate,
-  testIdentifier,
-  WAITING,
-} from './simulated.ts';

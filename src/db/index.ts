@@ -13,7 +13,6 @@ export {
 export { createLead, type Db, type Fragment, OID, openDb, readEndedBelow, type Sql, startClock, type Term, type Tx } from './db.ts';
 export { claimServe, hasCluster, removeCluster, SERVE_LOCK, startEmbedded } from './embedded.ts';
 export { type LookedBackTo, lookThrough, rowKeysWithin } from './look.ts';
-export { type Loop, startLoop } from './loop.ts';
 export { appliedMigrations, applyMigration, createMigrations, MIGRATE_LOCK, migrate, migrationNames, tableNames } from './migrate.ts';
 export {
   canOpen,

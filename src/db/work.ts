@@ -15,8 +15,8 @@
  * - A row is locked by somebody else: it is skipped, and stays due. What stays due is tried again every `againMs`.
  */
 import type { Log } from '#log';
+import { type Loop, startLoop } from '#loop';
 import type { Db, Fragment, Sql, Tx } from './db.ts';
-import { type Loop, startLoop } from './loop.ts';
 
 /** The longest time between two looks. Shorter than the ten seconds of the triggers, or work that is due in between would be late. */
 const LOOK_MS = 5_000;

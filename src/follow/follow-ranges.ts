@@ -10,7 +10,8 @@ import { COIN, type Coin, chainCode, chainOf, coinText, settingOf } from '#core/
 import { DAY_MS } from '#core/dates';
 import { type GuardReason, isBinding, judgeAgreement, judgeChain, judgeFinality } from '#core/guard';
 import { goneAfterMs } from '#core/transfer';
-import { createLead, startLoop, type Term } from '#db';
+import { createLead, type Term } from '#db';
+import { startLoop } from '#loop';
 import { queueProcessing } from '#payments';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';

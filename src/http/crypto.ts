@@ -6,13 +6,13 @@ import {
   type ChainTransaction,
   decodeAddress,
   type FeeTier,
-  isTestAddress,
   isTransactionId,
   type JoinedSource,
 } from '#chains';
 import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } from '#core/coin';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
+import { isTestAddress } from '#core/simulated';
 import { findTransferBlock, getDepositBalance, getRecordedTransaction, getSimulatedTransaction, getTestBalance } from '#payments';
 import type { AgreedPrice } from '#prices';
 import { type Query, readAssets, readCoin, readQuery } from './read.ts';

@@ -1,6 +1,5 @@
 /** Reads what schemas cannot express: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
 import Type from 'typebox';
-import { scenarioFromText, scenariosOf } from '#chains';
 import type { Context } from '#context';
 import { type Asset, CHAINS, type ChainId, COIN, COINS, type Coin, coinsOf, isAsset, isChain, type Mode, NATIVE_ASSETS } from '#core/coin';
 import { readTime } from '#core/dates';
@@ -8,6 +7,7 @@ import { type Fiat, fiatDecimals, isFiat } from '#core/fiat';
 import { formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '#core/money';
 import { isLoopback } from '#core/networks';
 import { Problem, type ProblemCode, type ProblemDetails } from '#core/problem';
+import { scenarioFromText, scenariosOf } from '#core/simulated';
 import { parseWebUrl } from '#core/text';
 import { metadataFault, type PaymentPrice, priceAt, SCENARIOS } from '#payments';
 import { type ParsedBody, writtenAt } from './json.ts';

@@ -1,12 +1,12 @@
 /** The field types of API objects. Each field documents its meaning, its unit, and when it is null. */
 import Type, { type TSchema, type TSchemaOptions, type TUnsafe } from 'typebox';
-import { SCENARIOS } from '#chains';
 import { ALL_ASSETS, ASSETS, CHAINS, COMPLETION_RULES, MODES } from '#core/coin';
 import { ENDPOINT_EVENTS, PAYMENT_EVENTS } from '#core/event';
 import { FIATS, type Fiat } from '#core/fiat';
 import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '#core/payment';
 import { PROBLEM_TYPES } from '#core/problem';
 import { REFUND_RATES, REFUND_STATES } from '#core/refund';
+import { SCENARIOS } from '#core/simulated';
 import { DELIVERY_STATES, DISABLED_REASONS, RECOVERY_STATUSES } from '#webhooks';
 
 /** One of these values. The cast gives the schema the type of the values, which a union of a list loses. */

@@ -3,7 +3,8 @@ import type { Context } from '#context';
 import { checkTimeZone, DAY_MS, HOUR_MS, isTimeZone, MINUTE_MS } from '#core/dates';
 import { Problem } from '#core/problem';
 import { harmless } from '#core/text';
-import { startLoop, startQueue, type Tx } from '#db';
+import { startQueue, type Tx } from '#db';
+import { startLoop } from '#loop';
 import { createOutbox, exactly, mailText, queueMails } from './mails.ts';
 import { describe, detailFromJson, type NoticeRow, noticeMail, noticePath, payoutReaders } from './notice-kinds.ts';
 

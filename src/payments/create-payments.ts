@@ -1,7 +1,6 @@
 /** Creates payments. Concurrent creates share one statement and one commit. */
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { testIdentifier } from '#chains';
 import { type Context, perContext } from '#context';
 import { ALL_COINS, type Coin, type ConfirmationTier, chainOf, type Mode, nativeOf } from '#core/coin';
 import { mergeConfirmations } from '#core/confirmation';
@@ -10,6 +9,7 @@ import { newId } from '#core/id';
 import type { PaymentFacts, Rules } from '#core/payment';
 import { Problem } from '#core/problem';
 import { settle } from '#core/settle';
+import { testIdentifier } from '#core/simulated';
 import {
   type Claim,
   claimIdempotencyKeys,

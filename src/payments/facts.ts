@@ -1,5 +1,5 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
-import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#chains';
+
 import { type Context, perContext } from '#context';
 import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, type Mode } from '#core/coin';
 import { companyCents, fewestOf, requirementOf } from '#core/confirmation';
@@ -20,6 +20,7 @@ import {
   type Uncounted,
 } from '#core/payment';
 import { settle } from '#core/settle';
+import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#core/simulated';
 import { asTextMap } from '#core/stored-json';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';

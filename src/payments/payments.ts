@@ -1,7 +1,7 @@
 /** The operations on a payment. Each one writes facts through `lockAndSettle`; none of them sets a status. */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { decodeAddress, SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '#chains';
+import { decodeAddress } from '#chains';
 import type { Context } from '#context';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '#core/coin';
 import { addMs, DAY_MS, earliest } from '#core/dates';
@@ -9,6 +9,7 @@ import { formatUnits } from '#core/money';
 import { type Decision, hasWrongCoin, type Transfer } from '#core/payment';
 import { CONNECT_FIRST, Problem } from '#core/problem';
 import { rolesOf, settle } from '#core/settle';
+import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '#core/simulated';
 import { isFinal } from '#core/status';
 import { asTexts } from '#core/stored-json';
 import { cutText } from '#core/text';

@@ -1,5 +1,5 @@
 /** Reads payments. Every finder requires the merchant and the mode, except the one for the payer, who knows the id. */
-import { type ChainTransaction, PAYER, testIdentifier } from '#chains';
+import type { ChainTransaction } from '#chains';
 import { type Context, perContext } from '#context';
 import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, type Mode, pricedAs } from '#core/coin';
 import { requirementOf, standingOf } from '#core/confirmation';
@@ -7,6 +7,7 @@ import { worthUsdE8 } from '#core/money';
 import type { Exception, PaymentFacts, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '#core/payment';
 import { Problem } from '#core/problem';
 import { rolesOf } from '#core/settle';
+import { PAYER, testIdentifier } from '#core/simulated';
 import { createBatcher, type Fragment, type Sql, type Tx } from '#db';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
 import { readUnreachable, type Unreachable } from './coin-health.ts';

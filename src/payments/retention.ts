@@ -6,8 +6,9 @@
  */
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
-import { dueWork, type Fragment, forgetReplies, type Sql, startLoop, startQueue, type Tx } from '#db';
+import { dueWork, type Fragment, forgetReplies, type Sql, startQueue, type Tx } from '#db';
 import { forgetRequests } from '#keys';
+import { startLoop } from '#loop';
 import { applyDueChanges } from '#wallets';
 import { foldDays } from './days.ts';
 import { dropMetadataPairs } from './lists.ts';

@@ -2,10 +2,11 @@
  * The JSON in the columns of payments: written with a format version, read field by field. A field that an older version did not
  * write, such as a coin or a rule that was added later, gets its default.
  */
-import { type Play, SCENARIOS } from '#chains';
+
 import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
+import { type Play, SCENARIOS } from '#core/simulated';
 import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, oneOf, type StoredJson } from '#core/stored-json';
 import type { PaymentItem, PaymentRequest, ShopTerms } from './view.ts';
 

@@ -1,8 +1,9 @@
 /** A payment as read: its facts, what follows from them, and what was requested. All replies, events and pages are built from it. */
-import type { Scenario } from '#chains';
+
 import type { Asset, ChainId, Coin } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '#core/payment';
+import type { Scenario } from '#core/simulated';
 
 /** `unitPriceMinor` is in the smallest units of the currency that the payment is priced in: cents, or those of `fiat`. */
 export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceMinor: bigint };

@@ -3,7 +3,8 @@ import { type BlockRef, ChainError, fields, type JoinedSource, readSignedTransac
 import type { Context } from '#context';
 import { type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '#core/signing-file';
-import { dueIf, type Sql, startLoop, startQueue, type Tx } from '#db';
+import { dueIf, type Sql, startQueue, type Tx } from '#db';
+import { startLoop } from '#loop';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './blocks.ts';
 import { usedAmong } from './canceled.ts';
 import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';

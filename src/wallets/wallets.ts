@@ -5,7 +5,8 @@ import type { Context } from '#context';
 import { COIN, type Coin, type Family, type Network } from '#core/coin';
 import { base62 } from '#core/id';
 import { Problem } from '#core/problem';
-import { type Fragment, type Sql, startLoop, type Tx } from '#db';
+import type { Fragment, Sql, Tx } from '#db';
+import { startLoop } from '#loop';
 import { notifyMembers } from '#notices';
 import {
   compareIndexes,

@@ -12,13 +12,13 @@ import { bookPeriod, exportCoinTracking, exportKoinly, exportStatement, exportXe
 import { readEntries, readStatement, trialBalance, withTrialBalance } from '../../src/books/books.ts';
 import { checkDatev, datevAccountsOf, exportDatev } from '../../src/books/datev.ts';
 import type { JoinedSource } from '../../src/chains/chain-source.ts';
-import { SCENARIOS } from '../../src/chains/simulated.ts';
 import { BOOK_COMMANDS } from '../../src/cli/book-commands.ts';
 import type { Context } from '../../src/context.ts';
 import { ALL_COINS, COIN, type Coin, chainCode } from '../../src/core/coin.ts';
 import { formatFiat, usdCentsToFiat } from '../../src/core/fiat.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
+import { SCENARIOS } from '../../src/core/simulated.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { approvePayouts, requestPayout } from '../../src/outgoing/payouts.ts';
 import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/outgoing/refunds.ts';

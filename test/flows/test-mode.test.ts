@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import type { Scenario } from '../../src/chains/simulated.ts';
+import type { Scenario } from '../../src/core/simulated.ts';
 import { chooseCoin, simulateOnPage } from '../../src/payments/payments.ts';
 import { getPaymentForCustomer } from '../../src/payments/queries.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';

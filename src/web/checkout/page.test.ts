@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
-import { SCENARIOS } from '../../chains/simulated.ts';
 import { COIN, coinText } from '../../core/coin.ts';
+import { SCENARIOS } from '../../core/simulated.ts';
 import { logoType } from '../../merchants/settings.ts';
 import type { CustomerView } from '../../payments/view.ts';
 import { assetsOf, coinChosen } from './choice.ts';

@@ -1,9 +1,10 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
-import { paymentUri, type Scenario, walletRequest } from '#chains';
+import { paymentUri, walletRequest } from '#chains';
 import { COIN, type Coin, chainCode, chainOf, coinText, isToken, kindOf } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '#core/payment';
+import type { Scenario } from '#core/simulated';
 import { hostOfUrl } from '#core/text';
 import { type CustomerView, mayRepeat } from '#payments';
 import { Html, html } from '../html.ts';

@@ -1,5 +1,5 @@
 /** Every state of the page with sample payments: shown at `/_states` during development and in the preview of the dashboard, and used by the tests of the page. */
-import { addressOfScript, SCENARIOS, type Scenario } from '#chains';
+import { addressOfScript } from '#chains';
 import {
   ALL_COINS,
   ASSET,
@@ -21,6 +21,7 @@ import { addMs, MINUTE_MS } from '#core/dates';
 import { dueUnit, quoteUnits, worthUsdE8 } from '#core/money';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '#core/payment';
 import { settle } from '#core/settle';
+import { SCENARIOS, type Scenario } from '#core/simulated';
 import { type CustomerView, costsOf, type PaymentItem } from '#payments';
 import type { PageState } from './page.ts';
 import type { FormFault, PageOptions } from './parts.ts';

@@ -3,8 +3,9 @@
  * signed. It runs in processes that follow the chain; what it learns is stored.
  */
 import type { Clock } from '#core/dates';
-import { type Db, type Loop, startLoop } from '#db';
+import type { Db } from '#db';
 import type { Log } from '#log';
+import { type Loop, startLoop } from '#loop';
 import type { Witnesses } from '../../chain-source.ts';
 import { listOf, ProofError } from '../rlp.ts';
 import { type BeaconNetwork, type BeaconServers, committeePeriod, epochOf, slotOfTime } from './beacon-networks.ts';

@@ -1,10 +1,10 @@
 /** The simulated chain of a test payment: a pure function of what its payer did, when, and the test clock. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import { COIN, COINS, type Coin, isToken, kindOf } from '#core/coin';
-import { addMs, MINUTE_MS } from '#core/dates';
-import { dueUnit } from '#core/money';
-import type { Tip, Transfer } from '#core/payment';
+import { COIN, COINS, type Coin, isToken, kindOf } from './coin.ts';
+import { addMs, MINUTE_MS } from './dates.ts';
+import { dueUnit } from './money.ts';
+import type { Tip, Transfer } from './payment.ts';
 
 export const SCENARIOS = [
   'success',

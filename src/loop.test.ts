@@ -1,7 +1,7 @@
 /** Loops over due work: rounds, pauses, nudges, failures and the end. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../test/kit/app.ts';
+import { eventually } from '../test/kit/app.ts';
 import { startLoop } from './loop.ts';
 
 const HOUR_MS = 3_600_000;
