@@ -2,6 +2,7 @@
  * How fast a header chain takes in headers, against nothing but hashing them: BTC by SHA-256 twice, LTC and DOGE by scrypt, DASH by X11.
  * Everything else should cost little beside the work. Figures are ratios; the machine cancels out. Then the memory of a year of headers.
  */
+import { createChainStore } from '../src/chain-store/chain-store.ts';
 import { parseBlockInTurns } from '../src/chains/bitcoin/block-proof.ts';
 import { workHash } from '../src/chains/bitcoin/header.ts';
 import { createHeaderArena } from '../src/chains/bitcoin/header-branches.ts';
@@ -84,7 +85,7 @@ console.log('a database of 40,000 headers, saved in steps of 2,000');
 const database = await testDatabase();
 const first = firstHeader();
 const stored = await openHeaderChain({
-  db: database.db,
+  pages: createChainStore(database.db).headers(BTC.regtest),
   params: BTC.regtest,
   start: { height: first.height, headers: [first.bytes] },
   hashWork: async (kind, list) => list.map((header) => workHash(kind, header)),

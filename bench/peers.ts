@@ -3,8 +3,10 @@
  * of this release up to now, and the time until a new wallet can be paid on regtest. Headers are made up: their work is not checked here.
  * Run it with --expose-gc.
  */
+
 import { spawnSync } from 'node:child_process';
 import { HDKey } from '@scure/bip32';
+import { createChainStore } from '../src/chain-store/chain-store.ts';
 import { CHECKPOINTS, startOf } from '../src/chains/bitcoin/checkpoints.ts';
 import { HEADER_BYTES } from '../src/chains/bitcoin/header.ts';
 import type { HeaderChain } from '../src/chains/bitcoin/header-chain.ts';
@@ -47,7 +49,12 @@ type BenchCoin = (typeof COINS)[number];
 const paramsOf = (coin: BenchCoin): ProofParams => ({ ...PROOF_PARAMS[coin].main, id: 'sha256d' });
 const openChain = (db: Db, coin: BenchCoin) =>
   openHeaderChain({
-    ...{ db, params: paramsOf(coin), start: startOf(CHECKPOINTS[coin]), hashWork: async () => [] },
+    ...{
+      pages: createChainStore(db).headers(paramsOf(coin)),
+      params: paramsOf(coin),
+      start: startOf(CHECKPOINTS[coin]),
+      hashWork: async () => [],
+    },
     nowSeconds: () => Math.floor(Date.now() / 1000),
   });
 

@@ -2,6 +2,7 @@
 import { randomBytes, randomFillSync } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { createChainStore } from '#chain-store';
 import { openSources, type SourceReplacements } from '#chains';
 import type { Config } from '#config';
 import { createOutgoing } from '#connections';
@@ -147,7 +148,15 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     const mail = config.mail && createMailer(config.mail);
     closers.push(() => mail?.close());
     const ours = (coin: Coin) => oursOf(db, coin);
-    const { chains, ...sources } = openSources({ settings: config, oursOf: ours, db, outgoing, clock, log, ...replaced });
+    const { chains, ...sources } = openSources({
+      settings: config,
+      oursOf: ours,
+      store: createChainStore(db),
+      outgoing,
+      clock,
+      log,
+      ...replaced,
+    });
     closers.push(() => sources.close());
     const outages = createOutages(log);
     const fiat = createFiatRates({ outgoing, clock, log, outages, sources: config.fiatSources });

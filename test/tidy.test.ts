@@ -30,11 +30,12 @@ const LAYERS: readonly (readonly string[])[] = [
   ['people'],
   ['notices'],
   ['context'],
+  ['chain-store'],
   ['db', 'chains', 'prices'],
   ['connections', 'log', 'loop', 'mail'],
   ['core'],
 ];
-const PAIRS = new Set(['prices -> db', 'chains -> db', 'web -> http', 'web -> shops', 'shops -> http', 'connections -> log']);
+const PAIRS = new Set(['prices -> db', 'web -> http', 'web -> shops', 'shops -> http', 'connections -> log']);
 const partOf = (path: string): string =>
   path
     .replace(/^src\//, '')
@@ -207,7 +208,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   db: ['install', 'migrations', 'due_work', 'idempotency'],
   prices: ['price_history'],
   shops: ['shop_keys', 'shop_invoices', 'shop_refunds'],
-  chains: [
+  'chain-store': [
     ...['header_pages', 'known_peers', 'peer_status', 'kept_transactions', 'electrum_certificates', 'light_clients'],
     ...['balance_proofs', 'balance_gains'],
   ],

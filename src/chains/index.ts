@@ -10,14 +10,13 @@ export {
   type Script,
   walletRequest,
 } from './address.ts';
-export { forgetCertificate } from './bitcoin/electrum/electrum-connection.ts';
 export type { Ours } from './bitcoin/electrum/electrum-desk.ts';
 export {
   explainComparison,
   explainReport,
   isStale,
+  type PeerReport,
   purposeOfPeers,
-  readReports,
   STALE_SECONDS,
   type StoredReport,
   SYNCING_HEADERS,
@@ -77,3 +76,4 @@ export {
 export { movesOfLogs, readEthTransaction, readReceipt, TRANSFER } from './ethereum/value-moves.ts';
 export { openSources, type SourceReplacements } from './open-sources.ts';
 export { fields } from './reply.ts';
+export type { ChainStore } from './store.ts';

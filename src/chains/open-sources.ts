@@ -4,7 +4,6 @@ import type { Outgoing } from '#connections';
 import { type ChainId, COIN, type Coin, chainOf, isToken, leadingCoins, type Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import { type TrustSetting, trustOf } from '#core/guard';
-import type { Db } from '#db';
 import type { Log } from '#log';
 import { createCoreSource } from './bitcoin/core-rpc.ts';
 import type { Ours } from './bitcoin/electrum/electrum-desk.ts';
@@ -19,13 +18,14 @@ import { proofOf, provenSource } from './bitcoin/proven-source.ts';
 import { createWorkThreads, type WorkThreads } from './bitcoin/work-threads.ts';
 import type { ChainSource, JoinedSource, NamedSource, SourceConnection } from './chain-source.ts';
 import { checkedSource } from './checked-source.ts';
-import { createAuditFacts, createAuditStore } from './ethereum/eth-balance-audit.ts';
+import { createAuditFacts } from './ethereum/eth-balance-audit.ts';
 import { createEthereumSource } from './ethereum/ethereum.ts';
 import { type BeaconNetwork, createBeaconServers, MAINNET, SEPOLIA } from './ethereum/light-client/beacon-networks.ts';
 import { createLightService, type LightService } from './ethereum/light-client/light-service.ts';
 import { committeeProof, syncedSource } from './ethereum/synced-source.ts';
 import { createTokenNetworkSource } from './ethereum/token-network.ts';
 import { joinSources, nameOfSource } from './sources.ts';
+import type { ChainStore } from './store.ts';
 
 /** What an operator sets about the sources; `config.ts` reads it. */
 type SourceSettings = {
@@ -59,7 +59,7 @@ type Options = SourceReplacements & {
   settings: SourceSettings;
   /** Which outputs of an address are ours: Electrum servers are never asked about those. */
   oursOf(coin: Coin): Ours;
-  db: Db;
+  store: ChainStore;
   outgoing: Outgoing;
   clock: Clock;
   log: Log;
@@ -75,12 +75,12 @@ const vouchedBy = (source: ChainSource): ChainSource => ({
  * Peers whose headers are compared with those of your own node, and bring them where it cannot: a node on a branch that the network left
  * completes nothing. Null where they are not wanted.
  */
-function openWatch({ settings, coin, headers, helpers, db, log, clock }: Opening): SourceConnection | null {
+function openWatch({ settings, coin, headers, helpers, store, log, clock }: Opening): SourceConnection | null {
   const { family, chain } = COIN[coin];
   if (settings.p2p[coin] !== 'headers' || !headers || !isBitcoinLike(family)) return null;
   const network = settings.networks[chain];
   const proxy = settings.p2pProxy === null ? null : readProxy(settings.p2pProxy);
-  return createNetworkPeers({ family, network, headers, given: helpers, proxy, watch: true, db, clock, log }).connection;
+  return createNetworkPeers({ family, network, headers, given: helpers, proxy, watch: true, store, clock, log }).connection;
 }
 
 type Opening = {
@@ -93,11 +93,11 @@ type Opening = {
   /** The Electrum servers where none are set; null: on mainnet the public ones. */
   unchosenServers: readonly string[] | null;
   work: WorkThreads;
-} & Pick<Options, 'db' | 'oursOf' | 'outgoing' | 'clock' | 'log'>;
+} & Pick<Options, 'store' | 'oursOf' | 'outgoing' | 'clock' | 'log'>;
 
 /** The sources of a chain, by its leading coin, in order of preference: nodes, peers, Electrum servers. */
 function sourcesOf({ watch, light, ...opening }: Opening & { watch: JoinedSource['watch']; light: LightService | null }): NamedSource[] {
-  const { settings, coin, headers, work, db, outgoing, log, clock } = opening;
+  const { settings, coin, headers, work, store, outgoing, log, clock } = opening;
   const { family, chain } = COIN[coin];
   const network = settings.networks[chain];
   const trusts = [...settings.trusts[coin]];
@@ -117,7 +117,7 @@ function sourcesOf({ watch, light, ...opening }: Opening & { watch: JoinedSource
           : (synced ?? source);
     sources.push({ name, trust, source: checkedSource(proven, { name, clock }), follows });
   };
-  const facts = createAuditFacts(trusts.every((trust) => trust === 'own') ? null : createAuditStore(db));
+  const facts = createAuditFacts(trusts.every((trust) => trust === 'own') ? null : store.audit);
   for (const url of settings.nodeUrls[coin]) {
     const setting = trusts.shift()!;
     const source = isBitcoinLike(family)
@@ -132,8 +132,8 @@ function sourcesOf({ watch, light, ...opening }: Opening & { watch: JoinedSource
     const given = settings.peers[coin].flatMap((peer) => readEndpoint(peer) ?? []);
     const proxy = settings.p2pProxy === null ? null : readProxy(settings.p2pProxy);
     // A private test network has no checkpoint, and is read again at each start.
-    const own = headers ?? createHeaderService({ ...regtestProof(family), db: null, hashWork: work.hashWork, clock, log });
-    const { source, connection } = createNetworkPeers({ family, network, headers: own, given, proxy, db, clock, log });
+    const own = headers ?? createHeaderService({ ...regtestProof(family), store: null, hashWork: work.hashWork, clock, log });
+    const { source, connection } = createNetworkPeers({ family, network, headers: own, given, proxy, store, clock, log });
     const onDemand = p2p === 'on_demand';
     sources.push({
       name: 'peers',
@@ -151,7 +151,7 @@ function sourcesOf({ watch, light, ...opening }: Opening & { watch: JoinedSource
 
 /** Electrum servers only answer lookups: they have no vote. Null: there are none. `keptByFollowers`: the headers are stored by followers. */
 function openElectrum(
-  { settings, coin, headers, starts, unchosenServers, work, db, oursOf, log, clock }: Opening,
+  { settings, coin, headers, starts, unchosenServers, work, store, oursOf, log, clock }: Opening,
   keptByFollowers: boolean,
 ): NamedSource | null {
   const { family, chain } = COIN[coin];
@@ -160,7 +160,7 @@ function openElectrum(
   const urls = settings.electrumUrls[coin] ?? unchosenServers ?? (network === 'mainnet' ? ['public'] : []);
   if (urls.length === 0 || !isBitcoinLike(family)) return null;
   const source = createElectrumSource({
-    ...{ family, network, urls, keptByFollowers, hashWork: work.hashWork, db, clock, log },
+    ...{ family, network, urls, keptByFollowers, hashWork: work.hashWork, store, clock, log },
     proof: starts(family, network) ?? regtestProof(family),
     shared: () => headers?.opened() ?? null,
     proxy: settings.p2pProxy === null ? null : readProxy(settings.p2pProxy),
@@ -179,13 +179,14 @@ function openElectrum(
 /** What proves Ethereum through servers of others; null where none are set, or the network has no beacon chain that is known. */
 function openLight(
   settings: SourceSettings,
-  { beacon, ...rest }: { beacon: BeaconNetwork | undefined } & Pick<Opening, 'db' | 'outgoing' | 'clock' | 'log'>,
+  { beacon, store, outgoing, clock, log }: { beacon: BeaconNetwork | undefined } & Pick<Opening, 'store' | 'outgoing' | 'clock' | 'log'>,
 ) {
   const name = settings.networks.ethereum;
   const network = beacon ?? { mainnet: MAINNET, testnet: SEPOLIA, regtest: null }[name];
   const { urls, checkpoint } = settings.beacon;
   if (urls.length === 0 || network === null) return null;
-  return createLightService({ network, name, checkpoint, servers: createBeaconServers({ urls, outgoing: rest.outgoing }), ...rest });
+  const servers = createBeaconServers({ urls, outgoing });
+  return createLightService({ network, checkpoint, servers, store: store.light(name), clock, log });
 }
 
 /** One source for each chain that has any, connected to nothing until it is asked or followed. `close` ends all connections. */
@@ -193,9 +194,9 @@ export function openSources({ starts = MAIN_STARTS, helpers = [], unchosenServer
   chains: ReadonlyMap<ChainId, JoinedSource>;
   close(): Promise<void>;
 } {
-  const { db, clock, log } = rest;
+  const { store, clock, log } = rest;
   const work = createWorkThreads();
-  const headers = createHeaderServices({ starts, db, hashWork: work.hashWork, clock, log });
+  const headers = createHeaderServices({ starts, store, hashWork: work.hashWork, clock, log });
   const light = openLight(settings, { beacon, ...rest });
   const chains = new Map<ChainId, JoinedSource>();
   for (const coin of leadingCoins()) {

@@ -1,6 +1,6 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
 import { acceptSecretKey, backup, PROCESS_ROLES, type Role, restore, startApp } from '#app';
-import { forgetCertificate } from '#chains';
+import { forgetCertificate } from '#chain-store';
 import type { Config } from '#config';
 import type { Context } from '#context';
 import { Problem } from '#core/problem';

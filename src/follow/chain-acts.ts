@@ -1,5 +1,7 @@
 /** What operators see of a chain, and how they release a hold that does not clear automatically. */
-import { explainComparison, explainReport, isStale, purposeOfPeers, readReports } from '#chains';
+
+import { readReports } from '#chain-store';
+import { explainComparison, explainReport, isStale, purposeOfPeers } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, leadingCoins } from '#core/coin';
 import type { Tx } from '#db';

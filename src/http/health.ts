@@ -1,5 +1,7 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
-import { explainComparison, explainReport, isStale, purposeOfPeers, readReports, type StoredReport } from '#chains';
+
+import { readReports } from '#chain-store';
+import { explainComparison, explainReport, isStale, purposeOfPeers, type StoredReport } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '#core/coin';
 import { readUnwatched } from '#follow';

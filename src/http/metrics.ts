@@ -1,5 +1,7 @@
 /** The metrics for an operator's monitoring, in Prometheus text format. */
-import { isStale, purposeOfPeers, readReports, type StoredReport } from '#chains';
+
+import { readReports } from '#chain-store';
+import { isStale, purposeOfPeers, type StoredReport } from '#chains';
 import type { Context } from '#context';
 import { DOUBTS } from '#core/certainty';
 import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '#core/coin';

@@ -1,5 +1,6 @@
 /** For operators: is everything set up correctly, can merchants accept payments, and do stored deposit addresses match the account keys? */
 import { statfs } from 'node:fs/promises';
+import { readReports } from '#chain-store';
 import {
   ChainError,
   type ChainSource,
@@ -7,7 +8,6 @@ import {
   explainReport,
   isStale,
   type NamedSource,
-  readReports,
   type Script,
   SYNCING_HEADERS,
   type Witnesses,

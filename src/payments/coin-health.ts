@@ -1,5 +1,7 @@
 /** Whether each coin can be paid now: its node, how far its chain has been read, its price. */
-import { explainReport, isStale, readReports, STALE_SECONDS, type StoredReport } from '#chains';
+
+import { readReports } from '#chain-store';
+import { explainReport, isStale, STALE_SECONDS, type StoredReport } from '#chains';
 import type { Context } from '#context';
 import type { Doubt } from '#core/certainty';
 import { COIN, COINS, type Coin, chainCode, type Mode, nativeOf } from '#core/coin';

@@ -1,6 +1,8 @@
 /** How peers are found without any setting: DNS seeds, the fallback list, what peers tell, and what is stored for the next start. */
+
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
+import { createChainStore } from '../../src/chain-store/chain-store.ts';
 import { createPeerStore, fallbackPeers } from '../../src/chains/bitcoin/p2p/network-peers.ts';
 import { PEER_LIMITS, type PeerNetwork, peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { endpointName, networkGroup } from '../../src/chains/bitcoin/p2p/peer-book.ts';
@@ -46,7 +48,13 @@ async function start(
   const asked: string[] = [];
   const { resolve = async () => [], ...others } = more;
   const service = createPeerService({
-    ...{ network, view: createRegtestHeaders(), given: [], store: createPeerStore(database.db, PLACE), spacingSeconds: 600 },
+    ...{
+      network,
+      view: createRegtestHeaders(),
+      given: [],
+      store: createPeerStore(createChainStore(database.db).peers(PLACE)),
+      spacingSeconds: 600,
+    },
     ...{ clock, log: silent, onHint: () => {}, isUsable: (host) => host.startsWith('127.'), checkMs: 50 },
     limits: { ...PEERS_LIMITS, tickMs: 20 },
     peerLimits: { ...PEER_LIMITS, tickMs: 20 },
@@ -79,7 +87,7 @@ test('DNS seeds give the first peers, and a restart finds them again without any
   await connects(first.service, 3);
   assert.deepEqual(first.asked.sort(), ['one.seed.example', 'two.seed.example']);
   await first.stop();
-  const stored = await createPeerStore(database.db, PLACE).load();
+  const stored = await createPeerStore(createChainStore(database.db).peers(PLACE)).load();
   assert.equal(stored.anchors.length, 2);
   assert.deepEqual(stored.proven.map(endpointName).sort(), peers.map(({ name }) => name).sort());
 
@@ -112,14 +120,20 @@ test('seeds and peers cannot lead into the private network', async () => {
 
 test('what is stored is bounded, belongs to its network, and is not lost when no peer is connected', async () => {
   const many = Array.from({ length: 500 }, (_, i) => ({ host: `127.${i >> 8}.${i & 255}.1`, port: 8333 }));
-  const store = createPeerStore(database.db, PLACE);
+  const store = createPeerStore(createChainStore(database.db).peers(PLACE));
   await store.save({ anchors: many.slice(0, 100), proven: many });
   const { anchors, proven } = await store.load();
   assert.deepEqual([anchors.length, proven.length], [8, 64]);
   await store.save({ anchors: [], proven: [] });
   assert.equal((await store.load()).proven.length, 64);
-  assert.deepEqual(await createPeerStore(database.db, { coin: 'LTC', network: 'mainnet' }).load(), { anchors: [], proven: [] });
-  assert.deepEqual(await createPeerStore(database.db, { coin: 'BTC', network: 'testnet' }).load(), { anchors: [], proven: [] });
+  assert.deepEqual(await createPeerStore(createChainStore(database.db).peers({ coin: 'LTC', network: 'mainnet' })).load(), {
+    anchors: [],
+    proven: [],
+  });
+  assert.deepEqual(await createPeerStore(createChainStore(database.db).peers({ coin: 'BTC', network: 'testnet' })).load(), {
+    anchors: [],
+    proven: [],
+  });
   // Rows may hold anything, such as after an upgrade.
   await database.db.sql`update known_peers set anchors = '{"","nonsense:0","[::1]:8333"}'`;
   assert.deepEqual((await store.load()).anchors, [{ host: '::1', port: 8333 }]);

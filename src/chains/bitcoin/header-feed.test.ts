@@ -26,7 +26,7 @@ async function createFed({ helps, workMs = 0 }: { helps: boolean; workMs?: numbe
   const log = createLog('silent');
   const clock = { now: () => new Date(tip.time), monotonicMs: () => nowMs };
   const headers = await createHeaderService({
-    ...{ params, start: { height: start.height, headers: [start.bytes] }, db: null, clock, log },
+    ...{ params, start: { height: start.height, headers: [start.bytes] }, store: null, clock, log },
     hashWork: async (kind, list) => {
       nowMs += list.length * workMs;
       return list.map((header) => workHash(kind, header));

@@ -1,8 +1,10 @@
 /** The shared header chain on a real database: it opens on first use, stores what sources add, and answers in work. */
+
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeaders, sent } from '../../../test/kit/miner.ts';
+import { createChainStore } from '../../chain-store/chain-store.ts';
 import { chainCode } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
 import { HeaderError, workHash } from './header.ts';
@@ -24,7 +26,7 @@ const service = (start: Mined, nowSeconds: number, params = PARAMS) =>
   createHeaderService({
     params,
     start: { height: start.height, headers: [start.bytes] },
-    ...{ db: database.db, hashWork, clock: clockAt(nowSeconds), log },
+    ...{ store: createChainStore(database.db), hashWork, clock: clockAt(nowSeconds), log },
   });
 const timeOf = ({ bytes }: Mined): number => bytes.readUInt32LE(68);
 
@@ -55,7 +57,7 @@ test('a newer release has the headers since the block that was read last, below 
   const blocks = mineHeaders(PARAMS, start, 300);
   const other = mineHeaders(PARAMS, blocks[120]!, 120, () => ({ marker: 1 }));
   const startAt = ({ height, bytes }: Mined) => ({ height, headers: [bytes] });
-  const options = { params: PARAMS, db: database.db, hashWork, clock: clockAt(timeOf(blocks.at(-1)!)), log };
+  const options = { params: PARAMS, store: createChainStore(database.db), hashWork, clock: clockAt(timeOf(blocks.at(-1)!)), log };
   const read = (height: number) =>
     database.db.sql`
       insert into tips (chain, height, hash, scanned_through) values (${chainCode('BTC')}, ${height}, ${'00'.repeat(32)}, now())
@@ -105,7 +107,7 @@ test('confirmations, holds and progress come from the work of the chain', async 
   const headers = await createHeaderService({
     params: PARAMS,
     start: { height: start.height, headers: [start.bytes] },
-    ...{ db: null, hashWork, clock: clockAt(nowSeconds), log },
+    ...{ store: null, hashWork, clock: clockAt(nowSeconds), log },
   }).open();
   assert.deepEqual(headers.provenHeights(3), [], 'nothing is proven at the checkpoint');
   await headers.add(sent(blocks), 'a node');
@@ -116,7 +118,7 @@ test('confirmations, holds and progress come from the work of the chain', async 
   const later = await createHeaderService({
     params: PARAMS,
     start: { height: start.height, headers: [start.bytes] },
-    ...{ db: null, hashWork, clock: clockAt(timeOf(start) + 100 * 600), log },
+    ...{ store: null, hashWork, clock: clockAt(timeOf(start) + 100 * 600), log },
   }).open();
   await later.add(sent(blocks), 'a node');
   assert.deepEqual(later.progress(), { height: 112, percent: 12 });
@@ -124,7 +126,13 @@ test('confirmations, holds and progress come from the work of the chain', async 
 });
 
 test('each main network has one service for all its sources; other networks have none', async () => {
-  const services = createHeaderServices({ starts: MAIN_STARTS, db: database.db, hashWork, clock: clockAt(1_800_000_000), log });
+  const services = createHeaderServices({
+    starts: MAIN_STARTS,
+    store: createChainStore(database.db),
+    hashWork,
+    clock: clockAt(1_800_000_000),
+    log,
+  });
   for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'] as const) {
     const found = services.of(coin, 'mainnet');
     assert.equal(found?.params, PROOF_PARAMS[coin].main);

@@ -2,10 +2,10 @@
  * The header chain of one network, shared by everything in a process that follows it: sources add what they read, one stored chain judges
  * it. It opens on first use, so processes that follow no chain never load it; they read what followers recorded.
  */
-import { type BitcoinFamily, chainCode, type Network } from '#core/coin';
+import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
-import type { Db } from '#db';
 import type { Log } from '#log';
+import type { ChainStore } from '../store.ts';
 import { confirmationsAt, findWorkHolds, provenHeights, type WorkHold, workPerConfirmation } from './chain-work.ts';
 import { CHECKPOINTS, type Checkpoint, startOf } from './checkpoints.ts';
 import { createHeaderChain, type HashWork, type HeaderChain, type HeaderReader, type Start } from './header-chain.ts';
@@ -44,7 +44,7 @@ export type Headers = HeaderReader & {
 
 export type HeaderService = {
   params: ProofParams;
-  /** Loads the stored headers the first time. Errors: those of the database; the next call tries again. */
+  /** Loads the stored headers the first time. Errors: those of the store; the next call tries again. */
   open(): Promise<Headers>;
   /** Null in processes that do not follow the chain. */
   opened(): Headers | null;
@@ -54,7 +54,7 @@ export type HeaderService = {
 
 type Options = ProofStart & {
   /** Null: the headers are read again at each start, as on private test networks. */
-  db: Db | null;
+  store: Pick<ChainStore, 'headers' | 'recordedHeight'> | null;
   hashWork: HashWork;
   clock: Clock;
   log: Log;
@@ -100,22 +100,24 @@ function createSaver({ save }: Stored, log: Log, coin: string): { later(): void;
  * At the newest checkpoint; where the last block that was read is below it, at the newest one below that block. So a newer release that is
  * installed after a pause, or with a restored backup, has the headers of the blocks in between.
  */
-async function beginningOf({ params, start, earlier = [], db }: Options): Promise<{ start: Start; later: readonly Start[] }> {
-  const [last] = db === null ? [] : await db.sql<{ height: bigint }[]>`select height from tips where chain = ${chainCode(params.coin)}`;
+async function beginningOf({ params, start, earlier = [], store }: Options): Promise<{ start: Start; later: readonly Start[] }> {
+  const last = store === null ? null : await store.recordedHeight(params.coin);
   const starts = [start, ...earlier];
-  const used = last
-    ? Math.max(
-        0,
-        starts.findIndex(({ height }) => height <= Number(last.height)),
-      )
-    : 0;
+  const used =
+    last === null
+      ? 0
+      : Math.max(
+          0,
+          starts.findIndex(({ height }) => height <= last),
+        );
   return { start: starts[used]!, later: starts.slice(0, used) };
 }
 
 async function openStored(given: Options): Promise<Stored> {
-  const { params, db, hashWork, clock } = given;
+  const { params, store, hashWork, clock } = given;
   const options = { params, ...(await beginningOf(given)), hashWork, nowSeconds: () => Math.floor(clock.now().getTime() / 1000) };
-  return db === null ? { chain: createHeaderChain(options), save: async () => {} } : openHeaderChain({ db, ...options });
+  if (store === null) return { chain: createHeaderChain(options), save: async () => {} };
+  return openHeaderChain({ pages: store.headers(params), ...options });
 }
 
 /** Creates the service of one network. Nothing is loaded before `open`. */
@@ -183,7 +185,7 @@ type HeaderServices = { of(family: BitcoinFamily, network: Network): HeaderServi
 export function createHeaderServices({
   starts,
   ...rest
-}: { starts: ProofStarts } & Pick<Options, 'db' | 'hashWork' | 'clock' | 'log'>): HeaderServices {
+}: { starts: ProofStarts } & Pick<Options, 'store' | 'hashWork' | 'clock' | 'log'>): HeaderServices {
   const services = new Map<string, HeaderService | null>();
   return {
     of: (family, network) => {

@@ -1,8 +1,10 @@
 /** Stored headers on a real database: a restart has the same chain, reorganizations replace, and foreign rows are not believed. */
+
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { firstHeader, type Mined, mineHeader, mineHeaders, sent } from '../../../test/kit/miner.ts';
+import { createChainStore } from '../../chain-store/chain-store.ts';
 import { idOf, workHash } from './header.ts';
 import type { HashWork } from './header-chain.ts';
 import { openHeaderChain } from './header-store.ts';
@@ -19,7 +21,7 @@ const PARAMS: ProofParams = PROOF_PARAMS.BTC.regtest;
 const START = firstHeader({ height: 1_000 });
 const open = (params: ProofParams = PARAMS, start: Mined = START) =>
   openHeaderChain({
-    db: database.db,
+    pages: createChainStore(database.db).headers(params),
     params,
     start: { height: start.height, headers: [start.bytes] },
     hashWork,

@@ -21,7 +21,7 @@ test('a source that withholds a block below its tip still shows it; above its ti
   const clock = { now: () => new Date(refAt(1_010).time), monotonicMs: () => 0 };
   const log = createLog('silent');
   const service = createHeaderService({
-    ...{ params, start: { height: start.height, headers: [start.bytes] }, db: null, clock, log },
+    ...{ params, start: { height: start.height, headers: [start.bytes] }, store: null, clock, log },
     hashWork: async (kind, headers) => headers.map((header) => workHash(kind, header)),
   });
   const headers = await service.open();

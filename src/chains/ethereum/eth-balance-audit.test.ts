@@ -1,14 +1,16 @@
 /** Proven balances of open addresses: what a node hides shows within 24 blocks, and what it showed is not counted again. */
+
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../test/kit/database.ts';
 import { type MadeBlock, makeBlock } from '../../../test/kit/ethereum-blocks.ts';
 import { bytesOfHex } from '../../../test/kit/ethereum-data.ts';
 import { type Account, stateOf } from '../../../test/kit/ethereum-state.ts';
+import { createChainStore } from '../../chain-store/chain-store.ts';
 import { createLog } from '../../log.ts';
 import { ChainError } from '../chain-source.ts';
 import { provenHeader } from './block-header.ts';
-import { type AuditFacts, createAuditFacts, createAuditStore, createBalanceAudit } from './eth-balance-audit.ts';
+import { type AuditFacts, createAuditFacts, createBalanceAudit } from './eth-balance-audit.ts';
 import type { EthCall } from './eth-rpc.ts';
 import type { Gain } from './value-moves.ts';
 
@@ -239,7 +241,7 @@ describe('after a restart', () => {
       insert into tips (chain, height, hash, scanned_through, watched_from)
       values ('ETH', ${Number(tip.header.number)}, ${tip.hash}, now(), 100)`;
   };
-  const begin = (chain: Chain) => auditOf(chain, { facts: createAuditFacts(createAuditStore(database.db)) });
+  const begin = (chain: Chain) => auditOf(chain, { facts: createAuditFacts(createChainStore(database.db).audit) });
 
   test('a gain that was hidden before it is found, and what was seen is not counted again', async () => {
     const chain = chainOf(60, (height) => ({ [US]: { balance: height >= 108 ? 12n : height >= 105 ? 8n : 5n } }));
@@ -272,7 +274,7 @@ describe('after a restart', () => {
   test('an address that could not be proven when it was new, and proofs that are no longer needed', async () => {
     const chain = chainOf(200, (height) => ({ [US]: { balance: height >= 103 ? 7n : 0n } }));
     await record(chain, 4);
-    const blind = auditOf(chain, { facts: createAuditFacts(createAuditStore(database.db)), proves: false });
+    const blind = auditOf(chain, { facts: createAuditFacts(createChainStore(database.db).audit), proves: false });
     for (let place = 1; place <= 4; place++) await blind.read(place, { end: 110 });
     const again = begin(chain);
     const found: string[] = [];

@@ -1,7 +1,8 @@
 /** One connection to an Electrum server: the certificate is checked before the first byte is sent, every request has a deadline. */
+
 import { isIP, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
-import type { Db } from '#db';
+import type { ChainStore } from '../../store.ts';
 import { openSocket, type SocksProxy } from '../p2p/socks5.ts';
 
 /**
@@ -175,7 +176,7 @@ const WHY: Readonly<Record<string, string>> = {
 type ConnectionOptions = {
   address: ServerAddress;
   proxy: SocksProxy | null;
-  certificates: CertificateStore;
+  certificates: ChainStore['certificates'];
   waits?: Waits;
   onNotice(method: string, params: readonly unknown[]): void;
   /** How long an answer was. */
@@ -242,31 +243,6 @@ export async function openConnection(options: ConnectionOptions): Promise<Electr
     end(state, new ServerError('away', 'was closed'));
     throw error instanceof AnswerError ? new ServerError('wrong', 'does not agree on a version of the protocol') : error;
   }
-}
-
-// The certificate that each Electrum server showed at first. A server that shows another one later is not asked until an operator agrees.
-
-export type CertificateStore = {
-  /** Remembers who a server is, or compares: false when it is somebody else now. Errors: those of the database. */
-  isKnown(server: string, identity: string): Promise<boolean>;
-};
-
-/** `identity`: `authority` when a public authority vouches for the name, otherwise the fingerprint of the certificate. */
-export const createCertificateStore = (db: Db): CertificateStore => ({
-  isKnown: async (server, identity) => {
-    // A server that gets a certificate from an authority later is accepted, and from then on never with less.
-    const [known] = await db.sql<{ identity: string }[]>`
-      insert into electrum_certificates (server, identity) values (${server}, ${identity})
-      on conflict (server) do update set identity = case when excluded.identity = 'authority' then 'authority' else electrum_certificates.identity end
-      returning identity`;
-    return known!.identity === identity;
-  },
-});
-
-/** Forgets the certificate, so that the next one is accepted. Returns whether there was one. */
-export async function forgetCertificate(db: Db, { server }: { server: string }): Promise<boolean> {
-  const { count } = await db.sql`delete from electrum_certificates where server = ${server}`;
-  return count > 0;
 }
 
 // What an Electrum server sends: one JSON-RPC message in each line, with a limit for each line and for all of them.

@@ -1,5 +1,6 @@
 /** Lookups by servers that answer as each program does, and as each known liar would: exact, or no answer. With real transactions and blocks. */
 // Invariant: Servers that omit, invent or lag get no wrong figure shown, and learn nothing about payments.
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,6 +8,7 @@ import { after, before, type TestContext, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../../../test/kit/database.ts';
 import { createElectrumChain } from '../../../../test/kit/electrum-chain.ts';
 import { type ElectrumScript, startElectrumServer } from '../../../../test/kit/electrum-server.ts';
+import { createChainStore } from '../../../chain-store/chain-store.ts';
 import { type Db, openDb } from '../../../db/db.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
@@ -79,7 +81,17 @@ async function open(t: TestContext, scripts: readonly ElectrumScript[], software
     urls.push(server.url);
   }
   const source = createElectrumSource({
-    ...{ family: 'BTC', network: 'mainnet', urls, proxy: null, keptByFollowers: true, shared: () => null, db, log, pauseMs: 10 },
+    ...{
+      family: 'BTC',
+      network: 'mainnet',
+      urls,
+      proxy: null,
+      keptByFollowers: true,
+      shared: () => null,
+      store: createChainStore(db),
+      log,
+      pauseMs: 10,
+    },
     proof: {
       params: PROOF_PARAMS.BTC.main,
       start: { height: TIP.height, headers: [otherHeader('ab'), TIP.hex].map((hex) => Buffer.from(hex, 'hex')) },

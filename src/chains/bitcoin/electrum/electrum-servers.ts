@@ -1,16 +1,17 @@
 /** The Electrum servers of a chain: which of them may be asked now, how much, and why the others are not. */
+
 import { isIP } from 'node:net';
 import type { Clock } from '#core/dates';
 import { defaultTrust } from '#core/guard';
 import type { Log } from '#log';
 import type { ServerState } from '../../chain-source.ts';
+import type { ChainStore } from '../../store.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import { networkGroup } from '../p2p/peer-book.ts';
 import type { SocksProxy } from '../p2p/socks5.ts';
 import type { ProofParams } from '../proof-params.ts';
 import {
   AnswerError,
-  type CertificateStore,
   type ElectrumConnection,
   LARGE_BYTES,
   openConnection,
@@ -69,7 +70,7 @@ const isPrivate = (host: string): boolean => defaultTrust(`tcp://${isIP(host) ==
 type Options = {
   params: ProofParams;
   proxy: SocksProxy | null;
-  certificates: CertificateStore;
+  certificates: ChainStore['certificates'];
   clock: Clock;
   log: Log;
   waits?: Waits;

@@ -1,5 +1,6 @@
 /** Lookups by Electrum servers that omit, invent, lag, throttle and break the protocol: exact, or no answer that names what is missing. */
 // Invariant: Servers that omit, invent or lag get no wrong figure shown, and learn nothing about payments.
+
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, type TestContext, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
@@ -16,6 +17,7 @@ import {
   wasAskedAbout,
 } from '../../../../test/kit/electrum-server.ts';
 import { startSocksProxy } from '../../../../test/kit/socks-proxy.ts';
+import { createChainStore, forgetCertificate } from '../../../chain-store/chain-store.ts';
 import { type Db, openDb } from '../../../db/db.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
@@ -25,7 +27,6 @@ import { workHash } from '../header.ts';
 import { regtestProof } from '../p2p/network-peers.ts';
 import { readProxy } from '../p2p/socks5.ts';
 import { sha256d } from '../strict-reader.ts';
-import { forgetCertificate } from './electrum-connection.ts';
 import { createElectrumSource, type ElectrumOptions } from './electrum-source.ts';
 
 const log = createLog('silent');
@@ -437,7 +438,7 @@ function reopen(t: TestContext, servers: readonly ElectrumServer[], options: Par
       urls: servers.map(({ url }) => url),
       proxy: null,
       keptByFollowers: false,
-      db,
+      store: createChainStore(db),
       clock,
       log,
       ...REGTEST,

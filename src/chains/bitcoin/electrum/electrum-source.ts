@@ -2,11 +2,12 @@
  * Electrum servers as a source that only answers lookups: of any address and transaction, without a node. What they say is proven by our
  * own headers or said by two operators; otherwise there is no answer. They are never asked about payments.
  */
+
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
-import type { Db } from '#db';
 import type { Log } from '#log';
 import { type BlockRef, ChainError, type ChainSource, type ChainTransaction, type FeeTier, NO_FINALITY } from '../../chain-source.ts';
+import type { ChainStore } from '../../store.ts';
 import { amount, feeTier } from '../core-calls.ts';
 import { type HashWork, type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
 import type { ProofStart } from '../header-service.ts';
@@ -16,7 +17,7 @@ import type { SocksProxy } from '../p2p/socks5.ts';
 import { PARAMS } from '../params.ts';
 import { parseTransaction, txidOf } from '../raw-block.ts';
 import { checkNewest, lookUpBalance } from './electrum-balance.ts';
-import { AnswerError, createCertificateStore, type ServerAddress, type Waits } from './electrum-connection.ts';
+import { AnswerError, type ServerAddress, type Waits } from './electrum-connection.ts';
 import {
   addressOf,
   askHistory,
@@ -59,22 +60,22 @@ export type ElectrumOptions = {
   shared(): HeaderReader | null;
   /** Whether followers keep the headers in the database up to date. */
   keptByFollowers: boolean;
-  db: Db;
+  store: Pick<ChainStore, 'certificates' | 'headers'>;
   clock: Clock;
   log: Log;
   waits?: Waits;
   pauseMs?: number;
 };
 
-function openHeaders({ proof: { params, start }, hashWork, shared, keptByFollowers, db, clock }: ElectrumOptions): ElectrumHeaders {
+function openHeaders({ proof: { params, start }, hashWork, shared, keptByFollowers, store, clock }: ElectrumOptions): ElectrumHeaders {
   const nowSeconds = (): number => Math.floor(clock.now().getTime() / 1000);
-  const open = () => openHeaderChain({ db, params, start, hashWork, nowSeconds });
+  const open = () => openHeaderChain({ pages: store.headers(params), params, start, hashWork, nowSeconds });
   return createElectrumHeaders({ params, checkpointHeight: start.height, shared, open, keptByFollowers });
 }
 
 /** Connects when something is looked up for the first time, and again after a pause. */
 export function createElectrumSource(options: ElectrumOptions): ChainSource {
-  const { family, network, urls, proxy, ours, db, clock, log, waits, pauseMs = 1_000 } = options;
+  const { family, network, urls, proxy, ours, store, clock, log, waits, pauseMs = 1_000 } = options;
   const headers = openHeaders(options);
   const { params } = headers;
   const addresses = readAddresses(urls, family);
@@ -82,7 +83,7 @@ export function createElectrumSource(options: ElectrumOptions): ChainSource {
     addresses,
     params,
     proxy,
-    certificates: createCertificateStore(db),
+    certificates: store.certificates,
     clock,
     log,
     ...(waits && { waits }),

@@ -2,12 +2,13 @@
  * A coin's own network as a source. One process connects to peers, after `start`; in all others, and before, the source tells what that
  * process last reported, and cannot read blocks.
  */
+
 import { lookup } from 'node:dns/promises';
 import { type BitcoinFamily, COIN, type Network } from '#core/coin';
 import type { Clock } from '#core/dates';
-import type { Db } from '#db';
 import type { Log } from '#log';
 import { ChainError, type ChainSource, NO_FINALITY, type SourceConnection } from '../../chain-source.ts';
+import type { ChainStore } from '../../store.ts';
 import { encodeHeader, HeaderError, idOf, showHash } from '../header.ts';
 import type { HeaderReader } from '../header-chain.ts';
 import type { HeaderService, Headers, ProofStart } from '../header-service.ts';
@@ -16,10 +17,10 @@ import { HeaderFault, type HeaderView } from './header-sync.ts';
 import { type PeerLimits, peerNetwork } from './peer.ts';
 import { endpointName, readEndpoint } from './peer-book.ts';
 import { createPeerService, type PeerService } from './peer-service.ts';
-import { explainReport, isStale, type PeerPhase, type PeerReport, readReports, writeReport } from './peer-status.ts';
+import { explainReport, isStale, type PeerPhase, type PeerReport } from './peer-status.ts';
 import { PEERS_LIMITS, type PeerStore, type PeersLimits } from './peers.ts';
 import type { PeerAddress, SocksProxy } from './socks5.ts';
-import { blockZero, createKeptTransactions, createPeerSource, feesOf, MOST_BLOCKS, noLookUps } from './source.ts';
+import { blockZero, createPeerSource, feesOf, MOST_BLOCKS, noLookUps } from './source.ts';
 
 const WATCH_LIMITS: PeersLimits = { ...PEERS_LIMITS, connections: 4, relaying: 0 };
 /** How often progress is checked, and written down while nothing changes. */
@@ -44,7 +45,7 @@ type NetworkPeersOptions = {
   proxy: SocksProxy | null;
   /** They are compared with a node and are not a source: fewer are connected, and none announces transactions. */
   watch?: boolean;
-  db: Db;
+  store: ChainStore;
   clock: Clock;
   log: Log;
   /** Resolves the DNS seeds. */
@@ -60,14 +61,14 @@ type Live = { source: ChainSource; service: PeerService; headers: Headers; progr
 const resolveSeed = async (name: string): Promise<readonly string[]> => (await lookup(name, { all: true })).map(({ address }) => address);
 
 function connect(options: NetworkPeersOptions, headers: Headers, { wake, isReady }: { wake(): void; isReady(): boolean }): Live {
-  const { family, network, given, proxy, db, clock, log, resolve = resolveSeed, watch = false, peerLimits } = options;
+  const { family, network, given, proxy, store, clock, log, resolve = resolveSeed, watch = false, peerLimits } = options;
   const limits = options.limits ?? (watch ? WATCH_LIMITS : undefined);
   const params = headers.params;
   const place = peerNetwork(family, network);
   const binding = network === 'mainnet';
   const service = createPeerService({
     ...{ network: place, view: viewHeaders(headers), given, proxy, clock, log, resolve, onHint: wake },
-    ...{ fallback: fallbackPeers(family, network, place.port), store: createPeerStore(db, { coin: family, network }) },
+    ...{ fallback: fallbackPeers(family, network, place.port), store: createPeerStore(store.peers({ coin: family, network })) },
     ...{ spacingSeconds: params.spacingSeconds, ...(limits && { limits }), ...(peerLimits && { peerLimits }), ...(watch && { watch }) },
   });
   const look = createSyncProgress({ startSeconds: headers.work.timeAt(headers.checkpointHeight), binding });
@@ -82,7 +83,7 @@ function connect(options: NetworkPeersOptions, headers: Headers, { wake, isReady
     },
     source: createPeerSource({
       ...{ family, network, chain: headers, service, clock, isReady, onHint: () => () => {}, close: () => {} },
-      kept: createKeptTransactions(db.sql, { coin: family, network }),
+      kept: store.transactions({ coin: family, network }),
     }),
   };
 }
@@ -111,9 +112,9 @@ function createTeller({ family, clock, log }: NetworkPeersOptions): (report: Pee
 }
 
 /** Tells what the connected process reported. */
-function createReportedSource({ family, network, headers, db }: NetworkPeersOptions): ChainSource {
+function createReportedSource({ family, network, headers, store }: NetworkPeersOptions): ChainSource {
   const read = async (): Promise<PeerReport> => {
-    const report = (await readReports(db.sql)).find((one) => one.coin === family && one.network === network);
+    const report = await store.reports.read({ coin: family, network });
     if (!report || isStale(report)) throw new ChainError('outage', 'no running process is connected to peers');
     return report;
   };
@@ -151,7 +152,7 @@ function createReportedSource({ family, network, headers, db }: NetworkPeersOpti
 
 /** Creates the source. Nothing is connected before `start`. */
 export function createNetworkPeers(options: NetworkPeersOptions): NetworkPeers {
-  const { db, clock, log, family } = options;
+  const { store, clock, log, family } = options;
   const listeners = new Set<() => void>();
   const wake = (): void => {
     for (const listener of listeners) listener();
@@ -176,7 +177,7 @@ export function createNetworkPeers(options: NetworkPeersOptions): NetworkPeers {
     if (text === written.text && nowMs - written.atMs < REPORT_MS) return;
     written = { text, atMs: nowMs };
     writing = writing
-      .then(() => writeReport(db.sql, report))
+      .then(() => store.reports.write(report))
       .catch((error: unknown) => log.warn({ err: error, coin: family }, 'Could not record the state of the peers'));
   };
   const using = <K extends keyof ChainSource>(method: K): ChainSource[K] =>
@@ -247,7 +248,7 @@ export const viewHeaders = (chain: HeaderReader): HeaderView => ({
   },
 });
 
-// The peers that worked, in the database, so that a restart connects to them first and does not depend on the DNS seeds.
+// The peers that worked, in the store, so that a restart connects to them first and does not depend on the DNS seeds.
 
 /** More are neither stored nor read, whatever the caller or the row says. */
 const MAX_ANCHORS = 8;
@@ -257,20 +258,15 @@ const names = (endpoints: readonly PeerAddress[], most: number): string[] => [..
 const endpoints = (stored: readonly string[], most: number): PeerAddress[] =>
   stored.slice(0, most).flatMap((name) => readEndpoint(name) ?? []);
 
-export const createPeerStore = (db: Db, { coin, network }: { coin: BitcoinFamily; network: Network }): PeerStore => ({
+export const createPeerStore = (stored: ReturnType<ChainStore['peers']>): PeerStore => ({
   load: async () => {
-    const [row] = await db.sql<{ anchors: string[]; proven: string[] }[]>`
-      select anchors, proven from known_peers where chain = ${coin} and network = ${network}`;
-    return { anchors: endpoints(row?.anchors ?? [], MAX_ANCHORS), proven: endpoints(row?.proven ?? [], MAX_PROVEN) };
+    const { anchors, proven } = await stored.load();
+    return { anchors: endpoints(anchors, MAX_ANCHORS), proven: endpoints(proven, MAX_PROVEN) };
   },
   // Without any peer there is nothing better than what is stored.
   save: async ({ anchors, proven }) => {
     if (anchors.length + proven.length === 0) return;
-    await db.sql`
-      insert into known_peers (chain, network, anchors, proven)
-      values (${coin}, ${network}, ${names(anchors, MAX_ANCHORS)}::text[], ${names(proven, MAX_PROVEN)}::text[])
-      on conflict (chain, network) do update
-        set anchors = excluded.anchors, proven = excluded.proven, saved_at = clock_timestamp()`;
+    await stored.save({ anchors: names(anchors, MAX_ANCHORS), proven: names(proven, MAX_PROVEN) });
   },
 });
 

@@ -1,6 +1,5 @@
 /** The state of the connections to a network's peers: written by the process that has them, read by the others and by operators. */
 import type { BitcoinFamily, Network } from '#core/coin';
-import type { Sql } from '#db';
 import type { JoinedSource } from '../../chain-source.ts';
 
 export type PeerPhase = 'connecting' | 'headers' | 'ready';
@@ -32,28 +31,6 @@ export type StoredReport = PeerReport & { ageSeconds: number };
 
 /** A process reports every few seconds: after this long it has stopped. */
 export const STALE_SECONDS = 30;
-
-export async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
-  const { coin, network, phase, connected, relaying, height, hash, parent, blockTime, syncing, percent, secondsLeft } = report;
-  const { trouble, clockAheadSeconds, bytesIn, bytesOut, startedAt } = report;
-  await sql`
-    insert into peer_status (chain, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, seconds_left,
-      trouble, clock_ahead_seconds, bytes_in, bytes_out, started_at)
-    values (${coin}, ${network}, ${phase}, ${connected}, ${relaying}, ${height}, ${hash}, ${parent}, ${blockTime}, ${syncing}, ${percent},
-      ${secondsLeft}, ${trouble}, ${clockAheadSeconds}, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
-    on conflict (chain, network) do update set phase = excluded.phase, connected = excluded.connected, relaying = excluded.relaying,
-      height = excluded.height, hash = excluded.hash, parent = excluded.parent, block_time = excluded.block_time,
-      syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left, trouble = excluded.trouble,
-      clock_ahead_seconds = excluded.clock_ahead_seconds, bytes_in = excluded.bytes_in, bytes_out = excluded.bytes_out,
-      started_at = excluded.started_at, reported_at = clock_timestamp()`;
-}
-
-/** What was last reported about each network, whatever its age. */
-export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
-  select chain as coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
-    seconds_left as "secondsLeft", trouble, clock_ahead_seconds as "clockAheadSeconds", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
-    started_at as "startedAt", extract(epoch from clock_timestamp() - reported_at)::float8 as "ageSeconds"
-  from peer_status order by chain, network`;
 
 /** The process that was connected to the peers has stopped, or none ever was. */
 export const isStale = (report: StoredReport | undefined): boolean => report === undefined || report.ageSeconds > STALE_SECONDS;

@@ -1,10 +1,10 @@
 /** The peers of a network as a source of its chain: no node, no server, no look-ups by address. Every block belongs to the header chain that we checked. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BitcoinFamily, Network } from '#core/coin';
 import { minerUnits } from '#core/confirmation';
 import { type Clock, DAY_MS, MINUTE_MS } from '#core/dates';
 import { divideCeil } from '#core/money';
-import type { Sql } from '#db';
 import { addressOfScript } from '../../address.ts';
 import {
   type BlockRef,
@@ -17,6 +17,7 @@ import {
   NO_FINALITY,
   type Sighting,
 } from '../../chain-source.ts';
+import type { ChainStore } from '../../store.ts';
 import { parseBlockOf } from '../block-proof.ts';
 import { feeTier } from '../core-calls.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
@@ -50,7 +51,7 @@ type PeerSourceOptions = {
   network: Network;
   chain: HeaderReader;
   service: PeerService;
-  kept: KeptTransactions;
+  kept: ReturnType<ChainStore['transactions']>;
   clock: Clock;
   /** Whether the headers were read up to now. */
   isReady(): boolean;
@@ -353,42 +354,6 @@ export function createPeerMempool({
     };
   };
 }
-
-// Transactions that paid watched addresses, as blocks of peers had them. Files for signing need them again. A peer that is asked for
-// exactly those blocks, and then hears of the transaction that spends their money, knows whose it is.
-
-/** Larger ones are read from their block again: no node announces them, so few payers can make them. */
-const MOST_BYTES = 100_000;
-/** Rows per statement. */
-const KEPT_AT_ONCE = 100;
-
-/** A transaction without witness. */
-type KeptTransaction = { txid: string; raw: Uint8Array };
-type KeptTransactions = {
-  keep(transactions: readonly KeptTransaction[]): Promise<void>;
-  /** Those that are kept, by ID. */
-  find(txids: readonly string[]): Promise<ReadonlyMap<string, Uint8Array>>;
-};
-
-/** Creates the store of one network. */
-export const createKeptTransactions = (sql: Sql, { coin, network }: { coin: BitcoinFamily; network: Network }): KeptTransactions => ({
-  keep: async (transactions) => {
-    const rows = transactions.flatMap(({ txid, raw }) =>
-      raw.length > MOST_BYTES ? [] : [{ txid, raw: Buffer.from(raw).toString('hex') }],
-    );
-    for (let from = 0; from < rows.length; from += KEPT_AT_ONCE)
-      await sql`
-        insert into kept_transactions (chain, network, txid, raw)
-        select ${coin}, ${network}, r.txid, decode(r.raw, 'hex')
-        from jsonb_to_recordset(${sql.json(rows.slice(from, from + KEPT_AT_ONCE))}) as r (txid text, raw text)
-        on conflict do nothing`;
-  },
-  find: async (txids) => {
-    const rows = await sql<KeptTransaction[]>`
-      select txid, raw from kept_transactions where chain = ${coin} and network = ${network} and txid = any(${[...txids]}::text[])`;
-    return new Map(rows.map(({ txid, raw }) => [txid, raw]));
-  },
-});
 
 // What the newest blocks were paid, for fees without a node. A block does not say the fee of each transaction, but its first one pays out
 // all fees together, and only miners could claim others: at the price of a block.

@@ -1,9 +1,11 @@
 /** The service that follows the sync committee, with real servers over HTTP and a real database. */
+
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../../../../test/kit/app.ts';
 import { type BeaconServer, createBeaconChain, smallNetwork, startBeaconServer } from '../../../../test/kit/beacon-chain.ts';
 import { type TestDatabase, testDatabase } from '../../../../test/kit/database.ts';
+import { createChainStore } from '../../../chain-store/chain-store.ts';
 import { createOutgoing } from '../../../connections/http-client.ts';
 import { createLog } from '../../../log.ts';
 import { createBeaconServers } from './beacon-networks.ts';
@@ -33,7 +35,7 @@ after(async () => {
 
 const open = async (name: string, checkpoint: string | null, at: { now(): Date; monotonicMs(): number } = clock) => {
   const service = createLightService({
-    ...{ network: chain.network, name, checkpoint, db: database.db, clock: at, log },
+    ...{ network: chain.network, checkpoint, store: createChainStore(database.db).light(name), clock: at, log },
     servers: createBeaconServers({ urls: servers.map(({ url }) => url), outgoing }),
   });
   await service.open();

@@ -2,11 +2,12 @@
  * Follows Ethereum's sync committee: from a checkpoint, through the committees of each period, to the newest block that two thirds of one
  * signed. It runs in processes that follow the chain; what it learns is stored.
  */
+
 import type { Clock } from '#core/dates';
-import type { Db } from '#db';
 import type { Log } from '#log';
 import { type Loop, startLoop } from '#loop';
 import type { Witnesses } from '../../chain-source.ts';
+import type { ChainStore } from '../../store.ts';
 import { listOf, ProofError } from '../rlp.ts';
 import { type BeaconNetwork, type BeaconServers, committeePeriod, epochOf, slotOfTime } from './beacon-networks.ts';
 import {
@@ -29,7 +30,7 @@ const STALE_SECONDS = 300;
 const AHEAD_SLOTS = 2;
 
 export type LightService = {
-  /** Begins to follow, the first time. Errors: those of the database. */
+  /** Begins to follow, the first time. Errors: those of the store. */
   open(): Promise<void>;
   /** The newest block that the committee signed, and the newest final one; null before the first. */
   heads(): { optimistic: ProvenHead; finalized: ProvenHead } | null;
@@ -46,29 +47,27 @@ export type LightService = {
 
 type Options = {
   network: BeaconNetwork;
-  /** As the row of the database is named. */
-  name: string;
   /** Root of a finalized beacon block; null: none is set. */
   checkpoint: string | null;
   servers: BeaconServers;
-  db: Db;
+  store: ReturnType<ChainStore['light']>;
   clock: Clock;
   log: Log;
 };
 
-export function createLightService({ network, name, checkpoint, servers, db, clock, log }: Options): LightService {
+export function createLightService({ network, checkpoint, servers, store, clock, log }: Options): LightService {
   const rounds = createLightRounds({ network, checkpoint, servers, clock, log });
   const { known, trouble } = rounds;
   let loop: Loop | null = null;
   let opening: Promise<void> | null = null;
   const listeners = new Set<() => void>();
   const begin = async (): Promise<void> => {
-    const stored = await loadLight(db, name);
+    const stored = await loadLight(store);
     if (stored && (checkpoint === null || stored.checkpoint === checkpoint)) rounds.resume(stored);
     loop = startLoop({
       round: async () => {
         if (!(await rounds.round())) return false;
-        await saveLight(db, name, known()!);
+        await saveLight(store, known()!);
         for (const listener of listeners) listener();
         return false;
       },
@@ -110,7 +109,7 @@ export function createLightService({ network, name, checkpoint, servers, db, clo
     trouble,
     check: async () => {
       await servers.all('finality_update', (body) => readUpdate(network, dataOf(network, body)));
-      const stored = known() ?? (await loadLight(db, name));
+      const stored = known() ?? (await loadLight(store));
       const at = stored && new Date((network.genesisTime + stored.state.optimistic.slot * network.secondsPerSlot) * 1000);
       return {
         servers: servers.states(),
@@ -259,23 +258,10 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
   };
 }
 
-// What a light client knows, in the database: with it, a restart needs no checkpoint. Only what was proven is stored.
+// What a light client knows, in the store: with it, a restart needs no checkpoint. Only what was proven is stored.
 
 /** `halted`: why nothing may complete until an operator chooses another checkpoint. */
 type StoredLight = { checkpoint: string; state: LightState; halted: string | null };
-type Row = {
-  checkpoint: string;
-  finalizedSlot: string;
-  finalizedRoot: string;
-  finalizedHash: string;
-  optimisticSlot: string;
-  optimisticRoot: string;
-  optimisticHash: string;
-  current: Buffer;
-  next: Buffer | null;
-  halted: string | null;
-};
-
 const KEY_BYTES = 48;
 /** All keys, and then their sum. */
 const bytesOf = ({ keys, aggregate }: SyncCommittee): Buffer => Buffer.concat([...keys, aggregate]);
@@ -286,44 +272,14 @@ function committeeOf(bytes: Buffer): SyncCommittee {
   );
   return { keys: all.slice(0, -1), aggregate: all.at(-1)! };
 }
-const headOf = (slot: string, root: string, executionHash: string): ProvenHead => ({ slot: Number(slot), root, executionHash });
 
 /** Null when nothing is stored for the network. */
-async function loadLight(db: Db, network: string): Promise<StoredLight | null> {
-  const [row] = await db.sql<Row[]>`
-    select checkpoint, halted, current_committee as current, next_committee as next,
-      finalized_slot::text as "finalizedSlot", finalized_root as "finalizedRoot", finalized_hash as "finalizedHash",
-      optimistic_slot::text as "optimisticSlot", optimistic_root as "optimisticRoot", optimistic_hash as "optimisticHash"
-    from light_clients where network = ${network}`;
-  if (!row) return null;
-  return {
-    checkpoint: row.checkpoint,
-    halted: row.halted,
-    state: {
-      finalized: headOf(row.finalizedSlot, row.finalizedRoot, row.finalizedHash),
-      optimistic: headOf(row.optimisticSlot, row.optimisticRoot, row.optimisticHash),
-      current: committeeOf(row.current),
-      next: row.next && committeeOf(row.next),
-    },
-  };
+async function loadLight(store: Options['store']): Promise<StoredLight | null> {
+  const row = await store.load();
+  return (
+    row && { ...row, state: { ...row.state, current: committeeOf(row.state.current), next: row.state.next && committeeOf(row.state.next) } }
+  );
 }
 
-/**
- * Stores the state, unless another process stored a newer one from the same checkpoint. A halt stays until the checkpoint is replaced.
- */
-async function saveLight(db: Db, network: string, { checkpoint, state, halted }: StoredLight): Promise<void> {
-  const { finalized, optimistic, current, next } = state;
-  await db.sql`
-    insert into light_clients as stored (network, checkpoint, finalized_slot, finalized_root, finalized_hash, optimistic_slot, optimistic_root,
-      optimistic_hash, current_committee, next_committee, halted, updated_at)
-    values (${network}, ${checkpoint}, ${finalized.slot}, ${finalized.root}, ${finalized.executionHash}, ${optimistic.slot}, ${optimistic.root},
-      ${optimistic.executionHash}, ${bytesOf(current)}, ${next && bytesOf(next)}, ${halted}, clock_timestamp())
-    on conflict (network) do update set
-      checkpoint = excluded.checkpoint, finalized_slot = excluded.finalized_slot, finalized_root = excluded.finalized_root,
-      finalized_hash = excluded.finalized_hash, optimistic_slot = excluded.optimistic_slot, optimistic_root = excluded.optimistic_root,
-      optimistic_hash = excluded.optimistic_hash, current_committee = excluded.current_committee,
-      next_committee = excluded.next_committee, updated_at = excluded.updated_at,
-      halted = case when stored.checkpoint = excluded.checkpoint then coalesce(stored.halted, excluded.halted) else excluded.halted end
-    where stored.checkpoint <> excluded.checkpoint or excluded.halted is not null
-      or (excluded.finalized_slot, excluded.optimistic_slot) >= (stored.finalized_slot, stored.optimistic_slot)`;
-}
+const saveLight = (store: Options['store'], { state, ...rest }: StoredLight): Promise<void> =>
+  store.save({ ...rest, state: { ...state, current: bytesOf(state.current), next: state.next && bytesOf(state.next) } });
