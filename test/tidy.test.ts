@@ -484,7 +484,7 @@ export const variablesSet = (text: string): string[] =>
     .map(([, name]) => name!)
     .filter((name) => !name.startsWith('POSTGRES_'));
 
-test('container files set variables that the configuration knows', () => {
+test('container files set variables that the configuration knows, and compose.yaml each of them', () => {
   for (const path of ['compose.yaml', 'Dockerfile']) {
     const names = variablesSet(read(path));
     assert.ok(names.includes('HOST'), `${path} does not set HOST`);
@@ -494,6 +494,14 @@ test('container files set variables that the configuration knows', () => {
       path,
     );
   }
+  const passed = new Set(variablesSet(read('compose.yaml')));
+  // Caddy has the certificate, and the container its own folder and one address.
+  for (const name of ['PAYMENT_PAGE_URL', 'TLS_CERT', 'TLS_KEY', 'FLORIN_DATA']) passed.add(name);
+  assert.deepEqual(
+    [...SETTINGS].filter((name) => !passed.has(name)),
+    [],
+    'compose.yaml passes no value on for these settings',
+  );
   assert.deepEqual(variablesSet('environment:\n  PORT: 1\n  POSTGRES_DB: a\nENV A=1 \\\n  B=2\n'), ['PORT', 'A', 'B']);
 });
 

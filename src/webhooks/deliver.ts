@@ -232,16 +232,21 @@ function openSecrets(ctx: Context, due: Due): Secrets | null {
 type Secrets = { secret: string; previousSecret: string | null };
 /** The bytes and headers of an attempt, in the dialect of its endpoint. */
 function form(ctx: Context, due: Due, { body, secret, previousSecret }: Secrets & { body: Uint8Array }) {
-  if (due.dialect === 'greenfield') {
-    const sent = greenfieldBody(body, { ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) });
-    return { body: sent, headers: greenfieldHeaders({ secret, body: sent }) };
+  const numbered = () => ({ ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) });
+  switch (due.dialect) {
+    case 'greenfield': {
+      const sent = greenfieldBody(body, numbered());
+      return { body: sent, headers: greenfieldHeaders({ secret, body: sent }) };
+    }
+    case 'commerce': {
+      const sent = commerceBody(body, numbered(), ctx.clock.now());
+      return { body: sent, headers: commerceHeaders({ secret, body: sent }) };
+    }
+    case 'florin': {
+      const timestampSeconds = Math.floor(ctx.clock.now().getTime() / 1000);
+      return { body, headers: signDelivery({ secret, previousSecret, id: due.eventId, timestampSeconds, body }) };
+    }
   }
-  if (due.dialect === 'commerce') {
-    const sent = commerceBody(body, { ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) }, ctx.clock.now());
-    return { body: sent, headers: commerceHeaders({ secret, body: sent }) };
-  }
-  const timestampSeconds = Math.floor(ctx.clock.now().getTime() / 1000);
-  return { body, headers: signDelivery({ secret, previousSecret, id: due.eventId, timestampSeconds, body }) };
 }
 
 /** Seconds or an HTTP date (RFC 9110); null when it is neither. */
