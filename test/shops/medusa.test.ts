@@ -355,6 +355,55 @@ test('money of an order that was canceled meanwhile is not captured, but named; 
     assert.equal((await read(gone.payment)).status, 'cancelled');
   }));
 
+test('money whose session ends while Medusa acts on its webhook is named, also if it is started again, until its order is placed', () =>
+  withSessions(async () => {
+    const missing = async (payment: string) => (await read(payment)).metadata.order_missing;
+    const first = await restart('paycol_vanished', 25.5);
+    await simulate(first.payment, 'success');
+    const webhook = await delivered(first.payment, 'payment.completed');
+    assert.equal((await provider.getWebhookActionAndData(webhook)).action, 'captured');
+    assert.equal(await missing(first.payment), undefined);
+    // The quantity changes before Medusa acts on it. No webhook follows.
+    stored = [];
+    await provider.deletePayment({ data: first.data });
+    assert.match(await missing(first.payment), /the cart has another payment session or none, so no order is paid/);
+    await refused(restart('paycol_vanished', 40), /already sent money for this cart at another total/);
+    assert.match(await missing(first.payment), /no order is paid/);
+    const again = await restart('paycol_vanished', 25.5);
+    assert.equal(again.payment, first.payment);
+    assert.match(
+      await missing(first.payment),
+      /started to pay again after the money was confirmed\. No order is paid by this payment until/,
+    );
+    await refused(provider.authorizePayment({ data: first.data }), /Another payment session/, 'payment_authorization_error');
+    assert.equal((await provider.authorizePayment({ data: again.data })).status, 'captured');
+    assert.equal(await missing(first.payment), undefined);
+  }));
+
+test('while Medusa places the order of a payment, its session stays; money that is being refunded pays no other order', () =>
+  withSessions(async () => {
+    const first = await restart('paycol_placing', 25.5);
+    await simulate(first.payment, 'success');
+    await delivered(first.payment, 'payment.completed');
+    await provider.authorizePayment({ data: first.data });
+    const start = () =>
+      provider.initiatePayment({ amount: 25.5, currency_code: 'eur', data: { session_id: 'payses_placing' }, context: {} });
+    stored!.push({ id: 'payses_placing', provider_id: 'pp_florin_florin', payment_collection_id: 'paycol_placing' });
+    await refused(start(), /has paid this cart .* Complete the cart/);
+    await refused(provider.deletePayment({ data: first.data }), /has paid .* the order is being placed/);
+    const now = await read(first.payment);
+    assert.deepEqual([now.metadata.session_id, now.metadata.order_missing], [first.session, undefined]);
+    // Another process of the shop knows it from what Medusa stored.
+    stored!.find(({ id }) => id === first.session)!.status = 'authorized';
+    await refused(createProvider().deletePayment({ data: first.data }), /the order is being placed/);
+    // Medusa returns the money when it cannot place the order, and then starts a session.
+    await provider.refundPayment({ amount: 25.5, data: first.data, context: { idempotency_key: 'ref_placing' } });
+    const { id } = await start();
+    assert.notEqual(id, first.payment);
+    await provider.deletePayment({ data: first.data });
+    assert.equal((await read(id)).status, 'pending');
+  }));
+
 /** A way to Florin that runs something after each answer, before it is passed on, or that does not know some parameters. */
 async function between(t: TestContext, answered: (path: string) => Promise<void>, unknown: readonly string[] = []): Promise<string> {
   const server = createServer(async (request, reply) => {
@@ -454,6 +503,8 @@ test('a copy of the store at another address leaves the payments of the first on
   await simulate(payment, 'success');
   const webhook = await delivered(payment, 'payment.completed');
   assert.deepEqual(await copy.getWebhookActionAndData(webhook), { action: 'not_supported' });
+  await copy.deletePayment({ data });
+  assert.equal((await read(payment)).metadata.order_missing, undefined);
   await refused(copy.refundPayment({ amount: 10, data, context: { idempotency_key: 'ref_copy' } }), /made by another shop/);
   assert.equal((await app.test.get(`/v1/refunds?payment_id=${payment}`)).json.data.length, 0);
 });
@@ -576,6 +627,8 @@ test('amounts are rounded as text, to the digits of the currency', () => {
     [{ raw: { value: '99.995' } }, 'EUR', '100.00'],
     [{ toFixed: () => '7' }, 'KWD', '7.000'],
     ['1250.5', 'JPY', '1251'],
+    ['1299.5', 'HUF', '1299.50'],
+    ['1299.5', 'TWD', '1299.50'],
   ] as const)
     assert.equal(readAmount(given, currency), wanted);
   for (const given of ['', '-1', '1e21', 1e21, Number.NaN, 'ten', null, undefined, {}, '0.001', '1.', '.5'])

@@ -62,11 +62,22 @@ const AUTHORIZED: readonly PaymentSessionStatus[] = ['pending_authorization', 'c
 /** Why money has no order, as the log and Florin say it. */
 const NO_SESSION = 'the cart has another payment session or none';
 const CANCELED = 'the order was canceled before its payment was confirmed';
+const STARTED_AGAIN =
+  'In Medusa, the customer started to pay again after the money was confirmed. No order is paid by this payment until the cart is completed.';
 /** What says so. */
 const OF_ORDER = { select: ['status'], relations: ['payment_collection'] };
+/** Orders that are placed at the same time, with room to spare. */
+const MOST_TAKEN = 1_000;
+/** Whether Medusa took the money of a session. Its order is being placed, or there. */
+const isTaken = (status: Session['status'] | undefined): boolean => status === 'authorized' || status === 'captured';
 /** Whether the order of a session was canceled before Medusa took its money. What Medusa took, it refunds by itself. */
-const isCanceled = ({ status, payment_collection }: Session): boolean =>
-  payment_collection?.status === 'canceled' && status !== 'authorized' && status !== 'captured';
+const isCanceled = ({ status, payment_collection }: Session): boolean => payment_collection?.status === 'canceled' && !isTaken(status);
+
+/** Decimal text as units of the smallest coin. */
+function unitsOf(amount: string | null): bigint {
+  const [whole = '', fraction = ''] = (amount ?? '').split('.');
+  return BigInt(whole + fraction.padEnd(18, '0'));
+}
 
 /** Errors: a MedusaError. */
 function keptOf(data: Data | undefined): Kept {
@@ -109,6 +120,8 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
 
   /** What is done for a collection, one after the other: Medusa starts a session and deletes the one before at the same time. */
   protected readonly turns = new Map<string, Promise<unknown>>();
+  /** Sessions whose money Medusa takes now, because it stores that a moment after it asked. */
+  protected readonly taken = new Set<string>();
   /** Names this shop in its payments: a copy of its database at another address leaves them alone. */
   protected readonly shop: string;
 
@@ -122,7 +135,8 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
 
   /**
    * Starts a session. The open payment of the cart is used again while it costs the same, also if the answer to its creation was lost. A
-   * customer whose money is here is not asked for more. Errors: a MedusaError.
+   * customer whose money is here is not asked for more, and while its order is being placed, no other session takes the payment. Errors: a
+   * MedusaError.
    */
   async initiatePayment({ amount, currency_code, data, context }: InitiatePaymentInput): Promise<InitiatePaymentOutput> {
     const sessionId = String(data?.session_id ?? context?.idempotency_key ?? '');
@@ -130,21 +144,30 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     const collection = (await this.findSession(sessionId))?.payment_collection_id ?? null;
     return this.inTurn(collection ?? sessionId, async () => {
       const before = collection === null ? [] : await this.paymentsOf(collection);
+      const taken = (await this.othersOf(sessionId, collection))
+        .filter(({ id, status }) => isTaken(status) || this.taken.has(id))
+        .map(({ id }) => id);
+      for (const payment of before)
+        if (taken.includes(payment.metadata.session_id ?? '') && (await this.givenBack(payment)) !== 'all')
+          throw refuse(`The customer has paid this cart (payment ${payment.id}), and its order is being placed. Complete the cart.`);
       const adopted = await this.adopt(before, { amount, currency: currency_code, sessionId });
       if (adopted) return { id: adopted.id, status: 'pending', data: shown(adopted, sessionId) };
-      const paid = before.find((one) => (one.status === 'pending' || PAID.includes(one.status)) && hasMoney(one) && !isReturned(one));
-      if (paid)
-        throw refuse(
-          `The customer has already sent money for this cart at another total (payment ${paid.id}). Change the cart back, or ask the shop to refund the payment in Florin.`,
-        );
+      for (const one of before)
+        if ((one.status === 'pending' || PAID.includes(one.status)) && hasMoney(one) && (await this.givenBack(one)) !== 'all')
+          throw refuse(
+            `The customer has already sent money for this cart at another total (payment ${one.id}). Change the cart back, or ask the shop to refund the payment in Florin.`,
+          );
       const replaces = before.find(({ status, replaced_by }) => status === 'pending' && !replaced_by)?.id ?? null;
       const payment = await this.create({ amount, currency: currency_code, sessionId, collection, key: sessionId, replaces });
-      for (const { id } of before) await this.closeUnpaid(await this.read(id));
+      for (const { id } of before) await this.closeUnpaid(await this.read(id), NO_SESSION);
       return { id: payment.id, status: 'pending', data: shown(payment, sessionId) };
     });
   }
 
-  /** The payment of these that is for this price and can be, or is, paid. From now on it belongs to the session. */
+  /**
+   * The payment of these that is for this price and can be, or is, paid. From now on it belongs to the session. No webhook follows for one that
+   * is completed, and the one that was sent may have met the session before: the money is named until the cart is completed.
+   */
   protected async adopt(
     payments: readonly Payment[],
     { amount, currency: code, sessionId }: { amount: unknown; currency: string; sessionId: string },
@@ -155,8 +178,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       const isUsable = (one: Payment) =>
         (one.status === 'pending' || PAID.includes(one.status)) && !isReversed(one) && !isReturned(one) && priceOf(one).amount === wanted;
       const payment = await this.read(id);
-      if (!isUsable(payment) || priceOf(payment).currency !== currency) continue;
+      if (!isUsable(payment) || priceOf(payment).currency !== currency || (await this.givenBack(payment)) !== 'none') continue;
       const adopted = await this.call(() => this.florin.payments.updateMetadata(id, { session_id: sessionId, order_missing: null }));
+      if (adopted.status === 'completed') await this.mark(adopted.id, STARTED_AGAIN);
       if (isUsable(adopted)) return adopted;
     }
     return null;
@@ -182,19 +206,32 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
    * is thrown: other statuses without money become a plain 400.
    */
   async authorizePayment({ data }: AuthorizePaymentInput): Promise<AuthorizePaymentOutput> {
-    const found = await this.getPaymentStatus({ data: data ?? {} });
-    const { payment_id, session_id } = keptOf(found.data);
-    const session = await this.findSession(session_id, OF_ORDER);
+    const { payment_id, session_id } = keptOf(data);
+    const { invoice_id: collection } = await this.read(payment_id);
+    return this.inTurn(collection ?? session_id, () => this.authorize(payment_id, session_id));
+  }
+
+  protected async authorize(paymentId: string, sessionId: string): Promise<AuthorizePaymentOutput> {
+    const payment = await this.current(paymentId);
+    const session = await this.findSession(sessionId, OF_ORDER);
     if (session && isCanceled(session)) {
-      const payment = await this.read(payment_id);
-      if (hasMoney(payment) && !isReturned(payment)) await this.reportMissing(payment, CANCELED);
-      throw refuse(`In Medusa, ${CANCELED}. Refund the payment ${payment_id} in Florin.`);
+      await this.reportMoney(payment, CANCELED);
+      throw refuse(`In Medusa, ${CANCELED}. Refund the payment ${payment.id} in Florin.`);
     }
-    if (found.status === 'requires_more')
+    const status = sessionStatusOf(payment);
+    if (status === 'requires_more')
       throw requireMore('The customer has not paid yet. Send them to the payment_url of the payment session.');
-    if (!AUTHORIZED.includes(found.status))
-      throw requireSession(`The payment is ${String(found.data?.status)} in Florin. Start a new payment session.`);
-    return found;
+    if (!AUTHORIZED.includes(status)) throw requireSession(`The payment is ${payment.status} in Florin. Start a new payment session.`);
+    if (payment.metadata.session_id !== sessionId)
+      throw requireSession(`Another payment session of this cart has the payment ${payment.id}. Complete the cart with that one.`);
+    if (status === 'captured') {
+      // Its order is placed now.
+      if (payment.metadata.order_missing !== undefined && this.owns(payment))
+        await this.call(() => this.florin.payments.updateMetadata(payment.id, { order_missing: null }));
+      this.taken.add(sessionId);
+      for (const first of this.taken) if (this.taken.size > MOST_TAKEN) this.taken.delete(first);
+    }
+    return { status, data: shown(payment, sessionId) };
   }
 
   async getPaymentStatus({ data }: GetPaymentStatusInput): Promise<GetPaymentStatusOutput> {
@@ -221,28 +258,47 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     // A session whose payment could not be created.
     if (data?.payment_id === undefined) return { data: data ?? {} };
     const { payment_id, session_id } = keptOf(data);
+    this.taken.delete(session_id);
     return { data: shown(await this.giveUp(await this.current(payment_id)), session_id) };
   }
 
   /**
-   * Called when a cart changes, another way to pay is chosen, or another session starts. It never fails because of money: Medusa would answer
-   * the customer with a 500. A payment that has money stays as it is; one that a newer session of the same cart may use, too.
+   * Called when a cart changes, another way to pay is chosen, or another session starts. A payment that has money stays as it is, and is named
+   * as one without an order, also if Medusa got its webhook and has yet to act on it. One that a newer session of the same cart may use stays,
+   * too. Errors: a MedusaError when Medusa took the money and is about to place the order, which needs the session; never before that, because
+   * Medusa would answer the customer with a 500.
    */
   async deletePayment({ data }: DeletePaymentInput): Promise<DeletePaymentOutput> {
     const kept = data ?? {};
     if (kept.payment_id === undefined) return { data: kept };
     const { payment_id, session_id } = keptOf(kept);
-    try {
-      const { invoice_id: collection } = await this.read(payment_id);
-      await this.inTurn(collection ?? session_id, async () => {
-        const payment = await this.current(payment_id);
-        if (payment.metadata.session_id !== session_id || (await this.isFollowed(session_id, collection))) return;
-        await this.closeUnpaid(payment);
-      });
-    } catch (error) {
-      this.logger?.error(`Florin: the payment ${payment_id} could not be canceled, so it can still be paid. ${(error as Error).message}`);
-    }
+    const isNeeded = await this.endSession(payment_id, session_id).catch((error: Error) => {
+      this.logger?.error(`Florin: the payment ${payment_id} could not be canceled, so it can still be paid. ${error.message}`);
+      return false;
+    });
+    if (isNeeded) throw refuse(`The customer has paid (payment ${payment_id}), and the order is being placed.`);
     return { data: kept };
+  }
+
+  /** Whether the session has to stay, because Medusa took its money. Otherwise, nobody pays its payment any more, or its money is named. */
+  protected async endSession(paymentId: string, sessionId: string): Promise<boolean> {
+    const { invoice_id: collection } = await this.read(paymentId);
+    return this.inTurn(collection ?? sessionId, async () => {
+      const payment = await this.current(paymentId);
+      if (payment.metadata.session_id !== sessionId || !this.owns(payment)) return false;
+      const session = await this.findSession(sessionId, OF_ORDER);
+      if (
+        session &&
+        (isTaken(session.status) || this.taken.has(sessionId)) &&
+        payment.status === 'completed' &&
+        !isReversed(payment) &&
+        (await this.givenBack(payment)) !== 'all'
+      )
+        return true;
+      // A newer session may use or replace one without money.
+      if (hasMoney(payment) || !(await this.othersOf(sessionId, collection)).length) await this.closeUnpaid(payment, NO_SESSION);
+      return false;
+    });
   }
 
   /** Requests a refund: the customer enters an address on a claim page, and you approve and sign it in Florin. */
@@ -280,9 +336,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     if (!this.owns(payment) || !(await this.isRequested(payment))) return { action: 'not_supported' };
     const session = await this.findSession(current, OF_ORDER);
     if (this.sessions && (session === null || isCanceled(session))) {
-      if (hasMoney(payment) && !isReturned(payment)) await this.reportMissing(payment, session === null ? NO_SESSION : CANCELED);
       // Nobody pays for a canceled order.
-      else if (session !== null) await this.closeUnpaid(payment);
+      if (session !== null) await this.closeUnpaid(payment, CANCELED);
+      else await this.reportMoney(payment, NO_SESSION);
       return { action: 'not_supported' };
     }
     if (isReversed(payment))
@@ -292,10 +348,17 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     return { action: actionOf(payment), data: { session_id: current, amount: priceOf(payment).amount } };
   }
 
+  protected async reportMoney(payment: Payment, why: string): Promise<void> {
+    if (hasMoney(payment) && !isReturned(payment) && this.owns(payment)) await this.reportMissing(payment, why);
+  }
+
   /** Says in the log, and in Florin under Needs attention, that no order is paid by the money of a payment. */
   protected async reportMissing({ id }: Payment, why: string): Promise<void> {
     this.logger?.error(`Florin: money arrived for the payment ${id}, but ${why}, so no order is paid by it. Refund it in Florin.`);
-    const order_missing = `In Medusa, ${why}, so no order is paid by this payment.`;
+    await this.mark(id, `In Medusa, ${why}, so no order is paid by this payment.`);
+  }
+
+  protected async mark(id: string, order_missing: string): Promise<void> {
     try {
       await this.florin.payments.updateMetadata(id, { order_missing });
     } catch (error) {
@@ -378,12 +441,14 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     return closed;
   }
 
-  /** The same, without an error: what has money stays as it is, and the log says so. */
-  protected async closeUnpaid(payment: Payment): Promise<void> {
-    if ((await this.tryCancel(payment)) === null && !isReturned(payment))
-      this.logger?.warn(
-        `Florin: the payment ${payment.id} has money or may have some, and its cart has changed. If no order is paid by it, refund it in Florin.`,
-      );
+  /** The same, without an error: what has money stays as it is, and is named. */
+  protected async closeUnpaid(payment: Payment, why: string): Promise<void> {
+    if ((await this.tryCancel(payment)) !== null) return;
+    const now = await this.read(payment.id);
+    if (hasMoney(now)) return this.reportMoney(now, why);
+    this.logger?.warn(
+      `Florin: the payment ${payment.id} has money or may have some, and its cart has changed. If no order is paid by it, refund it in Florin.`,
+    );
   }
 
   /**
@@ -419,11 +484,26 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     return found?.[0] ?? null;
   }
 
-  /** Whether the cart of a session has another session with Florin, which uses or replaces its payment. */
-  protected async isFollowed(sessionId: string, collection: string | null): Promise<boolean> {
-    if (collection === null) return false;
-    const all = (await this.sessions?.list({ payment_collection_id: collection }, { select: ['id', 'provider_id'] })) ?? [];
-    return all.some(({ id, provider_id }) => id !== sessionId && provider_id.startsWith('pp_florin'));
+  /** The other sessions with Florin of the cart of a session: they use or replace its payment. */
+  protected async othersOf(sessionId: string, collection: string | null): Promise<Session[]> {
+    if (collection === null) return [];
+    const all = (await this.sessions?.list({ payment_collection_id: collection }, { select: ['id', 'provider_id', 'status'] })) ?? [];
+    return all.filter(({ id, provider_id }) => id !== sessionId && provider_id.startsWith('pp_florin'));
+  }
+
+  /** How much of the money of a payment went back, or will by a refund that is under way. */
+  protected async givenBack(payment: Payment): Promise<'none' | 'some' | 'all'> {
+    if (isReturned(payment)) return 'all';
+    if (payment.status !== 'completed') return 'none';
+    const { data } = await this.florin.refunds.list({ payment_id: payment.id, limit: 100 }).catch((error) => {
+      // An older Florin has no refunds.
+      if (error instanceof ApiError && error.code === 'unknown_route') return { data: [] };
+      throw failureOf(error);
+    });
+    const counted = data.filter(({ status, currency }) => status !== 'canceled' && currency === payment.currency);
+    const sum = counted.reduce((units, { amount }) => units + unitsOf(amount), 0n);
+    // The price of the whole payment is refunded rounded down to cents.
+    return sum === 0n ? 'none' : sum * 100n >= unitsOf(payment.amount) * 99n ? 'all' : 'some';
   }
 
   /** All payments that were made for a cart by this shop, the newest first. */
