@@ -145,6 +145,28 @@ test('the page of a shop shows its orders, calls, plugin and webhooks, and a tes
   dashboard.noFaults();
 });
 
+test('an invoice whose order the shop canceled or edited is ended from the page of the shop, and nobody can pay it any more', async () => {
+  const call = shopClient(`${app.url}/btcpay`, posted[0]!.get('apiKey'));
+  const read = async (id: string) => (await call('GET', `/api/v1/invoices/${id}`)).json;
+  const body = { amount: '25.00', currency: 'USD', metadata: { orderId: '9' } };
+  const { json: invoice } = await call('POST', '/api/v1/invoices', body);
+  assert.deepEqual([invoice.status, invoice.availableStatusesForManualMarking], ['New', ['Invalid']]);
+  await dashboard.go('test/shops', 'Shops');
+  await page.getByRole('link', { name: 'WooCommerce', exact: true }).click();
+  await page.getByRole('table', { name: 'Orders' }).getByRole('link', { name: '9', exact: true }).click();
+  await page.getByRole('button', { name: 'Cancel payment' }).click();
+  await page.getByRole('dialog', { name: 'Cancel this payment?' }).getByRole('button', { name: 'Cancel payment' }).click();
+  await page.getByText('Payment canceled.').waitFor();
+  await page.getByText('Canceled', { exact: true }).first().waitFor();
+  const { status, availableStatusesForManualMarking } = await read(invoice.id);
+  assert.deepEqual([status, availableStatusesForManualMarking], ['Invalid', []]);
+  const customer = await openTab(dashboard.browser, `${app.config.publicUrl}/btcpay/i/${invoice.id}`, { width: 390 });
+  await customer.page.locator('main[data-state="cancelled"]').waitFor();
+  assert.equal(await customer.page.locator('#c-continue').count(), 0);
+  await customer.close();
+  dashboard.noFaults();
+});
+
 test('a shop with a plugin of Florin has a page with the version that it uses and its orders only', async () => {
   const hook = createServer((request, reply) => {
     request.resume();

@@ -58,6 +58,8 @@ test('amounts are rounded half up to the currency, and shown as text', async () 
   assert.equal(await amountOf('19.99499999', 'USD'), '19.99');
   assert.equal(await amountOf(4.99, 'USD'), '4.99');
   assert.equal(await amountOf('1500.5', 'JPY'), '1501');
+  // Shops show these without decimals, their currency has two.
+  for (const currency of ['HUF', 'TWD']) assert.equal(await amountOf('1299.5', currency), '1299.50');
   assert.equal(await amountOf('0.0005', 'BTC'), '0.00050000');
 });
 
