@@ -97,8 +97,9 @@ function formatOf(currency: string, decimals: number): Intl.NumberFormat {
 /** An amount of one coin with its value in US dollars, null where part of it has no price yet. */
 export type CoinAmount = { currency: string; amount: string; amount_usd: string | null };
 
-/** Amounts as one text: by coin, then the value of all of them. */
+/** Amounts as one text: by coin, then the value of all of them. Empty if there are none. */
 export function sumText(amounts: readonly CoinAmount[]): string {
+  if (amounts.length === 0) return '';
   const coins = [...new Set(amounts.map(({ currency }) => currency))];
   const usd = amounts.map(({ amount_usd }) => amount_usd);
   const total = usd.includes(null) ? null : sumOf(usd as string[]);

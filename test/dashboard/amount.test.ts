@@ -39,6 +39,7 @@ test('amounts of several coins become one text with one value', () => {
   const dash = { currency: 'DASH', amount: '27.23000000', amount_usd: '816.95' };
   const half = { currency: 'DASH', amount: '0.50000000', amount_usd: '15.00' };
   const bitcoin = { currency: 'BTC', amount: '0.10000000', amount_usd: '9700.05' };
+  assert.equal(sumText([]), '', 'nothing came');
   assert.equal(sumText([dash]), '27.23 DASH ($816.95)');
   assert.equal(sumText([dash, half, bitcoin]), '27.73 DASH and 0.1 BTC ($10,532.00)');
   assert.equal(sumText([dash, { ...bitcoin, amount_usd: null }]), '27.23 DASH and 0.1 BTC', 'one has no price yet');
