@@ -16,8 +16,9 @@ registerHooks({
     if (!context.parentURL?.startsWith('file:')) return next(specifier, context);
     if (/^\.\.?\/.*\.ts$/.test(specifier)) return found(new URL(specifier, context.parentURL));
     if (!specifier.startsWith('#') || !context.parentURL.startsWith(ROOT.href)) return next(specifier, context);
-    const door = doors[specifier] ?? doors['#core/*']!.replace('*', specifier.slice('#core/'.length));
-    return door.endsWith('.ts') ? found(new URL(door, ROOT)) : next(specifier, context);
+    // Packages have names of that kind of their own, which are not those of doors.
+    const door = specifier.startsWith('#core/') ? doors['#core/*']!.replace('*', specifier.slice('#core/'.length)) : doors[specifier];
+    return door?.endsWith('.ts') ? found(new URL(door, ROOT)) : next(specifier, context);
   },
 });
 
