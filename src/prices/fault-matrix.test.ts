@@ -4,6 +4,7 @@ import { type Cell, type Facts, speakHttp, startFaultyServer, testFaults, withSm
 import { createOutgoing } from '../connections/http-client.ts';
 import { createLog } from '../log.ts';
 import { createFeed } from './feed.ts';
+import { createFiatRates, FIAT_SOURCES } from './fiat.ts';
 import { createBook, decidePrices, quotableAt, takeVotes } from './price-book.ts';
 import { createSources, SOURCES } from './sources.ts';
 
@@ -70,4 +71,52 @@ testFaults(
     },
   },
   { aloneIs: 'waits: the price sources do not agree' },
+);
+
+/** What each source of exchange rates is asked, and what it answers. */
+const RATES: readonly (readonly [source: string, path: RegExp, body: () => string])[] = [
+  ['coinbase', /^\/v2\/exchange-rates/, () => '{"data":{"currency":"USD","rates":{"EUR":"0.8"}}}'],
+  ['kraken', /^\/0\/public/, () => '{"error":[],"result":{"ZEURZUSD":{"c":["1.25","0.1"],"v":["1","2"]}}}'],
+  ['bitstamp', /^\/api\/v2\/ticker/, () => '{"last":"1.25","volume":"2426.1"}'],
+  ['coingecko', /^\/api\/v3/, () => '{"bitcoin":{"usd":100000,"eur":80000}}'],
+  [
+    'ecb',
+    /^\/stats/,
+    () =>
+      `<Cube time='${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}'><Cube currency='USD' rate='1.25'/></Cube>`.padEnd(300),
+  ],
+];
+const rates = await startFaultyServer(
+  speakHttp((path) => {
+    const [source, , body] = RATES.find(([, pattern]) => pattern.test(path))!;
+    return { question: source, reply: { body: body() } };
+  }),
+);
+testFaults(
+  {
+    name: 'a source of exchange rates',
+    besides: FIAT_SOURCES.length - 1,
+    isExpected: (error) => error instanceof Unpriced,
+    asked: () => asked.flatMap((one) => [...one]),
+    open: async (cells: readonly (Cell | null)[]) => {
+      const failing = cells.find((cell) => cell !== null) ?? null;
+      const names = cells.length === 1 ? [failing!.question] : FIAT_SOURCES;
+      const opened = rates.open(failing);
+      asked = [opened.asked];
+      const clock = createClock();
+      const hosts = Object.fromEntries(names.map((name) => [name, opened.url]));
+      const fiat = createFiatRates({ outgoing, clock, log, sources: names.join(), hosts });
+      return {
+        round: async (): Promise<Facts> => {
+          clock.pass();
+          await fiat.check();
+          const found = fiat.quotable('EUR');
+          if ('reason' in found) throw new Unpriced(found.reason);
+          return { rate: found.rate.rateE8 };
+        },
+        heal: opened.heal,
+      };
+    },
+  },
+  { aloneIs: 'waits: too few sources agree on its rate' },
 );
