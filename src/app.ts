@@ -15,7 +15,7 @@ import { createMailer } from '#mail';
 import { alertUsage } from '#merchants';
 import { startMails } from '#notices';
 import { acceptKey, BackupError, type BackupResult, openSecrets, type RestoreResult, restoreBackup, writeBackup } from '#operate';
-import { fileFence, startPayouts, startRefunds, takeBackApprovals } from '#outgoing';
+import { fileFence, startOutgoing, takeBackApprovals } from '#outgoing';
 import { oursOf, startHousekeeping, startTextIndex } from '#payments';
 import { forgetEndedSignIns } from '#people';
 import { createFiatRates, createOutages, createPrices } from '#prices';
@@ -247,10 +247,8 @@ export async function startApp(
         const sweeps = startSweeps(ctx, chain);
         closers.push(() => sweeps.stop());
       }
-      const refunds = startRefunds(ctx);
-      closers.push(() => refunds.stop());
-      const payouts = startPayouts(ctx);
-      closers.push(() => payouts.stop());
+      const outgoing = startOutgoing(ctx);
+      closers.push(() => outgoing.stop());
     }
     return { ...core, url, stop };
   } catch (error) {

@@ -1,8 +1,7 @@
 /** Outgoing payments: refunds and payouts, from the request and its approval to the transaction that paid them. */
 export { forgetApprovals, weighApproval, weightOf } from './approvals.ts';
 export { claimUntil, claimUrl, hashOfToken } from './claims.ts';
-export { startPayouts } from './follow-payouts.ts';
-export { startRefunds } from './follow-refunds.ts';
+export { startOutgoing } from './follow-outgoing.ts';
 export { lookForReturn } from './hand-sent.ts';
 export { batchBody, getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from './payout-batches.ts';
 export { makePayoutFile, readPayoutCoins } from './payout-files.ts';

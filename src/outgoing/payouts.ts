@@ -61,7 +61,7 @@ export type Payout = {
   publishedUntil: bigint | null;
   eventCount: bigint;
 };
-const COLUMNS = (sql: Sql | Tx) => sql`
+export const PAYOUT_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
   txid, failure, missed, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
   approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", file_id as "sweepId", ${openFileOf(sql)} as "fileId",
@@ -152,7 +152,7 @@ export async function insertPayouts(
       with ordinality as given (id, reference, coin, units, usd_cents, address, description, place)
     order by place
     on conflict (merchant_id, mode, reference) where reference is not null and state <> 'canceled' do nothing
-    returning ${COLUMNS(tx)}`;
+    returning ${PAYOUT_COLUMNS(tx)}`;
   if (payouts.length < drafts.length) {
     const made = new Set(payouts.map(({ reference }) => reference));
     const { reference } = drafts.find((one) => one.reference !== null && !made.has(one.reference))!;
@@ -194,7 +194,7 @@ export function requestPayout(
 export async function getPayout(ctx: Context, { merchantId, mode, id }: Owner & { id: string }): Promise<Payout> {
   const { sql } = ctx.db;
   const [row] = await sql<Payout[]>`
-    select ${COLUMNS(sql)} from payouts where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
+    select ${PAYOUT_COLUMNS(sql)} from payouts where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
   if (!row) throw new Problem('payout_not_found', { id: id.slice(0, 40) });
   return row;
 }
@@ -219,7 +219,7 @@ export async function listPayouts(
     startingAfter === null ? [] : await sql<{ number: bigint }[]>`select number from payouts where id = ${startingAfter} and ${mine}`;
   if (startingAfter !== null && !cursor) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   const payouts = await sql<Payout[]>`
-    select ${COLUMNS(sql)} from payouts where ${mine}
+    select ${PAYOUT_COLUMNS(sql)} from payouts where ${mine}
       ${cursor ? sql`and number < ${cursor.number}` : sql``} ${batchId === null ? sql`` : sql`and batch_id = ${batchId}`}
       ${reference === null ? sql`` : sql`and reference = ${reference}`} ${state === null ? sql`` : sql`and state = ${state}`}
     order by number desc limit ${limit + 1}`;
@@ -231,7 +231,7 @@ async function lockPayouts(tx: Tx, { merchantId, mode, which }: Owner & { which:
   const mine = tx`${whichOf(tx, which)} and merchant_id = ${merchantId} and mode = ${mode}`;
   await tx`select 1 from payouts where ${mine} order by number for update`;
   // A second statement also sees the file that took a payout while this one waited for the lock.
-  const payouts = await tx<Payout[]>`select ${COLUMNS(tx)} from payouts where ${mine} order by number`;
+  const payouts = await tx<Payout[]>`select ${PAYOUT_COLUMNS(tx)} from payouts where ${mine} order by number`;
   const missing = 'id' in which ? which.id : which.batchId;
   if (payouts.length === 0) throw new Problem('id' in which ? 'payout_not_found' : 'payout_batch_not_found', { id: missing.slice(0, 40) });
   const [{ now } = { now: payouts[0]!.createdAt }] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;
@@ -259,7 +259,7 @@ export async function writeStep(
   const [payout] = await tx<Payout[]>`
     update payouts set state = ${state}, txid = ${txid}, failure = ${failure}, event_count = event_count + ${type === null ? 0 : 1},
       sent_at = case when ${isSent} then coalesce(sent_at, ${now}) else sent_at end, ended_at = ${ends ? now : null}
-    where id = ${id} returning ${COLUMNS(tx)}`;
+    where id = ${id} returning ${PAYOUT_COLUMNS(tx)}`;
   if (type !== null) await reportPayouts(ctx, tx, type, [payout!], now);
   return payout!;
 }
@@ -300,7 +300,7 @@ export function cancelBatch(ctx: Context, { batchId, actor, ...owner }: Owner & 
     if (ids.length === 0) return 0;
     const canceled = await tx<Payout[]>`
       update payouts set state = 'canceled', ended_at = ${now}, event_count = event_count + 1 where id = any(${ids}::text[])
-      returning ${COLUMNS(tx)}`;
+      returning ${PAYOUT_COLUMNS(tx)}`;
     await reportPayouts(ctx, tx, 'payout.canceled', canceled, now);
     await writeAudit(tx, { ...owner, actor, action: 'payout.batch_canceled', object: batchId, after: { payouts: ids.length } });
     return ids.length;
@@ -382,7 +382,7 @@ async function writeApproved(
       sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}, event_count = p.event_count + ${plays ? 3 : 1}
     from unnest(${group.map(({ id }) => id)}::text[], ${txids}::text[], ${group.map((one) => weightOf(ctx, one).toString())}::text[]::bigint[])
       as given (payout, hash, cents)
-    where p.id = given.payout returning ${COLUMNS(tx)}`;
+    where p.id = given.payout returning ${PAYOUT_COLUMNS(tx)}`;
   const approved = rows.map(
     (one): Payout =>
       plays ? { ...one, state: 'approved', txid: null, sentAt: null, endedAt: null, eventCount: one.eventCount - 2n } : one,

@@ -8,7 +8,6 @@ import { startLoop } from '#loop';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './blocks.ts';
 import { usedAmong } from './canceled.ts';
 import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';
-import { FOLLOW_MS, MONEY_OUT } from './executions.ts';
 import { readEndHeight } from './holdings.ts';
 import { followMoved } from './moved.ts';
 
@@ -40,6 +39,10 @@ type Round = {
   /** Whether the source finds transactions in blocks. */
   isIndexed: boolean;
 };
+
+/** The channel that wakes those who follow money that leaves, and how often they look while some is under way. */
+export const MONEY_OUT = 'money_out';
+export const FOLLOW_MS = 1_000;
 
 /** Starts the loop of one chain; `stop` waits for the current round. */
 export function startSweeps(ctx: Context, chain: JoinedSource): { stop(): Promise<void> } {

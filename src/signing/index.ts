@@ -9,9 +9,8 @@ export {
   readDestinations,
   setDestination,
 } from './destinations.ts';
-export { type Execution, failureText, following, isExpired, statesBetween, targetState, transactionsOf, wasPaid } from './executions.ts';
 export { FILE_FENCE, newestFile } from './file-fence.ts';
-export { startSweeps } from './follow-files.ts';
+export { FOLLOW_MS, MONEY_OUT, startSweeps } from './follow-files.ts';
 export {
   accountOfAnchor,
   DEFAULT_WISH,
@@ -39,6 +38,7 @@ export {
   batchOf,
   checkGas,
   domainFor,
+  EXPIRED_SECONDS,
   estimateEach,
   frozenAmong,
   fundedTransfers,
@@ -93,6 +93,7 @@ export {
   replaceSweep,
   SWEEP_STATES,
   type Sweep,
+  type SweepState,
   signingChainId,
   store,
   sweepBody,

@@ -1,8 +1,7 @@
 /** Refunds and payouts whose signing file was canceled a moment ago, before anything has freed them: no process follows files here. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { followPayouts } from '../../src/outgoing/follow-payouts.ts';
-import { followRefunds } from '../../src/outgoing/follow-refunds.ts';
+import { followPayouts, followRefunds } from '../../src/outgoing/follow-outgoing.ts';
 import { markPayoutSent } from '../../src/outgoing/payouts.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
-import { followPayouts } from '../../src/outgoing/follow-payouts.ts';
+import { followPayouts } from '../../src/outgoing/follow-outgoing.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
 import { approvePayouts } from '../../src/outgoing/payouts.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';

@@ -13,7 +13,7 @@ import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import type { Context } from '../../src/context.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import type { Sql, Tx } from '../../src/db/db.ts';
-import { followRefunds } from '../../src/outgoing/follow-refunds.ts';
+import { followRefunds } from '../../src/outgoing/follow-outgoing.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
 import { approveRefund, cancelRefund, markRefundSent, requestRefund } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';

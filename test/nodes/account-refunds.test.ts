@@ -6,7 +6,7 @@ import { MULTICALL3, readSignedTransaction } from '../../src/chains/ethereum/tra
 import type { Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
-import { followRefunds } from '../../src/outgoing/follow-refunds.ts';
+import { followRefunds } from '../../src/outgoing/follow-outgoing.ts';
 import { type AccountDesk, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { reach } from '../kit/shop.ts';

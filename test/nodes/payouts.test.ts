@@ -10,7 +10,7 @@ import { startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
-import { followPayouts, followSentPayouts } from '../../src/outgoing/follow-payouts.ts';
+import { followPayouts, followSentPayouts } from '../../src/outgoing/follow-outgoing.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout, markPayoutSent, type Payout } from '../../src/outgoing/payouts.ts';
 import { setDestination } from '../../src/signing/destinations.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mayBecome, REFUND_STATES } from '../core/refund.ts';
-import { failureText, statesBetween, targetState } from './executions.ts';
-import { SWEEP_STATES } from './signing-files.ts';
+import { SWEEP_STATES } from '../signing/signing-files.ts';
+import { failureText, statesBetween, targetState } from './follow-outgoing.ts';
 
 const BOTH = [false, true];
 const all = SWEEP_STATES.flatMap((file) =>
