@@ -1,6 +1,7 @@
 /**
- * A database of version 0.1.0 with payments in every state: it is migrated, every payment reads as before, the followers continue from
- * its cursors, and new payments work. The fixture is a backup by that version and the replies that it gave to the requests below.
+ * A database of version 0.1.0 with payments in every state: every payment reads as before, the followers continue from
+ * its cursors, and new payments work. The fixture is a backup by that version, with the tables of the last version before the first release,
+ * and the replies that it gave to the requests below.
  */
 // Invariant: A database of 0.1.0 reads as before, its chains are followed from where that version stopped, and its payments complete.
 import assert from 'node:assert/strict';
