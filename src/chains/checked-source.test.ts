@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAdversaryChain, createAdversarySource } from '../../test/kit/adversary.ts';
-import type { BlockRef, ChainSource, Matcher, Sighting } from './chain-source.ts';
+import type { BlockRef, ChainSource, ChainTransaction, Matcher, Sighting } from './chain-source.ts';
 import { checkedSource } from './checked-source.ts';
 
 const hash = 'ab'.repeat(32);
@@ -18,10 +18,20 @@ const matcher: Matcher = { has: () => true, watchesSpends: false, spends: () => 
 const paid: Sighting = { key: '0014', ref: `${hash}:0`, txid: hash, units: 5n, kind: 'output', spends: [], lock: null };
 
 const THE_NODE = { name: 'the node', clock: { now: () => new Date('2026-06-01') } };
-const transaction = async () => ({
-  ...{ txid: hash, status: 'confirmed' as const, confirmations: 4_294_967_291, blockHeight: 900_000, blockHash: hash, timestamp: null },
+const mined: ChainTransaction = {
+  ...{ txid: hash, status: 'confirmed', confirmations: 3, blockHeight: 900_000, blockHash: hash, timestamp: new Date('2026-05-31') },
   ...{ amountUnits: 1n, feeUnits: null, inputs: null, outputs: [] },
+};
+const withMined = (change: Partial<ChainTransaction>): Partial<ChainSource> => ({ transaction: async () => ({ ...mined, ...change }) });
+/** Mainnet, where the newest block is the third of the one that has the transaction. */
+const onMainnet = (change: Partial<ChainTransaction>): Partial<ChainSource> => ({
+  ...{ network: 'mainnet', ...withMined(change) },
+  tip: async () => ({ ...tip, height: 900_002, time: new Date('2026-06-01') }),
 });
+const lookUp = async (source: ChainSource) => {
+  await source.tip();
+  return source.transaction(hash);
+};
 const withTip = (change: Partial<BlockRef>): Partial<ChainSource> => ({ tip: async () => ({ ...tip, ...change }) });
 const withPaid = (change: Partial<Sighting>): Partial<ChainSource> => ({
   fetchBlock: async () => ({ ref: tip, scan: () => ({ block: tip, sightings: [{ ...paid, ...change }], conflicts: [] }) }),
@@ -46,7 +56,11 @@ const WRONG: readonly [what: string, lie: Partial<ChainSource>, ask: (source: Ch
     { network: 'mainnet', ...withTip({ time: new Date('1970-01-02') }) },
     (source) => source.tip(),
   ],
-  ['4294967291 confirmations of a transaction', { transaction }, (source) => source.transaction(hash)],
+  ['4294967291 confirmations of a transaction', withMined({ confirmations: 4_294_967_291 }), (source) => source.transaction(hash)],
+  ['500000 confirmations of a transaction', onMainnet({ confirmations: 500_000 }), lookUp],
+  ['confirmations of a transaction that is in no block', withMined({ blockHeight: null }), (source) => source.transaction(hash)],
+  ['a block of more than two hours in the future', withMined({ timestamp: new Date('2100-01-01') }), (source) => source.transaction(hash)],
+  ['a block from before the first one of its chain', onMainnet({ timestamp: new Date(0) }), lookUp],
   ['a block without a time', withTip({ time: new Date(Number.NaN) }), (source) => source.tip()],
   ['another block than the one asked for', { blockAt: async () => tip }, (source) => source.blockAt(3)],
   ['another block than the one asked for', { block: async () => tip }, (source) => source.block(hash)],
@@ -118,4 +132,7 @@ test('what is true passes', async () => {
   assert.deepEqual(await source.tip(), tip);
   assert.equal((await source.blockAt(3))?.height, 3);
   assert.equal((await scan(source)).sightings.length, 1);
+  assert.deepEqual(await lookUp(checkedSource({ ...honest, ...onMainnet({}) }, THE_NODE)), mined);
+  const unmined = { confirmations: 0, blockHeight: null, blockHash: null, timestamp: null };
+  assert.equal((await lookUp(checkedSource({ ...honest, ...onMainnet(unmined) }, THE_NODE))).confirmations, 0);
 });

@@ -34,18 +34,26 @@ const ensureOf =
 
 /** Miners' clocks may be this far ahead; no network accepts more. */
 const AHEAD_MS = 2 * HOUR_MS;
-/** Checks a block that a source shows. */
-type CheckRef = (ref: BlockRef) => BlockRef;
+/** What a block that a source shows must be, and the highest one so far. */
+type Blocks = { check(ref: BlockRef): BlockRef; checkTime(time: Date, height: number | null): void; highest(): number };
 /** Blocks of the future, and of a time before the chain existed, count as little as heights that no chain can have reached. */
-function checkRefsOf({ coin, network }: Pick<ChainSource, 'coin' | 'network'>, ensure: Ensure, clock: Pick<Clock, 'now'>): CheckRef {
+function createBlocks({ coin, network }: Pick<ChainSource, 'coin' | 'network'>, ensure: Ensure, clock: Pick<Clock, 'now'>): Blocks {
   // Test networks have first blocks of their own.
   const firstMs = network === 'mainnet' ? Date.parse(chainOf(coin).firstBlock) : 0;
-  return (ref) => {
-    const timeMs = checkBlockRef(ref, ensure).time.getTime();
-    ensure(timeMs <= clock.now().getTime() + AHEAD_MS, 'a block of more than two hours in the future');
+  let highest = 0;
+  const checkTime = (time: Date, height: number | null): void => {
+    ensure(time.getTime() <= clock.now().getTime() + AHEAD_MS, 'a block of more than two hours in the future');
     // Block 0 of some chains has no time.
-    ensure(timeMs >= firstMs || ref.height === 0, 'a block from before the first one of its chain');
-    return ref;
+    ensure(time.getTime() >= firstMs || height === 0, 'a block from before the first one of its chain');
+  };
+  return {
+    checkTime,
+    check: (ref) => {
+      checkTime(checkBlockRef(ref, ensure).time, ref.height);
+      highest = Math.max(highest, ref.height);
+      return ref;
+    },
+    highest: () => highest,
   };
 }
 
@@ -98,12 +106,20 @@ function checkFinality(finality: Finality, ensure: Ensure): Finality {
   for (const height of [safe, finalized, chainlock]) ensure(height === null || isHeight(height), `the final height ${height}`);
   return finality;
 }
-/** More confirmations than the chain can have are a number that was counted wrong. */
-function checkTransaction(found: ChainTransaction, { coin }: Pick<ChainSource, 'coin'>, ensure: Ensure, now: Date): ChainTransaction {
+/** Other confirmations than those between its block and the newest one, which may be some minutes old, were counted wrong. */
+function checkTransaction(
+  found: ChainTransaction,
+  { coin, network }: Pick<ChainSource, 'coin' | 'network'>,
+  { ensure, blocks, now }: { ensure: Ensure; blocks: Blocks; now: Date },
+): ChainTransaction {
   const { firstBlock, blockSeconds } = chainOf(coin);
-  const most = (2 * (now.getTime() - Date.parse(firstBlock))) / 1000 / blockSeconds;
-  const { confirmations, blockHeight } = found;
-  ensure(isHeight(confirmations) && (blockHeight ?? 0) + confirmations <= most, `${confirmations} confirmations of a transaction`);
+  const { confirmations, blockHeight, timestamp } = found;
+  const inChain = (2 * (now.getTime() - Date.parse(firstBlock))) / 1000 / blockSeconds;
+  // Blocks of test networks are mined at any pace.
+  const most = network === 'mainnet' && blocks.highest() > 0 ? blocks.highest() + HOUR_MS / 1000 / blockSeconds : inChain;
+  ensure(isHeight(confirmations) && (blockHeight ?? 0) + confirmations <= most + 1, `${confirmations} confirmations of a transaction`);
+  ensure(confirmations === 0 || blockHeight !== null, 'confirmations of a transaction that is in no block');
+  if (timestamp !== null) blocks.checkTime(timestamp, blockHeight);
   return found;
 }
 function checkSummary(summary: AddressSummary, ensure: Ensure): AddressSummary {
@@ -116,7 +132,10 @@ function checkUnspent(unspent: Unspent, ensure: Ensure): Unspent {
   return unspent;
 }
 
-function checkedRanges(ranges: RangeReader, { ensure, checkRef, coin }: { ensure: Ensure; checkRef: CheckRef; coin: Coin }): RangeReader {
+function checkedRanges(
+  ranges: RangeReader,
+  { ensure, checkRef, coin }: { ensure: Ensure; checkRef: Blocks['check']; coin: Coin },
+): RangeReader {
   return {
     ...ranges,
     head: async () => checkRef(await ranges.head()),
@@ -157,7 +176,8 @@ function checkedRanges(ranges: RangeReader, { ensure, checkRef, coin }: { ensure
 /** The same source; `name` identifies it in errors. */
 export function checkedSource(source: ChainSource, { name, clock }: { name: string; clock: Pick<Clock, 'now'> }): ChainSource {
   const ensure = ensureOf(name);
-  const checkRef = checkRefsOf(source, ensure, clock);
+  const blocks = createBlocks(source, ensure, clock);
+  const checkRef = blocks.check;
   const block = (ref: BlockRef | null, isAsked: (ref: BlockRef) => boolean): BlockRef | null => {
     if (ref === null) return null;
     ensure(isAsked(ref), 'another block than the one asked for');
@@ -171,7 +191,7 @@ export function checkedSource(source: ChainSource, { name, clock }: { name: stri
       checkRef(health.tip);
       return health;
     },
-    transaction: async (txid, hint) => checkTransaction(await source.transaction(txid, hint), source, ensure, clock.now()),
+    transaction: async (txid, hint) => checkTransaction(await source.transaction(txid, hint), source, { ensure, blocks, now: clock.now() }),
     tip: async () => checkRef(await source.tip()),
     blockAt: async (height) => block(await source.blockAt(height), (ref) => ref.height === height),
     block: async (hash) => block(await source.block(hash), (ref) => ref.hash === hash),
