@@ -123,11 +123,12 @@ export const KINDS: Readonly<
 > = {
   endpoint_off: {
     mailed: ['owner', 'admin', 'developer'],
-    words: ({ reason, cause }) => {
-      if (reason === 'gone') return 'A webhook endpoint was disabled: it answered 410 Gone.';
+    words: ({ reason, cause, host, address }) => {
       const why = explainUnreached(typeof cause === 'string' ? cause : null);
-      const off = 'A webhook endpoint was disabled after five days of failed deliveries';
-      return why === null ? `${off}.` : `${off}: ${why.words.charAt(0).toLowerCase()}${why.words.slice(1)}. ${why.advice}`;
+      if (reason === 'gone') return `A webhook endpoint was disabled: ${host} answered 410 Gone.${why === null ? '' : ` ${why.advice}`}`;
+      const off = `A webhook endpoint was disabled after five days of failed deliveries to ${host}`;
+      const at = address === undefined ? '' : ` (${address})`;
+      return why === null ? `${off}.` : `${off}: ${why.words.charAt(0).toLowerCase()}${why.words.slice(1)}${at}. ${why.advice}`;
     },
     to: 'webhooks',
     once: 'detail',
@@ -289,6 +290,7 @@ export const noticeText = (kind: NoticeKind, detail: NoticeDetail): string => KI
 const FACTS: ReadonlySet<string> = new Set([
   ...[
     'host',
+    'address',
     'was',
     'destination',
     'reason',

@@ -359,7 +359,17 @@ async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutc
   const asked = failures.map(([id]) => Math.min(Math.max(0, ...of(id).map((o) => o.retryAfterSeconds ?? 0)), LONGEST_REST_SECONDS));
   const gone = failures.map(([id]) => (of(id).some((o) => o.status === 410) ? 1 : 0));
   const last = failures.map(([id]) => of(id).at(-1)!);
-  const off = await tx<{ id: string; merchantId: string; mode: Mode; reason: string; state: string; cause: string | null }[]>`
+  type Off = {
+    id: string;
+    merchantId: string;
+    mode: Mode;
+    url: string;
+    reason: string;
+    state: string;
+    cause: string | null;
+    address: string | null;
+  };
+  const off = await tx<Off[]>`
     with input as (
       select i.*, e.failures + i.n as total from unnest(${failures.map(([id]) => id)}::text[], ${failures.map(([, n]) => n)}::int[],
         ${asked}::float8[], ${gone}::int[], ${last.map((o) => o.reason)}::text[], ${last.map((o) => o.address)}::text[])
@@ -376,12 +386,13 @@ async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutc
       disabled_reason = case when i.gone = 1 then 'gone'
         when e.failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'failures' end
     from input i where e.id = i.id
-    returning e.id, e.merchant_id as "merchantId", e.mode, e.state, e.disabled_reason as reason, i.reason as cause`;
-  for (const { id, merchantId, mode, reason, cause } of off.filter((row) => row.state !== 'enabled')) {
+    returning e.id, e.merchant_id as "merchantId", e.mode, e.url, e.state, e.disabled_reason as reason, i.reason as cause, i.address`;
+  for (const { id, merchantId, mode, url, reason, cause, address } of off.filter((row) => row.state !== 'enabled')) {
     ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'A webhook endpoint was disabled');
     await tx`insert into endpoint_notices (endpoint_id, merchant_id, mode, reason) values (${id}, ${merchantId}, ${mode}, ${reason})`;
+    const why = { ...(cause !== null && { cause }), ...(address !== null && { address }) };
     await notifyMembers(ctx, tx, [
-      { merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, reason, ...(cause !== null && { cause }) } },
+      { merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, host: new URL(url).host, reason, ...why } },
     ]);
   }
 }

@@ -264,12 +264,25 @@ test('a webhook endpoint that is turned off is reported at once, with the reason
   const { endpointId } = await createEndpoint(ctx, { ...owned, url: receiver.url, events: ['*'], description: null });
   await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...owned, endpointId }));
   const told = await eventually(notices, (answer) => answer.data.some((n: any) => n.kind === 'endpoint_off'), 30_000);
-  assert.match(told.data.find((n: any) => n.kind === 'endpoint_off').text, /answered 410 Gone/);
+  const host = new URL(receiver.url).host;
+  const gone = `A webhook endpoint was disabled: ${host} answered 410 Gone. Delete the endpoint, or answer 2xx and enable it again.`;
+  assert.equal(told.data.find((n: any) => n.kind === 'endpoint_off').text, gone);
   await eventually(
     async () => mailsOf(/webhook endpoint was disabled/).length,
     (n) => n === 1,
   );
   await receiver.stop();
+
+  // Nothing listens there any more.
+  const { endpointId: silent } = await createEndpoint(ctx, { ...owned, url: receiver.url, events: ['*'], description: null });
+  await sql()`update endpoints set failing_since = clock_timestamp() - interval '6 days' where id = ${silent}`;
+  await ctx.db.begin((tx) => sendTestEvent(ctx, tx, { ...owned, endpointId: silent }));
+  const [mail] = await eventually(
+    async () => mailsOf(/after five days/),
+    (mails) => mails.length === 1,
+  );
+  const why = 'the server refused the connection (127.0.0.1). Check that the web server runs and listens on this address and port.';
+  assert.ok(mail!.text.replaceAll(/\s+/g, ' ').includes(`after five days of failed deliveries to ${host}: ${why}`), mail!.text);
 });
 
 test('members are notified once at 80% and once at 100% of the plan, no matter how often it is checked', async () => {
