@@ -185,7 +185,10 @@ function coinOf(record: PaymentRecord, wanted: WantedCoin | null): Coin {
   const arrived = arrivedIn(record);
   if (wanted === null) {
     const coin = usualCoin(record, arrived);
-    if (coin === null) throw new Problem('refund_exceeds', { available: '0.00 USD' }, { param: 'payment_id' });
+    if (coin === null) {
+      const { currency } = askedOf(record.request, record.facts.targetUsdCents);
+      throw new Problem('refund_exceeds', { available: `${formatFiat(currency, 0n)} ${currency}` }, { param: 'payment_id' });
+    }
     return coin;
   }
   const { asset, chain } = wanted;

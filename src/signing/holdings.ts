@@ -23,6 +23,7 @@ export const STAY_REASONS = [
   'fee',
   'frozen',
   'refused',
+  'unclear',
   'spent',
   'busy',
   'unreadable',

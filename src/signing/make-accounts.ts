@@ -182,15 +182,15 @@ async function estimate(chain: JoinedSource, call: Call): Promise<bigint> {
 }
 /** How nodes say that a contract refuses a call. */
 const REVERTED = /execution reverted|VM Exception|\brevert(ed)?\b|invalid opcode/i;
+type Estimate = bigint | 'refused' | 'unclear';
 /** What each call needs. `refused`: a contract refuses it. `unclear`: the source failed, which says nothing about the recipient. */
-export async function estimateEach(chain: JoinedSource, calls: readonly Call[]): Promise<(bigint | 'refused' | 'unclear')[]> {
+export async function estimateEach(chain: JoinedSource, calls: readonly Call[]): Promise<Estimate[]> {
   const replies = await chain.ask(calls.map((call) => ['eth_estimateGas', call] as const));
   return replies.map((reply) => {
     if (!reply.error) return withReserve(numberOf(reply));
     return REVERTED.test(reply.error.message) ? 'refused' : 'unclear';
   });
 }
-const gasIn = (gas: bigint | 'refused' | 'unclear' | undefined): bigint | null => (typeof gas === 'bigint' ? gas : null);
 /** The next nonces of accounts, and what they hold, in order. */
 export async function readNonces(chain: JoinedSource, addresses: readonly string[]): Promise<number[]> {
   const replies = await chain.ask(addresses.map((address) => ['eth_getTransactionCount', address, 'latest'] as const));
@@ -379,13 +379,13 @@ async function planFunded(chain: JoinedSource, lots: readonly Movable[], work: A
 
 /** Money that can be moved, with the gas of its transfer, and what that costs at most with all that belongs to it. */
 type Movable = AccountLot & { gas: bigint; cost: bigint };
-/** The gas of each transfer; null: the chain refuses it. */
+/** The gas of each transfer. */
 async function readGases(
   chain: JoinedSource,
   lots: readonly AccountLot[],
   work: AccountWork,
   isAuthorized: boolean,
-): Promise<(readonly [AccountLot, bigint | null])[]> {
+): Promise<(readonly [AccountLot, Estimate])[]> {
   const { destination: to, contract } = work;
   if (isAuthorized) {
     const gas = await readAuthorizationGas(chain, work, lots.length);
@@ -396,13 +396,13 @@ async function readGases(
       chain,
       lots.slice(0, 1).map(({ address: from }) => ({ from, to, value: '0x1' })),
     );
-    return lots.map((lot) => [lot, gasIn(gas)]);
+    return lots.map((lot) => [lot, gas!]);
   }
   const gases = await estimateEach(
     chain,
     lots.map(({ address: from, units }) => ({ from, to: contract, data: `0x${transferData(to, units)}` })),
   );
-  return lots.map((lot, i) => [lot, gasIn(gases[i])]);
+  return lots.map((lot, i) => [lot, gases[i]!]);
 }
 /** What each of these addresses can send, or why its money stays. */
 async function lookAt(
@@ -423,8 +423,8 @@ async function lookAt(
   return held.map((lot) => {
     if (frozen.has(lot.address)) return { lot, reason: 'frozen' };
     if (lot.units === 0n) return { lot, reason: 'spent' };
-    const gas = gases.get(lot) ?? null;
-    if (gas === null) return { lot, reason: 'refused' };
+    const gas = gases.get(lot)!;
+    if (typeof gas === 'string') return { lot, reason: gas };
     const cost = gas * gasPrice.max + publishing + paying;
     if (contract === null && lot.units <= cost) return { lot, reason: 'dust' };
     const isAbove = isDear(coin, { fee: cost, units: lot.units, percent: BigInt(wish.maxFeePercent), prices });

@@ -200,6 +200,7 @@ const WORDS: Readonly<Record<StayReason, string>> = {
   fee: 'above the share of fees you chose',
   frozen: 'frozen by the issuer of the token',
   refused: 'refused by the network or the contract of the token, which may be paused',
+  unclear: 'left, because the source of the network could not say what moving them needs; try again in a minute',
   spent: 'already moved by another wallet',
   busy: 'in another signing file',
   unreadable: 'in a form that cannot be spent from here',

@@ -141,7 +141,7 @@ test('a refund: requested, claimed by the customer, approved, confirmed; every s
   await app.test.delete(`/v1/webhook_endpoints/${named.id}`);
 });
 
-test('amounts: all that is left, the coin, a currency, the current rate; what cannot be refunded is refused by name', async () => {
+test('amounts: all that is left, the coin, a currency, the current rate; what cannot be refunded is refused by name, with the limit in both', async () => {
   const id = await paid({ amount_usd: undefined, amount: '30.00', currency_fiat: 'EUR' });
   const payment = (await app.test.get(`/api/payment/${id}`)).json;
   const third = await Promise.all(
@@ -152,7 +152,9 @@ test('amounts: all that is left, the coin, a currency, the current rate; what ca
   const sum = (refunds: any[]) => refunds.reduce((total, one) => total + BigInt(one.amount.replace('.', '')), 0n);
   const left = BigInt(payment.amount_received.replace('.', '')) - sum(parts);
   assert.ok(left >= 0n && left < 3n, 'thirds in the currency of the payment are thirds of its coins');
-  refused(await refundOf({ payment_id: id, amount: '0.00001000' }), 409, 'refund_exceeds', 'amount');
+  const above = await refundOf({ payment_id: id, amount: '0.00001000' });
+  refused(above, 409, 'refund_exceeds', 'amount');
+  assert.match(above.json.error.message, /^At most 0\.0000000[0-2] BTC \(0\.00 EUR\) of this payment/, 'as merchants think of it');
   await app.test.post(`/v1/refunds/${parts[0].id}/cancel`);
   refused(await refundOf({ payment_id: id, amount: '0.000010001' }), 400, 'amount_precision', 'amount');
   assert.equal(made(await refundOf({ payment_id: id, amount: '0.00001000' })).amount, '0.00001000');
@@ -164,6 +166,10 @@ test('amounts: all that is left, the coin, a currency, the current rate; what ca
 
   const waits = made(await app.test.post('/api/payment/create/simple', { amount_usd: 5, return_url: 'https://shop.example/' })).id;
   refused(await refundOf({ payment_id: waits }), 409, 'refund_exceeds', 'payment_id');
+  const inYen = { amount: '500', currency_fiat: 'JPY', return_url: 'https://shop.example/' };
+  const unpaid = await refundOf({ payment_id: made(await app.test.post('/api/payment/create/simple', inYen)).id });
+  refused(unpaid, 409, 'refund_exceeds', 'payment_id');
+  assert.match(unpaid.json.error.message, /^At most 0 JPY /);
   const open = await paid();
   refused(await refundOf({ payment_id: open, address: 'LLGXPgH6PB5pEYqbmFP1rDp2eKzTfGVJkS' }), 400, 'address_invalid', 'address');
   refused(await refundOf({ payment_id: open, amount_usd: 1, amount: 1 }), 400, 'parameter_invalid', 'amount_usd');

@@ -1,6 +1,7 @@
 /** What moving ETH and tokens costs: gas for posting on Ethereum, publishing, higher fees, and money that cannot move or is not worth it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import type { JoinedSource } from '../../src/chains/chain-source.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
 import {
@@ -279,6 +280,37 @@ test('a paused token and a frozen destination are reasons, not outages', async (
     await freeze(coin, true);
     await assert.rejects(desk.make(coin), (error: any) => error.code === 'sweep_destination_frozen' && error.message.includes(DESTINATION));
     await freeze(coin, false);
+    await moveAll(coin);
+  }
+});
+
+test('a source that fails for a moment is the reason, not the contract of the token or the address of the customer', async () => {
+  const chain = desk.ctx.chains.get('ethereum')!;
+  const { ask } = chain;
+  const failing: JoinedSource['ask'] = async (calls) =>
+    (await ask(calls)).map((reply, i) =>
+      calls[i]![0] === 'eth_estimateGas' ? { result: null, error: { code: -32000, message: 'header not found' } } : reply,
+    );
+  for (const coin of ['ETH', USDT] as const) {
+    const [payment] = await desk.paid(coin, 1);
+    const refund = await desk.approved(payment!, coin === 'ETH' ? '0.001' : '20', customer);
+    Object.assign(chain, { ask: failing });
+    try {
+      await assert.rejects(desk.makeRefunds(coin), (error: any) => {
+        assert.match(error.message, /the source of the network could not say what a transfer of it needs; try again in a minute/);
+        assert.doesNotMatch(error.message, /address of the customer/);
+        return true;
+      });
+      await desk.cancelRefund(refund);
+      await assert.rejects(desk.make(coin), (error: any) => {
+        assert.equal(error.code, 'sweep_empty');
+        assert.match(error.message, /1 transfer is left, because the source of the network could not say/);
+        assert.doesNotMatch(error.message, /refused/);
+        return true;
+      });
+    } finally {
+      Object.assign(chain, { ask });
+    }
     await moveAll(coin);
   }
 });
