@@ -132,6 +132,30 @@ const ROWS: readonly Row[] = [
     1,
   ],
   [
+    'the chain goes over to another branch, back to the first one, and again',
+    async ({ world, mine, address, poll, detail }) => {
+      world.mineEmpty(3);
+      mine(pay(address));
+      mine();
+      await poll();
+      for (let again = 0; again < 2; again++) {
+        const before = [...world.blocks];
+        const other = world.branch(4);
+        other.push({ ...other.at(-1)!, height: other.length, hash: `0x${'ab'.repeat(31)}0${again}`, parent: other.at(-1)!.hash });
+        world.goOver(other.slice(before.length - 4));
+        await poll();
+        const without = await detail();
+        assert.equal(without.transfers.filter((one: any) => one.block_height !== null).length, 0);
+        world.goOver(before.slice(before.length - 4));
+        world.mineEmpty(2);
+        await poll();
+        assert.equal((await detail()).transfers[0].block_hash, before.findLast(({ txs }) => txs.length > 0)!.hash);
+      }
+    },
+    '25.50',
+    1,
+  ],
+  [
     'the transaction pays less after a reorganization',
     async ({ world, mine, address, poll }) => {
       const tx = pay(address);

@@ -28,7 +28,7 @@ for (const { coin, served } of [
   { coin: 'DOGE' as const, served: recordedDogecoin },
   { coin: 'DASH' as const, served: emptyChain },
 ]) {
-  test(`${coin}: announced, mined, completed, looked up, and reported when its block leaves the chain`, async () => {
+  test(`${coin}: announced, mined, completed, looked up, and reported when its block leaves the chain, comes back and leaves again`, async () => {
     const story = await begin(coin, served());
     const { app, chain, peers } = story;
     const { id, bytes } = await pay(story, coin);
@@ -48,8 +48,17 @@ for (const { coin, served } of [
     assert.equal(fees.status, 200, fees.text);
 
     // Miners replace its block and the next ones: more work without the payment.
+    const branch = chain.served.headers.slice(-3);
     chain.drop(3);
     chain.mine(4);
+    await reaches(app, id, ({ exception, confirmations }) => exception === 'reorged' && confirmations === 0);
+    // They go back to the first branch, and to one without the payment again.
+    chain.served.headers.splice(-4, 4, ...branch);
+    chain.mine(2);
+    const again = await reaches(app, id, ({ exception, confirmations }) => exception === null && confirmations === 5);
+    assert.deepEqual([again.status, again.transfers[0].block_hash, again.amount_received], ['completed', first, '50.00000000']);
+    chain.drop(5);
+    chain.mine(6);
     await reaches(app, id, ({ exception, confirmations }) => exception === 'reorged' && confirmations === 0);
     // It is mined again in the new branch.
     chain.mine(1, { transactions: [bytes], merged: coin === 'DOGE' });

@@ -170,6 +170,43 @@ describe('a completed payment', { concurrency: 3 }, () => {
       assert.equal((await eventsOf(story, id)).filter((type) => type === 'reversed').length, 1);
     }));
 
+  for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'] as const)
+    test(`in ${coin} is reported when the chain goes over to another branch, counts once when it goes back to the first one, and is told both`, () =>
+      tell(
+        ['own'],
+        async (story) => {
+          const { chain, servers, pay, look, detail } = story;
+          const other = chain.copy();
+          const [id] = await pay(chain, 99);
+          // Enough for each of these coins, also without the locks of DASH.
+          const needed = 24;
+          chain.mine(needed);
+          await look();
+          const before = await detail(id!);
+          assert.deepEqual([before.status, before.exceptions], ['completed', []]);
+          // The branch that is shown has two blocks more than the one before.
+          for (const more of [needed + 2, 4]) {
+            other.mine(more, { empty: true });
+            servers[0]!.show(other);
+            await look(2);
+            const without = await detail(id!);
+            assert.deepEqual([without.status, without.exceptions, without.confirmations], ['completed', ['reorged'], 0]);
+            chain.mine(4);
+            servers[0]!.show(chain);
+            await look(2);
+            const back = await detail(id!);
+            assert.deepEqual([back.status, back.exceptions, back.amount_received], ['completed', [], before.amount_received]);
+            assert.deepEqual(
+              back.transfers.map(({ block_hash: hash }: { block_hash: string }) => hash),
+              before.transfers.map(({ block_hash: hash }: { block_hash: string }) => hash),
+            );
+          }
+          const twice = ['reversed', 'updated', 'reversed', 'updated'];
+          assert.deepEqual(await eventsOf(story, id!), ['created', 'processing', 'completed', ...twice]);
+        },
+        { coin },
+      ));
+
   test('does not depend on extra transfers: losing a second transfer reverses nothing', () =>
     tell(['own'], async (story) => {
       const { chain, look, detail } = story;
