@@ -194,6 +194,15 @@ test('an order is paid in the currency that the customer was shown, and marked a
   assert.equal(calls.filter((path) => path.endsWith('access_token')).length, 1, 'one token is used for all calls');
 });
 
+test('an order asks for what gift cards left to pay, and for nothing when they pay all', async () => {
+  const { id, state } = order({ total: '17.5' });
+  const { amount_fiat: amount } = (await app.test.get(`/api/payment/${await payment(id)}`)).json;
+  assert.equal(amount, '17.50');
+  state.total = '0.0';
+  const reply = await open(id);
+  assert.deepEqual([reply.status, reply.headers.get('location')], [303, `https://${SHOP}/orders/${id}`]);
+});
+
 test('a payment that ended without money is replaced; one that holds money is shown again', async () => {
   const { id } = order();
   const first = await payment(id);

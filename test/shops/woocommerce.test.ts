@@ -11,9 +11,11 @@ import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocommerce.ts';
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
+import { createApiKey } from '../../src/keys/keys.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { setUpPerson } from '../kit/person.ts';
 import { noPhp, startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 
 const skip = noPhp();
@@ -869,6 +871,88 @@ test('while the key is refused, nothing is canceled, the merchant sees a notice,
     after.map(({ id: one }: { id: string }) => one),
     [endpoint.id],
     'the endpoint and its secret are kept',
+  );
+});
+
+test('a key that is replaced in the dashboard and entered in the shop loses no event, and the endpoint keeps its secret', {
+  skip,
+}, async () => {
+  await settings();
+  const { ctx } = app.app;
+  const owner = await setUpPerson(app);
+  const endpoints = async () => (await app.test.get('/v1/webhook_endpoints')).json.data.map(({ id }: { id: string }) => id);
+  const secretsOf = async () => (await ask('/options', {})).options.florin_payments_endpoint;
+  const first = await createApiKey(ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'secret' });
+  await settings({ api_key: first.key });
+  const [kept, secrets] = [await endpoints(), await secretsOf()];
+  assert.match(JSON.stringify(secrets), /whsec_/);
+  const { id, payment } = await ordered('43.60');
+  const late = await ordered('43.70');
+  const rolled = await owner.post(`/test/keys/${first.keyId}/roll`, { ends: 'now' });
+  assert.equal(rolled.status, 200, rolled.text);
+  await eventually(
+    () => app.as(first.key).get('/api/payments'),
+    ({ status }) => status === 401,
+  );
+  // The event comes while the shop has no valid key: it is answered with an error, and kept.
+  await simulate(payment, 'success');
+  const attempts = () => ctx.db.sql<{ state: string; attempts: number }[]>`
+    select state, attempts from deliveries where payment_id = ${payment} order by id desc`;
+  await eventually(attempts, (all) => all.some(({ attempts }) => attempts > 0));
+  assert.ok((await attempts()).some(({ state }) => state === 'pending'));
+  assert.equal((await read(id)).status, 'pending');
+  assert.match(await ask('/notices'), /refuses the API key/);
+
+  await settings({ api_key: rolled.json.text });
+  assert.equal(await ask('/notices'), '');
+  assert.deepEqual([await endpoints(), await secretsOf()], [kept, secrets], 'the endpoint and its secret are kept');
+  // What was refused comes again, with the same secret, and later events as if nothing had happened.
+  await ctx.db.sql`update endpoints set rests_until = null where id = any(${kept})`;
+  await ctx.db.sql`update deliveries set due_at = clock_timestamp() where payment_id = ${payment} and state = 'pending'`;
+  await ctx.db.sql`select pg_notify('deliveries', '')`;
+  await simulate(late.payment, 'success');
+  for (const one of [id, late.id]) assert.equal((await reach(one, ({ status }) => status === 'processing')).completions, 1);
+  await eventually(attempts, (all) => all.every(({ state }) => state === 'delivered'));
+  await settings();
+});
+
+test('an order that a gift card pays in part asks for the rest, and one that it pays in full for nothing', { skip }, async () => {
+  await settings();
+  const { id, payment } = await ordered('60.00');
+  // Plugins for gift cards take what a card pays from the total.
+  await ask(`/orders/${id}/edit`, { total: '17.50' });
+  const rest = paymentIn(await pay(id))!;
+  const { amount_fiat: amount, currency_fiat: currency } = (await app.test.get(`/api/payment/${rest}`)).json;
+  assert.deepEqual([amount, currency, await statusOf(payment)], ['17.50', 'EUR', 'cancelled']);
+  // The second card pays the rest, and WooCommerce completes the order.
+  await ask(`/orders/${id}/edit`, { total: '0.00' });
+  await ask(`/orders/${id}/status`, { status: 'processing' });
+  await reached(rest, 'cancelled');
+  assert.equal((await read(id)).status, 'processing');
+});
+
+test('money of a second payment for a paid order is named, and completes nothing again', { skip }, async () => {
+  await settings();
+  await dropWebhooks();
+  const { id, payment } = await ordered('18.00');
+  await simulate(payment, 'late');
+  await advance(payment, 7200);
+  await eventually(
+    () => app.test.get(`/api/payment/${payment}`),
+    ({ json }) => Number(json.amount_held) > 0,
+  );
+  // The shop has not heard of that money when the merchant marks the order as paid in another way.
+  await ask(`/orders/${id}/status`, { status: 'processing' });
+  const accepted = await app.test.post(`/v1/payments/${payment}/resolve`, { action: 'accept' });
+  assert.equal(accepted.status, 200, accepted.text);
+  await reached(payment, 'completed');
+  for (let at = 0; at < 2; at++) await ask(`/orders/${id}/check`);
+  const order = await read(id);
+  assert.deepEqual([order.status, order.completions, order.late_hooks], ['processing', undefined, undefined]);
+  assert.equal(
+    order.notes.filter(({ text }) => /Second payment: .* Refund it in Florin/.test(text)).length,
+    1,
+    JSON.stringify(order.notes),
   );
 });
 
