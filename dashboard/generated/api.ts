@@ -3131,7 +3131,7 @@ export type Api = {
         transfers: number;
         addresses: number;
         remains: {
-          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'spent' | 'busy' | 'unreadable' | 'later';
+          reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'unclear' | 'spent' | 'busy' | 'unreadable' | 'later';
           text: string;
           transfers: number;
           amount: string;
@@ -3263,7 +3263,7 @@ export type Api = {
         failure: string | null;
       };
       remains: {
-        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'spent' | 'busy' | 'unreadable' | 'later';
+        reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'unclear' | 'spent' | 'busy' | 'unreadable' | 'later';
         text: string;
         transfers: number;
         amount: string;

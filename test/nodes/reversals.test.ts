@@ -171,7 +171,7 @@ describe('a completed payment', { concurrency: 3 }, () => {
     }));
 
   for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'] as const)
-    test(`in ${coin} is reported when the chain goes over to another branch, counts once when it goes back to the first one, and is told both`, () =>
+    test(`in ${coin} is reported when the chain goes over to another branch, and counts once when it goes back to the first one, each time`, () =>
       tell(
         ['own'],
         async (story) => {

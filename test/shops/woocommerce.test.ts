@@ -907,12 +907,20 @@ test('a key that is replaced in the dashboard and entered in the shop loses no e
   assert.equal(await ask('/notices'), '');
   assert.deepEqual([await endpoints(), await secretsOf()], [kept, secrets], 'the endpoint and its secret are kept');
   // What was refused comes again, with the same secret, and later events as if nothing had happened.
-  await ctx.db.sql`update endpoints set rests_until = null where id = any(${kept})`;
-  await ctx.db.sql`update deliveries set due_at = clock_timestamp() where payment_id = ${payment} and state = 'pending'`;
-  await ctx.db.sql`select pg_notify('deliveries', '')`;
   await simulate(late.payment, 'success');
-  for (const one of [id, late.id]) assert.equal((await reach(one, ({ status }) => status === 'processing')).completions, 1);
-  await eventually(attempts, (all) => all.every(({ state }) => state === 'delivered'));
+  await eventually(
+    async () => {
+      await ctx.db.sql`update endpoints set rests_until = null where id = any(${kept})`;
+      await ctx.db
+        .sql`update deliveries set due_at = clock_timestamp() where endpoint_id = any(${kept}) and state = 'pending' and not waits`;
+      await ctx.db.sql`select pg_notify('deliveries', '')`;
+      return [await read(id), await read(late.id)];
+    },
+    (orders) => orders.every(({ status }) => status === 'processing'),
+    30_000,
+  );
+  for (const one of [id, late.id]) assert.equal((await read(one)).completions, 1);
+  await eventually(attempts, (all) => all.every(({ state }) => state === 'delivered'), 30_000);
   await settings();
 });
 
