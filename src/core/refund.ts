@@ -31,6 +31,29 @@ export const isReserved = (state: RefundState): boolean => state !== 'canceled';
 /** Refunds whose money has left. */
 export const isPaidOut = (state: RefundState): boolean => state === 'sent' || state === 'confirmed';
 
+/** What the refunds of a payment return or may still return, summed by coin and state. */
+export type RefundSum = { coin: Coin; state: RefundState; units: bigint };
+/** The sums after a refund was made, or changed from `before`. */
+export function replaceRefund(sums: readonly RefundSum[], before: RefundSum | null, after: RefundSum): RefundSum[] {
+  const others = sums.flatMap((sum) => {
+    if (before === null || sum.coin !== before.coin || sum.state !== before.state) return [sum];
+    return sum.units === before.units ? [] : [{ ...sum, units: sum.units - before.units }];
+  });
+  const { coin, state, units } = after;
+  return isReserved(state) ? [...others, { coin, state, units }] : others;
+}
+/** What refunds return or may still return, in a coin. */
+export const reservedUnits = (sums: readonly RefundSum[], coin: Coin): bigint =>
+  sums.reduce((total, sum) => (sum.coin === coin ? total + sum.units : total), 0n);
+/** What has left in refunds, by coin. */
+export function returnedUnits(sums: readonly RefundSum[]): Partial<Record<Coin, bigint>> {
+  const returned: Partial<Record<Coin, bigint>> = {};
+  for (const { coin, state, units } of sums) if (isPaidOut(state)) returned[coin] = (returned[coin] ?? 0n) + units;
+  return returned;
+}
+/** Whether a refund is more than a request. */
+export const hasApproved = (sums: readonly RefundSum[]): boolean => sums.some(({ state }) => state !== 'requested');
+
 /** Confirmed money of a payment in one coin, without what the merchant marked as refunded. */
 export function confirmedUnits(facts: PaymentFacts, transfers: readonly Transfer[], tips: Tips, coin: Coin): bigint {
   const receivedCents = e8ToCents(transfers.reduce((sum, t) => sum + worth(t), 0n));

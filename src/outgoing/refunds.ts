@@ -7,11 +7,22 @@ import { type Fiat, formatFiat } from '#core/fiat';
 import { eventId, newId } from '#core/id';
 import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
-import { confirmedUnits, isPaidOut, mayBecome, type RefundRate, type RefundState, shareOf } from '#core/refund';
+import {
+  confirmedUnits,
+  hasApproved,
+  isPaidOut,
+  mayBecome,
+  type RefundRate,
+  type RefundState,
+  replaceRefund,
+  reservedUnits,
+  returnedUnits,
+  shareOf,
+} from '#core/refund';
 import { rolesOf, settle } from '#core/settle';
 import { isFinal } from '#core/status';
 import { worth } from '#core/transfer';
-import { runOnce, type Sql, type Tx } from '#db';
+import { type Fragment, runOnce, type Sql, type Tx } from '#db';
 import {
   askedOf,
   checkPayerEmail,
@@ -30,10 +41,8 @@ import {
   shownUnits,
   tipsOf,
   unitsFor,
-  writeRefunded,
 } from '#payments';
 import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '#people';
-import { recordEvents } from '#webhooks';
 import { notifyOfRefund, weighApproval, weightOf } from './approvals.ts';
 import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
 import { mailClaimLink, mailPayer } from './refund-mails.ts';
@@ -156,14 +165,9 @@ function amountOf(
   return { units: unitsFor(coin, amountUsdCents, priceOf(ctx, { mode, coin })), usdCents: amountUsdCents };
 }
 
-/** What other refunds of the payment return or may still return, in a coin. */
-async function reservedUnits(tx: Sql | Tx, { paymentId, coin }: { paymentId: string; coin: Coin }): Promise<bigint> {
-  const [row] = await tx<{ units: string }[]>`
-    select coalesce(sum(units), 0)::text as units from refunds
-    where payment_id = ${paymentId} and coin = ${coin} and state <> 'canceled'`;
-  return BigInt(row!.units);
-}
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
+/** Without what other refunds return or may still return; less than nothing while blocks are replaced that contain it. */
+const leftOf = (record: PaymentRecord, coin: Coin): bigint => confirmedOf(record, coin) - reservedUnits(record.refunds, coin);
 
 /** A coin by its asset and, if the asset arrived on several networks, the chain. */
 type WantedCoin = { asset: Asset; chain: ChainId | null };
@@ -222,7 +226,7 @@ export async function readRefundable(ctx: Context, of: Owner & { paymentId: stri
   const others = arrived.filter((coin) => coin !== usual && confirmedOf(record, coin) > 0n);
   const found: Refundable[] = [];
   for (const coin of [...(usual === null ? [] : [usual]), ...others]) {
-    const left = confirmedOf(record, coin) - (await reservedUnits(ctx.db.sql, { paymentId: of.paymentId, coin }));
+    const left = leftOf(record, coin);
     const units = left > 0n ? left : 0n;
     found.push({ coin, units, worth: worthIn(record, { coin, units }) });
   }
@@ -231,41 +235,36 @@ export async function readRefundable(ctx: Context, of: Owner & { paymentId: stri
 
 /** A step of a refund: its payment is locked, and the events of the refund take their place among those of the payment. */
 type Step = { refund: Refund; events: readonly (readonly [RefundEventType, Refund])[] };
+/** `payment`: its ID, or a query for it. `before`: the refund of now, null if the step makes it. Errors: `unknown`, without such a payment. */
 async function step(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, paymentId }: Owner & { paymentId: string },
-  write: (record: PaymentRecord) => Promise<Step>,
+  { merchantId, mode, payment, unknown }: Owner & { payment: string | Fragment; unknown: Problem },
+  write: (record: PaymentRecord) => Promise<Step & { before: Refund | null }>,
 ): Promise<Refund> {
   let done: Step | null = null;
-  const decided = await lockAndDecide(ctx, tx, paymentId, async (record) => {
-    if (record.merchantId !== merchantId || record.mode !== mode) throw new Problem('payment_not_found', { id: paymentId });
-    done = await write(record);
-    if (done.events.length === 0) return 'nothing';
-    const { refunded, hasRefund } = await refundedOf(tx, paymentId);
-    await writeRefunded(tx, { paymentId, refunded });
-    const { events } = done;
-    await recordEvents(
-      tx,
-      events.map(([type, refund], i) => eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now })),
-    );
+  const decided = await lockAndDecide(ctx, tx, payment, async (record) => {
+    if (record.merchantId !== merchantId || record.mode !== mode) throw unknown;
+    const { before, refund: last, events } = await write(record);
+    done = { refund: last, events };
+    if (events.length === 0) return 'nothing';
+    const refunds = replaceRefund(record.refunds, before, last);
     for (const [type, refund] of events) {
       await mailPayer(ctx, tx, { type, refund });
       if (type === 'refund.failed') await notifyOfRefund(ctx, tx, refund, 'failed');
       if (type === 'refund.requested' && refund.address !== null) await notifyOfRefund(ctx, tx, refund, 'approval');
     }
-    return { ...record, facts: { ...record.facts, hasRefund }, refunded, eventCount: record.eventCount + BigInt(events.length) };
+    const facts = { ...record.facts, hasRefund: hasApproved(refunds) };
+    const eventCount = record.eventCount + BigInt(events.length);
+    return {
+      record: { ...record, facts, refunds, refunded: returnedUnits(refunds), eventCount },
+      events: events.map(([type, refund], i) =>
+        eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now }),
+      ),
+    };
   });
-  if (!decided || !done) throw new Problem('payment_not_found', { id: paymentId });
+  if (!decided || !done) throw unknown;
   return (done as Step).refund;
-}
-
-async function refundedOf(tx: Tx, paymentId: string): Promise<{ refunded: PaymentRecord['refunded']; hasRefund: boolean }> {
-  const rows = await tx<{ coin: Coin; units: string | null }[]>`
-    select coin, sum(units) filter (where state in ('sent', 'confirmed'))::text as units from refunds
-    where payment_id = ${paymentId} and state not in ('requested', 'canceled') group by coin`;
-  const refunded = Object.fromEntries(rows.flatMap(({ coin, units }) => (units === null ? [] : [[coin, BigInt(units)]])));
-  return { refunded, hasRefund: rows.length > 0 };
 }
 
 function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund; type: RefundEventType; sequence: bigint; now: Date }) {
@@ -338,13 +337,13 @@ export async function requestRefund(
   },
 ): Promise<ReplayableReply> {
   const work = async (tx: Tx): Promise<RenderedReply> => {
-    const refund = await step(ctx, tx, { ...owner, paymentId }, async (record) => {
+    const unknown = new Problem('payment_not_found', { id: paymentId });
+    const refund = await step(ctx, tx, { ...owner, payment: paymentId, unknown }, async (record) => {
       checkShop(record, shop);
       const coin = coinOf(record, wanted);
       allows?.(coin);
-      const available = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
+      const available = leftOf(record, coin);
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
-      // Less than nothing, while blocks are replaced that contain what other refunds return.
       const most = amountText(record, { coin, units: available > 0n ? available : 0n });
       if (available <= 0n) throw new Problem('refund_exceeds', { available: most }, { param: 'amount' });
       const { units, usdCents } = amountOf(ctx, record, { coin, asked, rate, available });
@@ -359,15 +358,15 @@ export async function requestRefund(
       const hash = hashOfClaim(ctx, { id, claimNumber: 0 });
       const display = (await readDisplayRates(ctx, tx, [owner]))(owner);
       const [made] = await tx<Refund[]>`
+        with erased_again as (${eraseAgain(tx, paymentId)})
         insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
           reason, email, email_from, requested_by, backed_by, created_at, display_currency, display_rate)
         values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
           'requested', ${stored}, ${hash}, ${until}, ${reason}, ${to.email}, ${to.emailFrom}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
           ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
         returning ${REFUND_COLUMNS(tx)}`;
-      await eraseAgain(tx, paymentId);
       await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
-      return { refund: made!, events: [['refund.requested', made!]] };
+      return { before: null, refund: made!, events: [['refund.requested', made!]] };
     });
     return render(refund);
   };
@@ -379,9 +378,10 @@ export async function getRefund(ctx: Context, { merchantId, mode, id }: Owner & 
   const sql = tx ?? ctx.db.sql;
   const [row] = await sql<Refund[]>`
     select ${REFUND_COLUMNS(sql)} from refunds where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
-  if (!row) throw new Problem('refund_not_found', { id: id.slice(0, 40) });
+  if (!row) throw unknownRefund(id);
   return row;
 }
+const unknownRefund = (id: string) => new Problem('refund_not_found', { id: id.slice(0, 40) });
 
 /** A page of refunds, newest first. Errors: cursor_invalid. */
 export async function listRefunds(
@@ -415,8 +415,11 @@ export async function changeRefund(
   { id, ...owner }: Owner & { id: string },
   write: (refund: Refund, record: PaymentRecord) => Promise<Step>,
 ): Promise<Refund> {
-  const { paymentId } = await getRefund(ctx, { ...owner, id }, tx);
-  return step(ctx, tx, { ...owner, paymentId }, async (record) => write(await getRefund(ctx, { ...owner, id }, tx), record));
+  const payment = tx`(select payment_id from refunds where id = ${id} and merchant_id = ${owner.merchantId} and mode = ${owner.mode})`;
+  return step(ctx, tx, { ...owner, payment, unknown: unknownRefund(id) }, async (record) => {
+    const before = await getRefund(ctx, { ...owner, id }, tx);
+    return { before, ...(await write(before, record)) };
+  });
 }
 
 const refuse = ({ id, state }: Refund, action: string) => new Problem('refund_state', { id, state, action });
@@ -531,7 +534,7 @@ export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner
       const { status } = record.facts;
       if (!isFinal(status)) throw new Problem('refund_payment_pending', { id: paymentId, status });
       if (address === null) throw new Problem('refund_address_missing', { id });
-      const left = confirmedOf(record, coin) - (await reservedUnits(tx, { paymentId, coin }));
+      const left = leftOf(record, coin);
       if (left < 0n) {
         const available = before.units + left > 0n ? before.units + left : 0n;
         throw new Problem('refund_exceeds', { available: amountText(record, { coin, units: available }) });

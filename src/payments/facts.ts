@@ -19,6 +19,7 @@ import {
   type Transfer,
   type Uncounted,
 } from '#core/payment';
+import { hasApproved, type RefundState, type RefundSum } from '#core/refund';
 import { settle } from '#core/settle';
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#core/simulated';
 import { asTextMap } from '#core/stored-json';
@@ -58,6 +59,8 @@ export type PaymentRecord = {
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Record<string, string>;
+  /** Its refunds that were not canceled. */
+  refunds: readonly RefundSum[];
   /** What refunds have returned, by coin. */
   refunded: Readonly<Partial<Record<Coin, bigint>>>;
   createdWith: 'secret' | 'public';
@@ -107,7 +110,7 @@ type Row = Marks & {
   hasMany: boolean;
   simulation: unknown;
   offsetSeconds: bigint | null;
-  hasRefund: boolean;
+  refunds: { coin: Coin; state: RefundState; units: string }[] | null;
   realNow: Date;
 };
 /** By how many seconds the clock of the payment `p` was advanced; null in live mode. */
@@ -205,7 +208,8 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       (select jsonb_build_array(jsonb_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at))
         || s.more from simulations s where s.payment_id = p.id) as simulation,
       ${testOffset(sql)} as "offsetSeconds",
-      exists (select 1 from refunds r where r.payment_id = p.id and r.state not in ('requested', 'canceled')) as "hasRefund",
+      (select json_agg(json_build_object('coin', r.coin, 'state', r.state, 'units', r.units::text)) from (
+        select coin, state, sum(units) as units from refunds where payment_id = p.id and state <> 'canceled' group by 1, 2) as r) as refunds,
       clock_timestamp() as "realNow"
     from ${from} cross join lateral (
       select count(*) from (select 1 from transfers where payment_id = p.id limit ${MAX_INLINE + 1}) as few) as held`;
@@ -328,6 +332,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     from: new Date(q.from),
     until: new Date(q.until),
   }));
+  const refunds = (row.refunds ?? []).map((sum) => ({ ...sum, units: BigInt(sum.units) }));
   const offsetMs = Number(row.offsetSeconds ?? 0n) * 1000;
   return {
     merchantId: row.merchantId,
@@ -365,7 +370,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
       status: row.status,
       exceptions: row.exceptions,
       completedAt: row.completedAt,
-      ...(row.hasRefund && { hasRefund: true }),
+      ...(hasApproved(refunds) && { hasRefund: true }),
     },
     transfers,
     tips: row.mode === 'live' ? tips : {},
@@ -373,6 +378,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     request: requestFromJson(row.request),
     invoiceId: row.invoiceId,
     metadata: asTextMap(row.metadata),
+    refunds,
     refunded: refundedFromJson(row.refunded),
     createdWith: row.createdWith,
     replacedBy: row.replacedBy,

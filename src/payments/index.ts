@@ -63,7 +63,6 @@ export {
   simulateOnPage,
   simulatePayment,
   visitPayment,
-  writeRefunded,
 } from './payments.ts';
 export { askedOf, itemAmount, type PaymentPrice, priceAt, priceOf, priceShare, readDisplayRates, shownUnits, unitsFor } from './price.ts';
 export {

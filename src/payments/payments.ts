@@ -8,6 +8,7 @@ import { addMs, DAY_MS, earliest } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { type Decision, hasWrongCoin, type Transfer } from '#core/payment';
 import { CONNECT_FIRST, Problem } from '#core/problem';
+import { reservedUnits } from '#core/refund';
 import { rolesOf, settle } from '#core/settle';
 import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '#core/simulated';
 import { isFinal } from '#core/status';
@@ -31,7 +32,7 @@ import { amountTooSmall, isCarried } from './readiness.ts';
 import { eraseAgain } from './retention.ts';
 import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
 import { mailReceipts } from './settlement-writes.ts';
-import { playToJson, refundedToJson } from './stored.ts';
+import { playToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, ReplayableReply } from './view.ts';
 
@@ -496,7 +497,7 @@ export async function resolvePayment(
     }
     const worthless = input.action === 'accept' ? held.find((t) => named.includes(t.ref) && !canBePriced(t.coin)) : undefined;
     if (worthless) throw new Problem('worth_unknown', { coin: worthless.coin });
-    if (input.action === 'accept') await checkStillHere(tx, record, new Set(named));
+    if (input.action === 'accept') checkStillHere(record, new Set(named));
     if (input.action === 'refund_sent')
       await checkNotOnItsWay(
         tx,
@@ -511,21 +512,20 @@ export async function resolvePayment(
  * Money that refunds return cannot count: what counts and what is accepted must be covered by what arrived without them. An approved
  * refund may have been sent. Errors: money_refunded.
  */
-async function checkStillHere(tx: Tx, record: PaymentRecord, named: ReadonlySet<string>): Promise<void> {
-  const refunds = await tx<{ coin: Coin; units: string }[]>`
-    select coin, sum(units)::text as units from refunds
-    where payment_id = ${record.facts.id} and state in ('approved', 'signed', 'sent', 'confirmed') group by coin`;
+function checkStillHere(record: PaymentRecord, named: ReadonlySet<string>): void {
+  const refunds = record.refunds.filter(({ state }) => state !== 'requested' && state !== 'failed');
   if (refunds.length === 0) return;
   const tips = tipsOf(record);
   const roles = rolesOf(record.facts, record.transfers, tips);
   const sum = (which: (t: Transfer) => boolean): bigint => record.transfers.reduce((total, t) => (which(t) ? total + t.units : total), 0n);
-  for (const { coin, units } of refunds) {
+  for (const coin of new Set(refunds.map((sum) => sum.coin))) {
+    const units = reservedUnits(refunds, coin);
     const isHere = (t: Transfer): boolean => t.coin === coin && !isGone(t, tips);
     const arrived = sum((t) => isHere(t) && (named.has(t.ref) || roles.get(t) !== 'refunded'));
     const counts = sum((t) => isHere(t) && (named.has(t.ref) || roles.get(t) === 'counted'));
     const accepts = record.transfers.some((t) => isHere(t) && named.has(t.ref));
-    if (accepts && counts > arrived - BigInt(units))
-      throw new Problem('money_refunded', { refunded: `${formatUnits(coin, BigInt(units))} ${coinText(coin)}` });
+    if (accepts && counts > arrived - units)
+      throw new Problem('money_refunded', { refunded: `${formatUnits(coin, units)} ${coinText(coin)}` });
   }
 }
 
@@ -663,10 +663,6 @@ export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode
     { param: 'address' },
   );
 }
-
-/** Records what refunds have returned, by coin. The row is locked. */
-export const writeRefunded = (tx: Tx, { paymentId, refunded }: { paymentId: string; refunded: PaymentRecord['refunded'] }) => tx`
-  update payments set refunded = ${tx.json(refundedToJson(refunded) as never)} where id = ${paymentId}`;
 
 /** Errors: parameter_invalid (email). */
 export function checkPayerEmail(email: string): void {

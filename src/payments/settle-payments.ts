@@ -7,7 +7,8 @@ import { addMs } from '#core/dates';
 import type { Company, PaymentFacts, Transfer } from '#core/payment';
 import { settle } from '#core/settle';
 import { valueTransfer } from '#core/transfer';
-import { doDue, retryTime, type Taking, type Tx, takingWork } from '#db';
+import { doDue, type Fragment, retryTime, type Taking, type Tx, takingWork } from '#db';
+import type { NewEvent } from '#webhooks';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { readDisplayRates } from './price.ts';
 import { type Settled, writeSettlements } from './settlement-writes.ts';
@@ -36,30 +37,32 @@ export async function lockAndSettle(
 }
 
 /**
- * What a decision wrote: `nothing`; the record with the new facts in it, which is settled as it is; or facts that have to be read again.
+ * What a decision wrote: `nothing`; the record with the new facts in it, which is settled as it is, perhaps with events of its own, which are
+ * recorded with those of the settlement and counted in the record; or facts that have to be read again.
  */
-export type Written = 'nothing' | 'read again' | PaymentRecord;
+export type Written = 'nothing' | 'read again' | PaymentRecord | { record: PaymentRecord; events: readonly NewEvent[] };
 
 /**
  * Locks a payment and settles what the clock and the chain have already decided, so that a cancel after the end is too late, and a
  * payment that is accepted after its end has expired before. Then runs `write` and settles what follows from it. Payments that nothing
- * changed are not written. Null: there is no such payment.
+ * changed are not written. `payment`: its ID, or a query for it. Null: there is no such payment.
  */
 export async function lockAndDecide(
   ctx: Context,
   tx: Tx,
-  paymentId: string,
+  payment: string | Fragment,
   write: (record: PaymentRecord) => Promise<Written>,
 ): Promise<{ before: SettledPayment; after: SettledPayment } | null> {
-  const ids = await lock(tx, [paymentId]);
+  const ids = (await tx<{ id: string }[]>`select id from payments where id = ${payment} for update`).map(({ id }) => id);
   const [before] = await settleLocked(ctx, tx, await readRecords(ctx, tx, ids), { touched: false });
   if (!before) return null;
   const { status, exceptions, completedAt } = before.view.settlement;
   const record = { ...before.record, facts: { ...before.record.facts, status, exceptions, completedAt } };
   const written = await write(record);
   if (written === 'nothing') return { before, after: before };
-  const records = written === 'read again' ? await readRecords(ctx, tx, ids) : [written];
-  const [after] = await settleLocked(ctx, tx, records, { touched: true });
+  const { record: fresh, events } = typeof written === 'object' && 'events' in written ? written : { record: written, events: [] };
+  const records = fresh === 'read again' ? await readRecords(ctx, tx, ids) : [fresh];
+  const [after] = await settleLocked(ctx, tx, records, { touched: true, events });
   return { before, after: after! };
 }
 
@@ -115,8 +118,13 @@ async function inParts(tx: Tx, ids: readonly string[]): Promise<string[][]> {
   return parts;
 }
 
-/** Settles payments that this transaction has locked. `touched`: the caller has written facts of them. */
-async function settleLocked(ctx: Context, tx: Tx, fresh: PaymentRecord[], { touched }: { touched: boolean }): Promise<SettledPayment[]> {
+/** Settles payments that this transaction has locked. `touched`: the caller has written facts of them, which `events` report. */
+async function settleLocked(
+  ctx: Context,
+  tx: Tx,
+  fresh: PaymentRecord[],
+  { touched, events = [] }: { touched: boolean; events?: readonly NewEvent[] },
+): Promise<SettledPayment[]> {
   let records = fresh;
   const changed = new Set<string>();
   // Test payments: records what their simulated chain shows now, as the follower would. Ending a window advances the
@@ -140,7 +148,7 @@ async function settleLocked(ctx: Context, tx: Tx, fresh: PaymentRecord[], { touc
     }
     return { record, settlement };
   });
-  await writeSettlements(ctx, tx, settled, { touched: (id) => touched || changed.has(id) });
+  await writeSettlements(ctx, tx, settled, { touched: (id) => touched || changed.has(id), before: events });
   return settled.map(({ record, settlement }) => ({ record, view: toView(record, settlement) }));
 }
 

@@ -19,13 +19,13 @@ import {
   type PaymentNotice,
   queueMails,
 } from '#notices';
-import { type NewEvent, recordEvents } from '#webhooks';
+import { eventParts, type NewEvent, wakeDeliveries } from '#webhooks';
 import { asksForMerchant } from './attention.ts';
 import { type Counted, dayChanges, insertDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
 import { queueShop } from './shop-queue.ts';
-import { uncountedToJson } from './stored.ts';
+import { refundedToJson, uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
 import type { PaymentView } from './view.ts';
 
@@ -104,20 +104,18 @@ export const isChange = ({ record, settlement, types, marks, counts }: Change): 
 
 /**
  * Writes what settlements changed. Payments in `touched` have new facts and get a new version in any case; the others are written only
- * if something follows from them.
+ * if something follows from them. `before`: events of what the caller wrote, which precede those of the settlements.
  */
 export async function writeSettlements(
   ctx: Context,
   tx: Tx,
   settled: readonly Settled[],
-  { touched }: { touched: (paymentId: string) => boolean },
+  { touched, before = [] }: { touched: (paymentId: string) => boolean; before?: readonly NewEvent[] },
 ): Promise<void> {
   const changes = settled.map(settlementChange).filter((change) => touched(change.record.facts.id) || isChange(change));
   if (changes.length === 0) return;
-  const events = await newEvents(ctx, tx, changes);
-  await updatePayments(tx, changes);
+  await updatePayments(tx, changes, [...before, ...(await newEvents(ctx, tx, changes))]);
   await countInMonth(tx, changes);
-  await recordEvents(tx, events);
   await notifyMembers(ctx, tx, changes.flatMap(noticesOf));
   // Rare: few customers leave an address before their payment is completed.
   const receipts = changes.filter(
@@ -168,8 +166,8 @@ async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, nu
   return new Map(rows.map((row) => [`${row.paymentId} ${row.type}`, Number(row.count)]));
 }
 
-/** Writes payments, and what is read from other tables: the queues of texts and of shops, and the counts of days and of lists. */
-async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void> {
+/** Writes payments and their events, and what is read from other tables: the queues of texts and of shops, and the counts of days and of lists. */
+async function updatePayments(tx: Tx, changes: readonly Change[], events: readonly NewEvent[]): Promise<void> {
   const updates = changes.map(({ record, settlement, marks, counts }) => ({
     id: record.facts.id,
     status: settlement.status,
@@ -182,6 +180,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
     received_units: settlement.receivedUnits.toString(),
     received_usd_cents: e8ToCents(settlement.receivedUsdE8).toString(),
     uncounted: uncountedToJson(settlement.uncounted),
+    refunded: refundedToJson(record.refunded),
     event_count: record.eventCount.toString(),
     counted_in_month: record.countedInMonth || counts,
     due_at: dueAt(record, settlement),
@@ -197,21 +196,23 @@ async function updatePayments(tx: Tx, changes: readonly Change[]): Promise<void>
     with written as (
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
       extended_until = r.extended_until, rate_lock_until = r.rate_lock_until, completed_at = r.completed_at, received_units = r.received_units,
-      received_usd_cents = r.received_usd_cents, uncounted = r.uncounted,
+      received_usd_cents = r.received_usd_cents, uncounted = r.uncounted, refunded = r.refunded,
       event_count = r.event_count, counted_in_month = r.counted_in_month, due_at = r.due_at, version = p.version + 1,
       opened_at = r.opened_at, seen_at = r.seen_at, paid_usd_cents = r.paid_usd_cents, reviewed = r.reviewed, attention = r.attention,
       -- A payment that is active again, or needs a decision, is unarchived.
       archived_at = case when r.attention or r.status in ('pending', 'processing') then null else p.archived_at end
     from jsonb_to_recordset(${tx.json(updates as never)}) as r (id text, status text, exceptions text[], coin text, expires_at timestamptz,
       extended_until timestamptz, rate_lock_until timestamptz, completed_at timestamptz, received_units numeric,
-      received_usd_cents bigint, uncounted jsonb, event_count bigint, counted_in_month boolean, due_at timestamptz,
+      received_usd_cents bigint, uncounted jsonb, refunded jsonb, event_count bigint, counted_in_month boolean, due_at timestamptz,
       opened_at timestamptz, seen_at timestamptz, paid_usd_cents bigint, reviewed text[], attention boolean)
     where p.id = r.id
     returning p.id, p.merchant_id, p.request
     ), texts as (${queueTexts(tx, texts)}
     ), days as (${insertDayChanges(tx, changes.flatMap(changesOfDays))}
     ), counts as (${insertCounts(tx, changes)}
-    ) ${queueShop(tx, tx`written`)}`;
+    ), shops as (${queueShop(tx, tx`written`)}
+    ), ${eventParts(tx, events)}
+    ${wakeDeliveries(tx)}`;
 }
 
 function changesOfDays({ record, settlement, marks }: Change) {

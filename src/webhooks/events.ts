@@ -46,13 +46,12 @@ export const recordingParts = (sql: Sql | Tx) => sql`
 /** Wakes the worker when the statement has queued deliveries. */
 export const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliveries', '') from (select 1 from queued limit 1) as q`;
 
-/** Records events and their deliveries in one statement. */
-export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise<void> {
-  if (events.length === 0) return;
+/** The statement parts that record events, for a caller's own `with`; they too end with the table `queued`. */
+export function eventParts(tx: Tx, events: readonly NewEvent[]): Fragment {
   checkOrder(events);
   const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
-  await tx`
-    with event_input as (
+  return tx`
+    event_input as (
       select * from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[], ${column((e) => e.mode)}::text[],
         ${column((e) => e.paymentId)}::text[], ${column((e) => e.type)}::text[], ${tx.array(
           column((e) => e.sequence),
@@ -66,8 +65,12 @@ export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise
           OID.timestamptz,
         )}::timestamptz[])
         as i (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
-    ), ${recordingParts(tx)}
-    ${wakeDeliveries(tx)}`;
+    ), ${recordingParts(tx)}`;
+}
+
+/** Records events and their deliveries in one statement. */
+export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise<void> {
+  if (events.length > 0) await tx`with ${eventParts(tx, events)} ${wakeDeliveries(tx)}`;
 }
 
 /** An event in the words of a shop's plugin. Its deliveries to an endpoint never overtake each other. */

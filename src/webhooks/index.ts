@@ -45,6 +45,7 @@ export {
   tryEndpoint,
 } from './endpoints.ts';
 export {
+  eventParts,
   getEvent,
   jsonColumn,
   listEvents,
