@@ -492,13 +492,14 @@ export async function createOne(
   ctx: Context,
   tx: Tx,
   item: NewPayment,
-  complete: (view: PaymentView) => Promise<PaymentView> = async (view) => view,
+  complete: (() => Promise<PaymentView>) | null = null,
 ): Promise<PaymentView> {
   const results: (Settled | undefined)[] = [undefined];
   const admitted = await admit(ctx, tx, [item], results);
   if (admitted.length === 0) throw (results[0] as PromiseRejectedResult).reason;
-  const [view] = await insertPayments(ctx, tx, [item], await testOffsets(tx, [item]), { announced: false });
-  const completed = await complete(view!);
+  const [view] = await insertPayments(ctx, tx, [item], await testOffsets(tx, [item]), { announced: complete === null });
+  if (complete === null) return view!;
+  const completed = await complete();
   await recordEvents(tx, [createdEvent(ctx, completed)]);
   return completed;
 }

@@ -92,9 +92,8 @@ export async function createPayment(
   }
   return runOnce(ctx.db, input.idempotency, async (tx) => {
     if (replaces) await replacePayment(ctx, tx, { item, replaces, actor: input.actor ?? null });
-    const view = await createOne(ctx, tx, item, async (made) =>
-      coin === null ? made : (await decideOne(ctx, tx, item.id, (record) => chooseFor(ctx, tx, record, coin))).after.view,
-    );
+    const choose = async (chosen: Coin) => (await decideOne(ctx, tx, item.id, (record) => chooseFor(ctx, tx, record, chosen))).after.view;
+    const view = await createOne(ctx, tx, item, coin === null ? null : () => choose(coin));
     await input.also?.(tx, view);
     return input.render(view);
   });
@@ -257,7 +256,7 @@ export async function chooseCoin(
       const name = given ?? (record.scenario?.coin === coin ? scenarioNamed(record.scenario.name) : WAITING);
       const fresh = (await addQuote(ctx, tx, record, coin, options)) ?? record;
       const started = await startScenario(tx, fresh, name, coin);
-      return started || fresh !== record ? 'read again' : 'nothing';
+      return started === 'nothing' && fresh !== record ? fresh : started;
     }),
   );
   return getPaymentForCustomer(ctx, { paymentId });
@@ -274,8 +273,7 @@ export async function visitPayment(ctx: Context, { paymentId }: { paymentId: str
     decideOne(ctx, tx, paymentId, async (record) => {
       const coin = record.facts.quotes.at(-1)?.coin;
       if (!coin || record.plays.length > 0 || record.facts.status !== 'pending') return 'nothing';
-      await startScenario(tx, record, scenarioNamed(record.scenario?.coin === coin ? record.scenario.name : 'success'), coin);
-      return 'read again';
+      return startScenario(tx, record, scenarioNamed(record.scenario?.coin === coin ? record.scenario.name : 'success'), coin);
     }),
   );
 }
@@ -307,8 +305,7 @@ export async function simulatePayment(
     const given = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin;
     const chosen = given ?? COINS.find((one) => scenariosOf(one).includes(name)) ?? 'BTC';
     const fresh = (await addQuote(ctx, tx, record, chosen, { scenario: name })) ?? record;
-    await startScenario(tx, fresh, name, chosen);
-    return 'read again';
+    return startScenario(tx, fresh, name, chosen);
   });
 }
 
@@ -325,8 +322,7 @@ export async function simulateOnPage(ctx: Context, { paymentId, scenario }: { pa
     const coin = record.facts.quotes.at(-1)?.coin;
     if (!coin || !possible.includes(name)) throw new Problem('scenario_started');
     const quoted = record.facts.status === 'pending' ? await addQuote(ctx, tx, record, coin, { scenario: name }) : null;
-    await startScenario(tx, quoted ?? record, name, coin);
-    return 'read again';
+    return startScenario(tx, quoted ?? record, name, coin);
   });
 }
 
@@ -336,8 +332,16 @@ function scenarioNamed(text: string): Scenario {
   return found;
 }
 
-/** The first scenario replaces waiting; later ones follow it, for the remaining amount. False if it was already waiting. */
-async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario | typeof WAITING, coin: Coin): Promise<boolean> {
+/**
+ * The first scenario replaces waiting; later ones follow it, for the remaining amount. Returns the test payment with it, or `nothing` if it
+ * was already waiting.
+ */
+async function startScenario(
+  tx: Tx,
+  record: PaymentRecord,
+  scenario: Scenario | typeof WAITING,
+  coin: Coin,
+): Promise<PaymentRecord | 'nothing'> {
   const { facts, now } = record;
   const quote = facts.quotes.findLast((q) => q.coin === coin)!;
   const possible = scenariosOf(coin);
@@ -355,13 +359,14 @@ async function startScenario(tx: Tx, record: PaymentRecord, scenario: Scenario |
         started_at = excluded.started_at
       where simulations.scenario = ${WAITING}
         and (simulations.coin, simulations.scenario, simulations.units) is distinct from (excluded.coin, excluded.scenario, excluded.units)`;
-    return started.count > 0;
+    if (started.count === 0) return 'nothing';
+    return scenario === WAITING ? record : { ...record, plays: [{ coin, scenario, units: quote.units, startedAt: now }] };
   }
   const { coin: shown, remainingUnits } = settle(facts, record.transfers, tipsOf(record), now);
   const units = shown === coin && remainingUnits > 0n ? remainingUnits : quote.units;
-  const play = playToJson({ coin, scenario, units, startedAt: now });
-  await tx`update simulations set more = more || ${tx.json([play] as never)} where payment_id = ${facts.id}`;
-  return true;
+  const play = { coin, scenario, units, startedAt: now };
+  await tx`update simulations set more = more || ${tx.json([playToJson(play)] as never)} where payment_id = ${facts.id}`;
+  return { ...record, plays: [...record.plays, play] };
 }
 
 /**

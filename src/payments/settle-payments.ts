@@ -131,13 +131,9 @@ async function settleLocked(
   // payment's clock, and more may then become visible.
   for (let looks = 0; looks < 3; looks++) {
     const observed = await recordObservations(tx, records);
-    if (observed.length === 0) break;
-    for (const id of observed) changed.add(id);
-    records = await readRecords(
-      ctx,
-      tx,
-      records.map(({ facts }) => facts.id),
-    );
+    if (observed.size === 0) break;
+    for (const id of observed.keys()) changed.add(id);
+    records = records.map((record) => observed.get(record.facts.id) ?? record);
   }
   for (const id of await valueTransfers(ctx, tx, records)) changed.add(id);
   const settled = records.map((record): Settled => {
@@ -375,19 +371,37 @@ const WINDOW_END_MARGIN_MS = 60_000;
 type Advance = { merchantId: string; paymentId: string; seconds: number };
 
 /**
- * Writes what simulated chains show and is not yet recorded; ends windows when a scenario says so. Returns the payments that changed.
+ * Writes what simulated chains show and is not yet recorded; ends windows when a scenario says so. Returns the payments that changed, with
+ * what was written.
  */
-async function recordObservations(tx: Tx, records: readonly PaymentRecord[]): Promise<string[]> {
-  const rows = records.flatMap(newFacts);
-  const advances = records.flatMap(windowEnd);
+async function recordObservations(tx: Tx, records: readonly PaymentRecord[]): Promise<Map<string, PaymentRecord>> {
+  const seen = records.map((record) => ({ record, shown: newlyShown(record), advances: windowEnd(record) }));
+  const rows = seen.flatMap(({ record, shown }) => shown.map((transfer) => transferRow(record, transfer)));
+  const advances = seen.flatMap((one) => one.advances);
   if (rows.length > 0) await writeTransfers(tx, rows);
   if (advances.length > 0) {
     await tx`
       insert into clock_advances (merchant_id, payment_id, seconds)
       select * from unnest(${advances.map((a) => a.merchantId)}::text[], ${advances.map((a) => a.paymentId)}::text[], ${advances.map((a) => a.seconds)}::bigint[])`;
   }
-  return [...rows.map((row) => row.payment_id), ...advances.map((a) => a.paymentId)];
+  const changed = seen.filter((one) => one.shown.length + one.advances.length > 0);
+  return new Map(changed.map(({ record, shown, advances }) => [record.facts.id, withObservations(record, shown, advances)]));
 }
+
+/** The record as it would be read again. */
+function withObservations(record: PaymentRecord, shown: readonly Shown[], advances: readonly Advance[]): PaymentRecord {
+  const transfers = new Map(record.transfers.map((t) => [`${t.coin} ${t.ref}`, t]));
+  for (const t of shown) {
+    const { block, lock, absentSince, conflict, unminedSince } = t;
+    const before = transfers.get(`${t.coin} ${t.ref}`) ?? { ...t, values: [] };
+    transfers.set(`${t.coin} ${t.ref}`, { ...before, block, lock, absentSince, conflict, unminedSince });
+  }
+  const ms = advances.reduce((sum, { seconds }) => sum + seconds * 1000, 0);
+  const inOrder = [...transfers.values()].sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1));
+  return { ...record, transfers: inOrder, offsetMs: record.offsetMs + ms, now: addMs(record.now, ms) };
+}
+/** As `orderOfSight`: simulated transfers have no places in blocks. */
+const orderOf = ({ firstSeenAt, coin, ref }: Transfer): string => `${firstSeenAt.toISOString()} ${coin} ${ref}`;
 
 /** How far the clock of the payment moves now, because its scenario ends the window. */
 function windowEnd(record: PaymentRecord): Advance[] {
@@ -397,42 +411,41 @@ function windowEnd(record: PaymentRecord): Advance[] {
   return seconds > 0 ? [{ merchantId: record.merchantId, paymentId: record.facts.id, seconds }] : [];
 }
 
-/** Transfers that its simulated chain shows, as rows, where they differ from the recorded ones. */
-function newFacts(record: PaymentRecord) {
+type Shown = Omit<Transfer, 'values'>;
+/** Transfers that its simulated chain shows, where they differ from the recorded ones. */
+function newlyShown(record: PaymentRecord): Shown[] {
   const known = new Map(record.transfers.map((t) => [`${t.coin} ${t.ref}`, t]));
-  return (observe(record)?.transfers ?? []).flatMap((t) => {
+  return (observe(record)?.transfers ?? []).filter((t) => {
     const before = known.get(`${t.coin} ${t.ref}`);
-    if (before && chainFacts(before) === chainFacts(t)) return [];
-    return [
-      {
-        coin: t.coin,
-        ref: t.ref,
-        payment_id: record.facts.id,
-        merchant_id: record.merchantId,
-        txid: t.txid,
-        address: t.address,
-        units: t.units.toString(),
-        kind: t.kind,
-        first_seen_at: t.firstSeenAt,
-        block_height: t.block?.height ?? null,
-        block_hash: t.block?.hash ?? null,
-        block_time: t.block?.time ?? null,
-        lock: t.lock,
-        absent_since: t.absentSince,
-        conflict_txid: t.conflict?.txid ?? null,
-        conflict_height: t.conflict?.height ?? null,
-        conflict_seen_at: t.conflict?.seenAt ?? null,
-        unmined_since: t.unminedSince,
-      },
-    ];
+    return !before || chainFacts(before) !== chainFacts(t);
   });
 }
+const transferRow = ({ merchantId, facts }: PaymentRecord, t: Shown) => ({
+  coin: t.coin,
+  ref: t.ref,
+  payment_id: facts.id,
+  merchant_id: merchantId,
+  txid: t.txid,
+  address: t.address,
+  units: t.units.toString(),
+  kind: t.kind,
+  first_seen_at: t.firstSeenAt,
+  block_height: t.block?.height ?? null,
+  block_hash: t.block?.hash ?? null,
+  block_time: t.block?.time ?? null,
+  lock: t.lock,
+  absent_since: t.absentSince,
+  conflict_txid: t.conflict?.txid ?? null,
+  conflict_height: t.conflict?.height ?? null,
+  conflict_seen_at: t.conflict?.seenAt ?? null,
+  unmined_since: t.unminedSince,
+});
 
 /** The parts of a transfer that follow the chain, as one comparable string. */
 const chainFacts = (t: Pick<Transfer, 'block' | 'lock' | 'absentSince' | 'conflict' | 'unminedSince'>): string =>
   JSON.stringify([t.block?.height, t.block?.hash, t.lock, t.absentSince, t.conflict?.txid, t.conflict?.height, t.unminedSince]);
 
-const writeTransfers = (tx: Tx, rows: readonly ReturnType<typeof newFacts>[number][]) => tx`
+const writeTransfers = (tx: Tx, rows: readonly ReturnType<typeof transferRow>[]) => tx`
   insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash,
     block_time, lock, absent_since, conflict_txid, conflict_height, conflict_seen_at, unmined_since)
   select * from jsonb_to_recordset(${tx.json(rows as never)}) as r (coin text, ref text, payment_id text, merchant_id text, txid text,

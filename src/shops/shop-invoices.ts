@@ -3,7 +3,7 @@ import type { Context } from '#context';
 import { COINS, type Coin, type Mode } from '#core/coin';
 import { Problem } from '#core/problem';
 import { asBoolean, asList, asObject, asText } from '#core/stored-json';
-import type { Sql, Tx } from '#db';
+import type { Fragment, Sql, Tx } from '#db';
 import { queueShop, RESEND_WORK } from '#payments';
 import { keysOfShop, type ShopEvent } from '#webhooks';
 import type { ShopDialect } from './shop-keys.ts';
@@ -58,11 +58,12 @@ export async function addInvoice(
   tx: Tx,
   { merchantId, mode, dialect, keyId, invoice }: Owner & { dialect: ShopDialect; keyId: string; invoice: ShopInvoice },
 ): Promise<void> {
+  const payment = tx`(select id, merchant_id, request from payments where id = ${invoice.paymentId})`;
   await tx`
+    with queued as (${queueShop(tx, payment)})
     insert into shop_invoices (payment_id, merchant_id, mode, dialect, shop_key_id, order_id, metadata, checkout)
     values (${invoice.paymentId}, ${merchantId}, ${mode}, ${dialect}, ${keyId}, ${invoice.orderId}, ${invoice.metadata}::text::json,
       ${tx.json({ v: 1, ...invoice.checkout } as never)})`;
-  await tx`${queueShop(tx, tx`(select id, merchant_id, request from payments where id = ${invoice.paymentId})`)}`;
 }
 
 /** Errors: payment_not_found. */
@@ -138,10 +139,10 @@ export async function lockTold(tx: Tx, paymentIds: readonly string[]): Promise<T
   return rows.map(invoiceOf);
 }
 
-/** Stores what shops know now. */
-export async function writeTold(tx: Tx, rows: readonly { paymentId: string; told: unknown; sequence: bigint }[]): Promise<void> {
+/** The statement that stores what shops know now. */
+export function writeTold(tx: Tx, rows: readonly { paymentId: string; told: unknown; sequence: bigint }[]): Fragment {
   const input = rows.map(({ paymentId, told, sequence }) => ({ id: paymentId, told, sequence: String(sequence) }));
-  await tx`
+  return tx`
     update shop_invoices i set told = r.told, told_sequence = r.sequence
     from jsonb_to_recordset(${tx.json(input as never)}) as r (id text, told jsonb, sequence bigint) where i.payment_id = r.id`;
 }

@@ -6,7 +6,7 @@ import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { doDue, dueWork, startQueue, type Tx, takingWork } from '#db';
 import { ERASE_WORK, type OnChain, RESEND_WORK, readOnChain, SHOP_WORK } from '#payments';
-import { recordShopEvents, type ShopEvent } from '#webhooks';
+import { type ShopEvent, shopEventParts, wakeDeliveries } from '#webhooks';
 import { chargeNews, currentCharge } from './commerce/charge-body.ts';
 import { currentNews, greenfieldNews } from './greenfield/invoice-body.ts';
 import { eraseInvoices, lockTold, type News, type ToldInvoice, writeTold } from './shop-invoices.ts';
@@ -52,18 +52,16 @@ async function tellAll(ctx: Context, tx: Tx, paymentIds: readonly string[]): Pro
     const payment = payments.get(invoice.paymentId);
     return payment ? [{ invoice, ...newsOf(ctx, payment, invoice) }] : [];
   });
-  await recordShopEvents(
-    tx,
-    news.flatMap(({ events }) => events),
-  );
-  await writeTold(
-    tx,
-    news.map(({ invoice, told, events }) => ({
-      paymentId: invoice.paymentId,
-      told,
-      sequence: invoice.toldSequence + BigInt(events.length),
-    })),
-  );
+  await writeNews(tx, news);
+}
+
+/** Queues events for shops, and stores what these know with them. */
+async function writeNews(tx: Tx, news: readonly (News & { invoice: ToldInvoice })[]): Promise<void> {
+  const rows = news.map(({ invoice, told, events }) => {
+    return { paymentId: invoice.paymentId, told, sequence: invoice.toldSequence + BigInt(events.length) };
+  });
+  const events = news.flatMap((one) => one.events);
+  await tx`with told as (${writeTold(tx, rows)}), ${shopEventParts(tx, events)} ${wakeDeliveries(tx)}`;
 }
 
 /** Sends a shop the current status of a payment, whatever it received before. Returns how many events that takes; 0 without a shop. */
@@ -77,8 +75,7 @@ export async function sendCurrentState(
   if (!invoice || !payment || payment.view.merchantId !== merchantId || payment.view.facts.mode !== mode) return 0;
   const { events, told } = newsOf(ctx, payment, invoice);
   const sent = events.length > 0 ? events : [NEWS[invoice.dialect].current(ctx, payment, invoice)];
-  await recordShopEvents(tx, sent);
-  await writeTold(tx, [{ paymentId, told, sequence: invoice.toldSequence + BigInt(sent.length) }]);
+  await writeNews(tx, [{ invoice, told, events: sent }]);
   return sent.length;
 }
 

@@ -82,11 +82,10 @@ export type ShopEvent = Omit<NewEvent, 'type' | 'createdAt'> & {
 };
 
 /**
- * Records events of shops that an endpoint of theirs wants, with their deliveries. They are numbered separately, and the API does not list
- * them: only their deliveries name the payment.
+ * The statement parts that record events of shops that an endpoint of theirs wants, with their deliveries, for a caller's own `with`; they end
+ * with the table `queued`. Such events are numbered separately, and the API does not list them: only their deliveries name the payment.
  */
-export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Promise<void> {
-  if (events.length === 0) return;
+export function shopEventParts(tx: Tx, events: readonly ShopEvent[]): Fragment {
   const column = <T>(of: (event: ShopEvent) => T): T[] => events.map(of);
   const sequences = tx.array(
     column((e) => e.sequence),
@@ -96,8 +95,8 @@ export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Pr
     tx,
     column((e) => e.body),
   );
-  await tx`
-    with event_input as (
+  return tx`
+    event_input as (
       select i.*, e.id as endpoint_id from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[],
         ${column((e) => e.mode)}::text[], ${column((e) => e.paymentId)}::text[], ${column((e) => e.dialect)}::text[],
         ${column((e) => e.type)}::text[], ${column((e) => e.lineId)}::text[], ${sequences}::bigint[], ${bodies})
@@ -112,7 +111,7 @@ export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[]): Pr
       insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, ordered)
       select id, endpoint_id, merchant_id, mode, payment_id, sequence, clock_timestamp(), true from event_input order by sequence
       returning 1
-    ) ${wakeDeliveries(tx)}`;
+    )`;
 }
 
 /**

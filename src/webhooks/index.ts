@@ -52,8 +52,8 @@ export {
   type NewEvent,
   recordEvents,
   recordingParts,
-  recordShopEvents,
   type ShopEvent,
+  shopEventParts,
   wakeDeliveries,
 } from './events.ts';
 export { countMissed, type Health, listHealth, listHours, MOST_COUNTED, readSecondsSinceAttempt, readWebhookPulse } from './health.ts';
