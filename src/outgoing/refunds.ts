@@ -16,7 +16,6 @@ import {
   type RefundState,
   replaceRefund,
   reservedUnits,
-  returnedUnits,
   shareOf,
 } from '#core/refund';
 import { rolesOf, settle } from '#core/settle';
@@ -257,7 +256,7 @@ async function step(
     const facts = { ...record.facts, hasRefund: hasApproved(refunds) };
     const eventCount = record.eventCount + BigInt(events.length);
     return {
-      record: { ...record, facts, refunds, refunded: returnedUnits(refunds), eventCount },
+      record: { ...record, facts, refunds, eventCount },
       events: events.map(([type, refund], i) =>
         eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now }),
       ),

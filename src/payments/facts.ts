@@ -19,13 +19,13 @@ import {
   type Transfer,
   type Uncounted,
 } from '#core/payment';
-import { hasApproved, type RefundState, type RefundSum } from '#core/refund';
+import { hasApproved, type RefundState, type RefundSum, returnedUnits } from '#core/refund';
 import { settle } from '#core/settle';
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#core/simulated';
 import { asTextMap } from '#core/stored-json';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
-import { playsFromJson, refundedFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
+import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
@@ -61,8 +61,6 @@ export type PaymentRecord = {
   metadata: Record<string, string>;
   /** Its refunds that were not canceled. */
   refunds: readonly RefundSum[];
-  /** What refunds have returned, by coin. */
-  refunded: Readonly<Partial<Record<Coin, bigint>>>;
   createdWith: 'secret' | 'public';
   /** The payment that took its place. */
   replacedBy: string | null;
@@ -97,7 +95,6 @@ type Row = Marks & {
   receivedUnits: bigint;
   expiresAt: Date;
   uncounted: unknown;
-  refunded: unknown;
   shownCoin: Coin | null;
   version: bigint;
   eventCount: bigint;
@@ -194,7 +191,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
       p.rule_set as "ruleSet", p.created_with as "createdWith", p.replaced_by as "replacedBy", p.request, p.invoice_id as "invoiceId", p.metadata,
       p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.rate_lock_until as "rateLockUntil", p.completed_at as "completedAt",
-      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.refunded, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
+      p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
       (select json_agg(json_build_object('coin', q.coin, 'address', q.address, 'rateE8', q.rate_e8::text, 'units', q.units::text,
         'from', q.from_at, 'until', q.until_at) order by q.number) from quotes q where q.payment_id = p.id) as quotes,
@@ -379,7 +376,6 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     invoiceId: row.invoiceId,
     metadata: asTextMap(row.metadata),
     refunds,
-    refunded: refundedFromJson(row.refunded),
     createdWith: row.createdWith,
     replacedBy: row.replacedBy,
     scenario: scenarioFromText(row.scenario),
@@ -492,7 +488,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     request: record.request,
     invoiceId: record.invoiceId,
     metadata: record.metadata,
-    refundedUnits: (coin && record.refunded[coin]) ?? 0n,
+    refundedUnits: (coin && returnedUnits(record.refunds)[coin]) ?? 0n,
     createdWith: record.createdWith,
     replacedBy: record.replacedBy,
     scenario: record.scenario,

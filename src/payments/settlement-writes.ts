@@ -7,6 +7,7 @@ import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '#cor
 import { eventId } from '#core/id';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '#core/money';
 import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Uncounted } from '#core/payment';
+import { returnedUnits } from '#core/refund';
 import { type Fragment, OID, type Tx } from '#db';
 import {
   type Bound,
@@ -180,7 +181,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[], events: readon
     received_units: settlement.receivedUnits.toString(),
     received_usd_cents: e8ToCents(settlement.receivedUsdE8).toString(),
     uncounted: uncountedToJson(settlement.uncounted),
-    refunded: refundedToJson(record.refunded),
+    refunded: refundedToJson(returnedUnits(record.refunds)),
     event_count: record.eventCount.toString(),
     counted_in_month: record.countedInMonth || counts,
     due_at: dueAt(record, settlement),

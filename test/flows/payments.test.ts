@@ -903,7 +903,7 @@ test('a decision locks, reads, settles and writes once', async () => {
   const kinds = cancels.map((text) => /^(?:select|insert into|update|with) ?(?:\w+)?/.exec(text)?.[0]);
   assert.deepEqual(
     kinds.map((kind) => kind ?? ''),
-    ['select id', 'select p', 'insert into decisions', 'select payment_id', 'with written', 'with event_input', 'insert into audit_log'],
+    ['select id', 'select p', 'insert into decisions', 'select payment_id', 'with written', 'insert into audit_log'],
     cancels.join('\n'),
   );
   assert.equal(await versionOf(id), before + 1n);
