@@ -12,7 +12,7 @@ import type { Steps } from './steps.ts';
 /** Replaceable (BIP-125), and without a relative lock time (BIP-68). */
 const REPLACEABLE = 0xfffffffd;
 
-export type Checked = { tx: Transaction; indexes: readonly number[]; spentUnits: bigint; paidUnits: bigint; inputs: readonly string[] };
+export type CheckedPsbt = { tx: Transaction; indexes: readonly number[]; spentUnits: bigint; paidUnits: bigint; inputs: readonly string[] };
 
 /** The index of the address that an input spends from: the last step of its path. */
 function indexOf(input: ReturnType<Transaction['getInput']>): number {
@@ -34,7 +34,7 @@ function readPsbt({ psbt }: PsbtRequest): Transaction {
 }
 
 /** Pauses after each input. Errors: SignerError. */
-export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }: Account): Steps<Checked> {
+export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses }: Account): Steps<CheckedPsbt> {
   const { family } = COIN[file.coin];
   const script = file.account.script as BitcoinScript;
   if (!isBitcoinLike(family) || file.account.script === 'eoa') return refuse('The file mixes two kinds of chains.');
@@ -76,7 +76,7 @@ export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses 
 }
 
 /** The signed transaction in hex. Pauses after each signature. */
-export function* signPsbt({ tx, indexes }: Checked, { addresses }: Account): Steps<string> {
+export function* signPsbt({ tx, indexes }: CheckedPsbt, { addresses }: Account): Steps<string> {
   for (const [i, index] of indexes.entries()) {
     const key = addresses.deriveChild(index);
     tx.signIdx(key.privateKey!, i);

@@ -15,7 +15,7 @@ import {
 } from '../src/core/signing-file.ts';
 import { type Account, type Field, findAccount, forget, isTestAccount, readSecret, refuse } from './secret.ts';
 import { checkAccounts, checkChain, countSignatures, isFeeHigh, isTestChain, signAccounts } from './sign-accounts.ts';
-import { type Checked, checkPsbt, signPsbt } from './sign-psbt.ts';
+import { type CheckedPsbt, checkPsbt, signPsbt } from './sign-psbt.ts';
 import { counted, finish, type Progress, type Steps } from './steps.ts';
 
 /** A fee above this part of what is moved is refused, in percent. */
@@ -123,8 +123,8 @@ export function describeFile(file: SigningFile): Review {
 
 const hasHighFee = (file: SigningFile): boolean => file.requests.some((request) => request.kind !== 'psbt' && isFeeHigh(request, file));
 
-function* checkBitcoin(file: SigningFile, account: Account): Steps<Checked[]> {
-  const checked: Checked[] = [];
+function* checkBitcoin(file: SigningFile, account: Account): Steps<CheckedPsbt[]> {
+  const checked: CheckedPsbt[] = [];
   for (const request of file.requests)
     checked.push(request.kind === 'psbt' ? yield* checkPsbt(request, file, account) : refuse('The file mixes two kinds of chains.'));
   const inputs = checked.flatMap((one) => one.inputs);
@@ -136,7 +136,7 @@ function* checkBitcoin(file: SigningFile, account: Account): Steps<Checked[]> {
   return checked;
 }
 
-function* signAll(checked: readonly Checked[], account: Account): Steps<string[]> {
+function* signAll(checked: readonly CheckedPsbt[], account: Account): Steps<string[]> {
   const signed: string[] = [];
   for (const one of checked) signed.push(yield* signPsbt(one, account));
   return signed;

@@ -21,7 +21,7 @@ import { forgetEndedSignIns } from '#people';
 import { createFiatRates, createOutages, createPrices } from '#prices';
 import { startShops } from '#shops';
 import { startSweeps } from '#signing';
-import { type Jump, jumpRestored, startAddressFence } from '#wallets';
+import { type CounterJump, jumpRestored, startAddressFence } from '#wallets';
 import { startDeliveries } from '#webhooks';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time, so many ids cost one system call. Each byte is used once. */
@@ -101,7 +101,7 @@ export async function acceptSecretKey(config: Config, { log }: { log: Log }): Pr
  * Restores a backup into an empty install. The wallets skip all addresses that may have been assigned since the backup, and what was
  * approved may have been paid since.
  */
-export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<Jump[]>> {
+export async function restore(config: Config, { file, log }: { file: string; log: Log }): Promise<RestoreResult<CounterJump[]>> {
   const before = config.databaseUrl === null && !hasCluster(resolve(config.dataFolder)) ? namesIn(resolve(config.dataFolder)) : undefined;
   let isRefused = false;
   const { db, dataFolder, close } = await openStore(config, log);

@@ -2,7 +2,7 @@
 import { looksPrivate } from './private-key.ts';
 import { readHdKey } from './uniform-resource.ts';
 
-export type Given = { kind: 'key'; text: string } | { kind: 'private' } | { kind: 'other'; why: string };
+export type GivenKey = { kind: 'key'; text: string } | { kind: 'private' } | { kind: 'other'; why: string };
 
 /** All strings in a JSON document, at any depth. */
 const textsIn = (value: unknown): string[] =>
@@ -21,7 +21,7 @@ const PUBLIC = /^(?:[xyzuvt]pub|[LM]tub|ttub|drkp|dgub)[1-9A-HJ-NP-Za-km-z]{100,
 const SOMEWHERE = /(?:[a-zA-Z](?:pub|tub)|drkp|dgub)[1-9A-HJ-NP-Za-km-z]{100,}/;
 
 /** A wallet file or a code counts as an account key when it contains exactly one. */
-export function readGiven(given: string): Given {
+export function readGiven(given: string): GivenKey {
   const text = given.trim();
   const inside = textsIn(jsonIn(text));
   if ([text, ...inside].some(looksPrivate)) return { kind: 'private' };
@@ -36,7 +36,7 @@ export function readGiven(given: string): Given {
 
 const STATIC = 'In your wallet, show the plain xpub, ypub or zpub as a single static code, or copy the text.';
 /** Wallets also show codes that are not plain keys: Uniform Resources (BCR-2020-005), BBQr, addresses. */
-export async function readCode(code: string): Promise<Given> {
+export async function readCode(code: string): Promise<GivenKey> {
   const given = readGiven(code);
   if (given.kind !== 'key') return given;
   const { text } = given;

@@ -80,7 +80,7 @@ function joinBytes(chunks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return whole;
 }
 
-export type Collected = { have: number; total: number };
+export type PartCount = { have: number; total: number };
 
 /** Collects the parts of a series in any order, with repeats. Another series, or a part that differs from before, starts over. */
 export function createBbqrReader(mostBytes = MOST_READ_BYTES) {
@@ -94,7 +94,7 @@ export function createBbqrReader(mostBytes = MOST_READ_BYTES) {
   };
   return {
     /** What was read so far, or null when the code is not a part of a BBQr series. Errors: BbqrError. */
-    add(code: string): Collected | null {
+    add(code: string): PartCount | null {
       const found = code.length <= MOST_CHARACTERS ? PART.exec(code) : null;
       if (!found) return null;
       const [, encoding, , totalDigits, indexDigits, digits] = found as unknown as [string, string, string, string, string, string];

@@ -29,13 +29,13 @@ export function cameraFault(error: unknown, instead: string): string {
   }
 }
 
-export type Read = (video: HTMLVideoElement) => Promise<string | null>;
+export type PictureReader = (video: HTMLVideoElement) => Promise<string | null>;
 
 /** A code of a descriptor is read well at this size, and in a few dozen milliseconds on a telephone. */
 const LONGEST_SIDE = 900;
 
 /** Reads the code in the picture. The page brings the decoder, which is large. */
-export function createReader(decode: typeof decodeQr): Read {
+export function createReader(decode: typeof decodeQr): PictureReader {
   const canvas = document.createElement('canvas');
   const context = canvas.getContext('2d', { willReadFrequently: true })!;
   let isInverted = false;

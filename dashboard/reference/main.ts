@@ -1,7 +1,7 @@
 /** The page /docs/api: Scalar shows the OpenAPI document of this service, and signed-in readers can send requests with a test key. */
 import './style.css';
 import { loadDocument } from './document.ts';
-import { type Held, keepKey, readKey } from './key.ts';
+import { type HeldKey, keepKey, readKey } from './key.ts';
 import { ask, Refusal } from './service.ts';
 
 /** What the bundle of Scalar puts on the page, as far as it is used here. */
@@ -45,12 +45,12 @@ const reference = loadDocument().then((content) => {
 });
 reference.catch(() => say('The reference cannot be loaded.', { to: '/docs/api.md', text: 'Read it as Markdown.' }));
 /** The page as it is with a key, or without. */
-function show(held: Held | null): void {
+function show(held: HeldKey | null): void {
   use.hidden = held !== null;
   end.hidden = held === null;
   if (held) say(`Requests use the test key ${held.hint}. It expires ${new Date(held.expiresAt).toLocaleString()}.`);
 }
-async function take(held: Held | null): Promise<void> {
+async function take(held: HeldKey | null): Promise<void> {
   keepKey(held);
   (await reference).use(held?.text ?? null);
   show(held);
@@ -85,7 +85,7 @@ async function confirm(): Promise<boolean> {
 }
 
 /** A test key that expires within a day. Only this page ever sees its text. */
-async function makeKey(): Promise<Held> {
+async function makeKey(): Promise<HeldKey> {
   const { key, text } = await ask('POST /:mode/keys', { kind: 'secret', name: 'API reference', expires_in_days: 1, origins: [] });
   return { id: key.id, text, hint: key.hint, expiresAt: key.expires_at! };
 }

@@ -1,12 +1,12 @@
 /** Reading QR codes with the camera, which is on only while this dialog is open. */
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { BETWEEN_LOOKS_MS, cameraFault, createReader, openCamera, type Read } from '../lib/camera.ts';
+import { BETWEEN_LOOKS_MS, cameraFault, createReader, openCamera, type PictureReader } from '../lib/camera.ts';
 import { Button } from './button.tsx';
 import { Dialog } from './dialog.tsx';
 import { Note } from './form.tsx';
 
 /** The decoder is loaded only when a camera is there. */
-const loadReader = async (): Promise<Read> => createReader((await import('qr/decode.js')).default);
+const loadReader = async (): Promise<PictureReader> => createReader((await import('qr/decode.js')).default);
 
 const INSECURE = 'Browsers allow the camera on HTTPS pages only, and this page was opened over HTTP.';
 
@@ -79,7 +79,7 @@ export function Scanner({
     picture.srcObject = stream;
     let timer: ReturnType<typeof setTimeout> | undefined;
     let gone = false;
-    const look = async (read: Read): Promise<void> => {
+    const look = async (read: PictureReader): Promise<void> => {
       const code = await read(picture);
       if (gone) return;
       if (code !== null) {

@@ -46,9 +46,9 @@ export type RequestOptions = {
   idempotencyKey?: string;
 };
 export type Method = 'GET' | 'POST' | 'DELETE';
-export type Asked = { method: Method; path: string; query?: object; body?: object };
+export type RequestToSend = { method: Method; path: string; query?: object; body?: object };
 /** Sends a request and returns its response as text. */
-export type Send = (asked: Asked, options?: RequestOptions) => Promise<string>;
+export type Send = (asked: RequestToSend, options?: RequestOptions) => Promise<string>;
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 8_000;
@@ -160,7 +160,7 @@ export function createSend(client: ClientOptions): Send {
   const base = checkOptions(client);
   const onIgnored = client.onIgnoredParameters ?? warnOnce();
 
-  const attempt = async (asked: Asked, headers: Record<string, string>, options: RequestOptions, number: number) => {
+  const attempt = async (asked: RequestToSend, headers: Record<string, string>, options: RequestOptions, number: number) => {
     const { timeoutMs = client.timeoutMs ?? 30_000, signal } = options;
     const limit = new AbortController();
     const stop = () => limit.abort(signal!.reason);

@@ -6,10 +6,10 @@ import type { Readable } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { createGunzip } from 'node:zlib';
 import { matchNetworks } from '#core/networks';
-import type { Unreached } from '#core/unreached';
+import type { UnreachedReason } from '#core/unreached';
 import type { Log } from '#log';
 import { type Address, createNames, NameError, type Names } from './names.ts';
-import { isPublicAddress, type Outgoing, OutgoingError, type OutgoingReply, type OutgoingRequest, type Reached } from './outgoing.ts';
+import { isPublicAddress, type Outgoing, OutgoingError, type OutgoingReply, type OutgoingRequest, type ReachResult } from './outgoing.ts';
 
 /** Limit for checking a URL that a merchant saves. */
 const CHECK_MS = 5_000;
@@ -214,7 +214,7 @@ async function open(url: URL, ca: string | undefined, { at, progress, ended }: P
 }
 
 /** Connects, with TLS where the URL wants it, and sends nothing. */
-async function reach(way: HttpAgents, url: URL, at: readonly Address[], timeoutMs: number): Promise<Reached> {
+async function reach(way: HttpAgents, url: URL, at: readonly Address[], timeoutMs: number): Promise<ReachResult> {
   const progress: Progress = { address: null, tried: [], phase: 'connecting' };
   const ended = new AbortController();
   let socket: Socket | undefined;
@@ -378,7 +378,7 @@ const CLOSED_PORTS = new Set([
 ]);
 const MOST_CHARACTERS = 2048;
 
-const refuse = (kind: OutgoingError['class'], message: string, reason?: Unreached): never => {
+const refuse = (kind: OutgoingError['class'], message: string, reason?: UnreachedReason): never => {
   throw new OutgoingError(kind, message, { reason });
 };
 
@@ -423,7 +423,7 @@ export const literalOf = ({ host }: MerchantUrl): Address | null => (isIP(host) 
 
 // What the errors of sockets, TLS and HTTP mean.
 
-type Meaning = [OutgoingError['class'], Unreached];
+type Meaning = [OutgoingError['class'], UnreachedReason];
 
 /** By the codes of Node and OpenSSL. */
 const BY_CODE: Readonly<Record<string, Meaning>> = {

@@ -1,3 +1,3 @@
 /** Outgoing connections: requests to servers that others chose, with their addresses checked, and proxies. */
 export { createOutgoing } from './http-client.ts';
-export { isPublicAddress, type Outgoing, OutgoingError, type Reached } from './outgoing.ts';
+export { isPublicAddress, type Outgoing, OutgoingError, type ReachResult } from './outgoing.ts';

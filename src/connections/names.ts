@@ -7,12 +7,12 @@ import { Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import type { Unreached } from '#core/unreached';
+import type { UnreachedReason } from '#core/unreached';
 
 export type Address = { address: string; family: number };
 /** Why a name does not resolve. Merchants see the message and the reason. */
 export class NameError extends Error {
-  readonly reason: Extract<Unreached, `name_${string}`>;
+  readonly reason: Extract<UnreachedReason, `name_${string}`>;
   constructor(message: string, { reason = 'name_unknown', cause }: { reason?: NameError['reason']; cause?: unknown } = {}) {
     super(message, { cause });
     this.name = 'NameError';

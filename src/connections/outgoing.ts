@@ -1,7 +1,7 @@
 /** What outgoing requests are, why they fail, and which addresses are public. `http-client.ts` sends them. */
 import { BlockList, isIP } from 'node:net';
 
-import type { Unreached } from '#core/unreached';
+import type { UnreachedReason } from '#core/unreached';
 
 /** `address`: the one that answered, where it was pinned. */
 export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array; address?: string };
@@ -35,17 +35,17 @@ const REASON_OF = {
   reset: 'connection_lost',
   too_large: 'answer_too_large',
   invalid_url: 'url_invalid',
-} as const satisfies Record<string, Unreached>;
+} as const satisfies Record<string, UnreachedReason>;
 /** Why a request failed. `class` and `reason` are stable, and merchants see them. */
 export class OutgoingError extends Error {
   readonly class: keyof typeof REASON_OF;
-  readonly reason: Unreached;
+  readonly reason: UnreachedReason;
   /** The address that the request went to; all that were tried if none could be reached; null if there was none. */
   address: string | null = null;
   constructor(
     failure: OutgoingError['class'],
     message: string,
-    { reason = REASON_OF[failure], ...options }: { cause?: unknown; reason?: Unreached | undefined } = {},
+    { reason = REASON_OF[failure], ...options }: { cause?: unknown; reason?: UnreachedReason | undefined } = {},
   ) {
     super(message, options);
     this.name = 'OutgoingError';
@@ -54,7 +54,7 @@ export class OutgoingError extends Error {
   }
 }
 /** Whether a server accepted a connection, with TLS; `reason` is null if it did. */
-export type Reached = { reason: Unreached | null; address: string | null };
+export type ReachResult = { reason: UnreachedReason | null; address: string | null };
 export type Outgoing = {
   /** To hosts the operator configured: nodes, price sources. No redirects. */
   request(request: OutgoingRequest): Promise<OutgoingReply>;
@@ -63,7 +63,7 @@ export type Outgoing = {
   /** Whether a merchant URL may be saved: grammar, scheme, port, literal addresses, and every address its name resolves to. Throws OutgoingError. */
   vetMerchantUrl(target: { merchantId: string; url: string }): Promise<void>;
   /** Connects to a merchant URL without sending anything, and says what a delivery would meet. */
-  reachMerchantUrl(target: { merchantId: string; url: string }): Promise<Reached>;
+  reachMerchantUrl(target: { merchantId: string; url: string }): Promise<ReachResult>;
   close(): Promise<void>;
 };
 

@@ -1,7 +1,7 @@
 /** The amounts of a payment as they are shown: due, received, remaining, too much, and money that does not count. */
 import { COIN, type Coin } from './coin.ts';
 import { companyCents, confirmationsOf, requiredOf, requirementOf } from './confirmation.ts';
-import type { Count, Decided, Judged } from './coverage.ts';
+import type { Count, DecisionFacts, JudgedTransfer } from './coverage.ts';
 import { earliest } from './dates.ts';
 import { centsToE8, divideCeil, dueUnit } from './money.ts';
 import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted, UncountedState, Verifier } from './payment.ts';
@@ -17,7 +17,7 @@ export const isOverpaid = (payment: PaymentFacts, { covered, receivedE8 }: Pick<
 };
 
 /** Confirmations over all counted transfers of a coin, because the payment waits for all of them. */
-function mostAtStake(counted: readonly Judged[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
+function mostAtStake(counted: readonly JudgedTransfer[], coin: Coin): { company: bigint; kinds: Set<TransferKind> } {
   let company = 0n;
   const kinds = new Set<TransferKind>();
   for (const { t } of counted) {
@@ -60,7 +60,7 @@ export const weakestOf = (found: readonly (Verifier | null)[]): Verifier | null 
     undefined,
   ) ?? null;
 /** The weakest proof of everything that counts. A lock, which only your own node reports, is its word. */
-function verifierOf(counted: readonly Judged[]): Verifier | null {
+function verifierOf(counted: readonly JudgedTransfer[]): Verifier | null {
   const found = counted.map(({ t }) => t.verifiedBy ?? (t.lock === null ? null : 'node'));
   return weakestOf(found);
 }
@@ -72,7 +72,7 @@ export function shownAmounts(payment: PaymentFacts, counting: Count, { tips, exp
   const coin = shownCoin(payment, counting);
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
   const amountUnits = coin === null ? null : fixed?.coin === coin ? fixed.units : (quote?.units ?? null);
-  const unitsOf = (list: readonly Judged[]) => list.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
+  const unitsOf = (list: readonly JudgedTransfer[]) => list.reduce((total, { t }) => (t.coin === coin ? total + t.units : total), 0n);
   const receivedUnits = unitsOf(counted.filter(({ t }) => hasArrived(t)));
   // What arrived and does not count has a transaction and confirmations too.
   const shownFirst = counted.length > 0 ? counted : held;
@@ -120,9 +120,9 @@ export function shortAmounts(payment: PaymentFacts, counting: Count): Pick<Settl
  * What is beside the money that was received: what arrived and does not count, by coin and by what the merchant did about it; and what is
  * only announced, whether it would count or not.
  */
-export function uncountedOf({ held, counted }: Pick<Count, 'held' | 'counted'>, { settledRefs }: Decided): readonly Uncounted[] {
+export function uncountedOf({ held, counted }: Pick<Count, 'held' | 'counted'>, { settledRefs }: DecisionFacts): readonly Uncounted[] {
   const sums: Uncounted[] = [];
-  const add = ({ t, worthE8 }: Judged, state: UncountedState, waits: boolean): void => {
+  const add = ({ t, worthE8 }: JudgedTransfer, state: UncountedState, waits: boolean): void => {
     const usdE8 = t.values.length === 0 ? null : worthE8;
     const sum = sums.find((one) => one.coin === t.coin && one.state === state && (one.waits === true) === waits);
     if (!sum) sums.push({ coin: t.coin, state, units: t.units, usdE8, ...(waits && { waits: true as const }) });

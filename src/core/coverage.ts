@@ -12,7 +12,7 @@ import { NEXT } from './status.ts';
 import { askedCoins, hasArrived, isContested, isDust, isGone, protectionMs, worth } from './transfer.ts';
 
 /** A transfer with everything that settling asks about it, computed once so that the work stays linear. */
-export type Judged = {
+export type JudgedTransfer = {
   t: Transfer;
   worthE8: bigint;
   firstSeenMs: number;
@@ -30,10 +30,10 @@ export type Judged = {
   named: boolean;
 };
 
-const byFirstSight = (a: Judged, b: Judged): number => a.firstSeenMs - b.firstSeenMs || (a.t.ref < b.t.ref ? -1 : 1);
+const byFirstSight = (a: JudgedTransfer, b: JudgedTransfer): number => a.firstSeenMs - b.firstSeenMs || (a.t.ref < b.t.ref ? -1 : 1);
 
-function isSorted(list: readonly Judged[]): boolean {
-  let before: Judged | null = null;
+function isSorted(list: readonly JudgedTransfer[]): boolean {
+  let before: JudgedTransfer | null = null;
   for (const j of list) {
     if (before !== null && byFirstSight(before, j) > 0) return false;
     before = j;
@@ -48,14 +48,14 @@ export function judge(
   payment: PaymentFacts,
   transfers: readonly Transfer[],
   tips: Tips,
-  { expiresAt, named }: { expiresAt: Date; named: Decided['named'] },
+  { expiresAt, named }: { expiresAt: Date; named: DecisionFacts['named'] },
 ) {
   const { lateAcceptMinutes } = payment.rules;
   const endMs = expiresAt.getTime();
   const lateEndMs = lateAcceptMinutes === null ? Number.NEGATIVE_INFINITY : endMs + lateAcceptMinutes * MINUTE_MS;
   const protectedMs = protectionMs(payment);
   const asked = askedCoins(payment);
-  const real: Judged[] = [];
+  const real: JudgedTransfer[] = [];
   for (const t of transfers) {
     checkTransfer(payment.id, t);
     if (isDust(t)) continue;
@@ -108,7 +108,7 @@ function tolerance({ targetUsdCents, rules }: PaymentFacts, smallestE8: bigint):
 const acceptsLate = ({ hasRefund, status }: PaymentFacts): boolean => !hasRefund || status === 'processing' || status === 'completed';
 
 /** What counts toward the amount, and whether it is enough: seen, and confirmed. */
-export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tips, decided: Decided) {
+export function count(payment: PaymentFacts, alive: readonly JudgedTransfer[], tips: Tips, decided: DecisionFacts) {
   const open = decided.closedAt === null;
   const early = open ? alive.filter((j) => j.inTime) : [];
   const smallestE8 = smallestShownE8(payment, early[0]?.t.coin ?? payment.quotes.at(-1)?.coin ?? null);
@@ -117,21 +117,21 @@ export function count(payment: PaymentFacts, alive: readonly Judged[], tips: Tip
   const wantedE8 = centsToE8(payment.targetUsdCents) - tolerance(payment, roundingE8);
   const soon = open && acceptsLate(payment) ? alive.filter((j) => j.soon) : [];
   const takesLate = soon.length > 0 && sum(early) + sum(soon) >= wantedE8;
-  const counts = (j: Judged): boolean => j.named || (open && (j.inTime || (takesLate && j.soon)));
+  const counts = (j: JudgedTransfer): boolean => j.named || (open && (j.inTime || (takesLate && j.soon)));
   const counted = alive.filter(counts);
   const held = alive.filter((j) => !counts(j));
   checkParts(payment.id, alive, counted, held);
   const seenE8 = sum(counted);
   const seenCents = e8ToCents(seenE8);
   // An accept makes what it covers sufficient, as long as all of it is there and worth something.
-  const hasAccepted = (list: readonly Judged[]): boolean => {
+  const hasAccepted = (list: readonly JudgedTransfer[]): boolean => {
     if (decided.accepts.length === 0) return false;
     const there = new Set(list.flatMap(({ t }) => (t.values.length > 0 ? [t.ref] : [])));
     return decided.accepts.some((refs) => refs.every((ref) => there.has(ref)));
   };
-  const isEnough = (list: readonly Judged[]): boolean => sum(list) > 0n && (sum(list) >= wantedE8 || hasAccepted(list));
+  const isEnough = (list: readonly JudgedTransfer[]): boolean => sum(list) > 0n && (sum(list) >= wantedE8 || hasAccepted(list));
   const covered = isEnough(counted);
-  const ready: Judged[] = [];
+  const ready: JudgedTransfer[] = [];
   let withheld: string | null = null;
   for (const j of covered ? counted : []) {
     const tip = tips[j.t.coin];
@@ -167,7 +167,7 @@ export type Count = ReturnType<typeof count>;
 
 // The decisions of the merchant about the money of a payment: canceled, accepted, rejected, refunded.
 
-export type Decided = {
+export type DecisionFacts = {
   closedAt: Date | null;
   cancelled: boolean;
   /** The refs that each accept still covers: without those rejected or refunded later. */
@@ -179,7 +179,7 @@ export type Decided = {
 };
 
 /** The merchant's decisions, read from the last to the first. */
-export function foldDecisions(facts: PaymentFacts): Decided {
+export function foldDecisions(facts: PaymentFacts): DecisionFacts {
   let closedAt: Date | null = null;
   let cancelled = false;
   const accepts: (readonly string[])[] = [];

@@ -11,9 +11,9 @@ import {
   checkSettlement,
   checkTips,
   count,
-  type Decided,
+  type DecisionFacts,
   foldDecisions,
-  type Judged,
+  type JudgedTransfer,
   judge,
 } from './coverage.ts';
 import { addMs, HOUR_MS, latest } from './dates.ts';
@@ -89,7 +89,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
 function goalOf(
   payment: PaymentFacts,
   { covered, confirmed, holdReason, takesLate, counted }: Count,
-  at: { decided: Decided; ended: boolean; windowOpen: boolean; undecided: boolean; triedInTime: boolean },
+  at: { decided: DecisionFacts; ended: boolean; windowOpen: boolean; undecided: boolean; triedInTime: boolean },
 ): PaymentStatus {
   const open = at.decided.closedAt === null;
   const paid = (): PaymentStatus => (confirmed && holdReason === null ? 'completed' : 'processing');
@@ -134,7 +134,7 @@ export function rolesOf(payment: PaymentFacts, transfers: readonly Transfer[], t
 function exceptionsOf(
   payment: PaymentFacts,
   goal: PaymentStatus,
-  { real, decided, tips, now, ...counting }: Count & { real: readonly Judged[]; decided: Decided; tips: Tips; now: Date },
+  { real, decided, tips, now, ...counting }: Count & { real: readonly JudgedTransfer[]; decided: DecisionFacts; tips: Tips; now: Date },
 ): readonly Exception[] {
   const { covered, seenE8 } = counting;
   const { closedAt } = decided;
@@ -213,7 +213,7 @@ export function hasEnded(issued: readonly Coin[], { expiresAt, tips, now }: Endi
 }
 
 /** When enough of the amount had arrived to extend the deadlines. */
-function partialSince(payment: PaymentFacts, alive: readonly Judged[]): Date | null {
+function partialSince(payment: PaymentFacts, alive: readonly JudgedTransfer[]): Date | null {
   const targetE8 = centsToE8(payment.targetUsdCents);
   let sumE8 = 0n;
   for (const { t, worthE8, firstSeenInTime } of alive) {
@@ -242,7 +242,7 @@ type DeadlineFacts = {
   expiresAt: Date;
   coinsIssued: readonly Coin[];
   /** Transfers that are gone do not change with time. */
-  standing: readonly Judged[];
+  standing: readonly JudgedTransfer[];
   now: Date;
 };
 

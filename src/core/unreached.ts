@@ -108,14 +108,14 @@ const REASONS = {
   forgotten: { words: 'The event is older than 30 days', advice: 'Its content is not stored any more. Retrieve the payment instead.' },
 } as const satisfies Record<string, Words>;
 
-export type Unreached = keyof typeof REASONS;
-export const UNREACHED = Object.keys(REASONS) as Unreached[];
+export type UnreachedReason = keyof typeof REASONS;
+export const UNREACHED = Object.keys(REASONS) as UnreachedReason[];
 
 /** What an answer that is not 2xx means. */
-export function unreachedOfStatus(status: number): Unreached {
+export function unreachedOfStatus(status: number): UnreachedReason {
   if (status >= 300 && status < 400) return 'redirected';
   if (status >= 500) return 'server_error';
-  const known: Readonly<Record<number, Unreached>> = {
+  const known: Readonly<Record<number, UnreachedReason>> = {
     401: 'forbidden',
     403: 'forbidden',
     404: 'not_found',
@@ -127,4 +127,4 @@ export function unreachedOfStatus(status: number): Unreached {
 
 /** The words and the advice of a reason. Attempts from before reasons were stored have none. */
 export const explainUnreached = (reason: string | null): Words | null =>
-  reason !== null && Object.hasOwn(REASONS, reason) ? REASONS[reason as Unreached] : null;
+  reason !== null && Object.hasOwn(REASONS, reason) ? REASONS[reason as UnreachedReason] : null;

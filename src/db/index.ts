@@ -26,4 +26,4 @@ export {
   sealerOf,
   writeKeyCheck,
 } from './seal.ts';
-export { doDue, dueIf, dueWork, retryTime, startQueue, type Taking, takingWork } from './work.ts';
+export { doDue, dueIf, dueWork, retryTime, startQueue, takingWork, type WorkTaker } from './work.ts';

@@ -137,11 +137,11 @@ async function look({ db: { sql } }: Means, queues: readonly Queue[]): Promise<n
 }
 
 /** How work of a kind is taken, all of it or `only` one, skipping what others work on; and postponed when it failed. */
-export type Taking = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; postpone(tx: Tx, key: string): Promise<unknown> };
+export type WorkTaker = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; postpone(tx: Tx, key: string): Promise<unknown> };
 export const retryTime = (sql: Sql | Tx): Fragment => sql`clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS})`;
 
 /** Takes from the table of small works. */
-export const takingWork = (kind: string): Taking => ({
+export const takingWork = (kind: string): WorkTaker => ({
   take: async (tx, limit, only) => {
     const rows = await tx<{ key: string }[]>`
       delete from due_work where (kind, key) in (
@@ -159,7 +159,7 @@ export const takingWork = (kind: string): Taking => ({
  */
 export async function doDue(
   means: Means,
-  { take, postpone }: Taking,
+  { take, postpone }: WorkTaker,
   { limit, what, work }: { limit: number; what: string; work: (tx: Tx, keys: string[]) => Promise<unknown> },
 ): Promise<number> {
   let taken: string[] = [];

@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import { type BlockRef, ChainError } from '../chains/chain-source.ts';
 import type { Cursor } from './cursor.ts';
 import { type CatchUp, catchUp } from './follow.ts';
-import type { Fetched } from './record-block.ts';
+import type { FetchedBlock } from './record-block.ts';
 
 const refAt = (height: number, hash = `a${height}`, parent = `a${height - 1}`): BlockRef => ({ height, hash, parent, time: new Date(0) });
 const chainTo = (height: number): BlockRef[] => Array.from({ length: height + 1 }, (_, at) => refAt(at));
-const fetchedOf = (ref: BlockRef): Fetched => ({ ref, scan: () => assert.fail('nothing is scanned here') });
+const fetchedOf = (ref: BlockRef): FetchedBlock => ({ ref, scan: () => assert.fail('nothing is scanned here') });
 
 /** Catches up from block 10 on a chain that the test changes, and says which blocks were applied. */
 function begin(chain: readonly BlockRef[], failing: { fetch?: string; write?: string } = {}) {
@@ -27,7 +27,7 @@ function begin(chain: readonly BlockRef[], failing: { fetch?: string; write?: st
     },
     at: null,
   };
-  const apply = async (cursor: Cursor, { ref }: Fetched) => {
+  const apply = async (cursor: Cursor, { ref }: FetchedBlock) => {
     assert.equal(ref.parent, cursor.hash);
     if (ref.hash === failing.write) throw new Error('disk full');
     applied.push(ref.hash);

@@ -43,9 +43,9 @@ export async function readChainCursor(ctx: Context, source: ChainSource): Promis
 }
 
 /** What a follower reads: all sources of a chain, or in tests one of them. */
-export type Followed = ChainSource & Partial<Pick<JoinedSource, 'provenWork'>>;
+export type FollowedSource = ChainSource & Partial<Pick<JoinedSource, 'provenWork'>>;
 /** The blocks that are proven on the chain that ends with this one; null where no proof binds. */
-export const provenHeightsOf = (source: Followed, { binding, hash }: { binding: boolean; hash: string }): readonly number[] | null =>
+export const provenHeightsOf = (source: FollowedSource, { binding, hash }: { binding: boolean; hash: string }): readonly number[] | null =>
   (binding && source.provenWork?.(hash)?.heights) || null;
 
 /**

@@ -26,7 +26,7 @@ import {
   createReads,
   OVERLAP,
   type RangeLook,
-  type Reads,
+  type RangeReads,
   reachOf,
   readableSources,
   readFrom,
@@ -45,9 +45,9 @@ import {
   decidingOf,
   isOnChain,
   LeftOut,
-  type Readable,
+  type RangeSource,
   type View,
-  type Voting,
+  type VotingSource,
   verifierOf,
   votingOf,
   withinTime,
@@ -55,7 +55,7 @@ import {
 import { readWaiting, type WaitingTransaction } from './sightings.ts';
 import { createStrayNative, type StrayNative } from './stray-native.ts';
 import { endReorg, takeBack } from './take-back.ts';
-import { createWatching, refreshWatching, type Watching } from './watching.ts';
+import { type ChainWatch, createWatching, refreshWatching } from './watching.ts';
 
 /** One process at a time reads a chain, as for those that are read block by block. */
 const FOLLOW_LOCK = 7_233_200;
@@ -72,16 +72,16 @@ type Follower = {
   readonly ctx: Context;
   readonly chain: Pick<JoinedSource, 'coin' | 'network' | 'sources'>;
   readonly binding: boolean;
-  readonly sources: readonly Readable[];
-  readonly reads: ReadonlyMap<Readable, Reads>;
+  readonly sources: readonly RangeSource[];
+  readonly reads: ReadonlyMap<RangeSource, RangeReads>;
   readonly look: RangeLook;
   readonly guard: ReturnType<typeof createRangeGuard>;
   readonly watchContracts: WatchContracts;
   readonly watchFees: ReturnType<typeof createFeeWatch>;
   readonly notes: FollowState;
-  readonly watching: Watching;
+  readonly watching: ChainWatch;
   readonly accounts: Accounts;
-  readonly sentinels: ReadonlyMap<Readable, Sentinel>;
+  readonly sentinels: ReadonlyMap<RangeSource, Sentinel>;
   readonly lookAtOlder: OlderLook;
   readonly strays: StrayNative;
   readonly known: Set<string>;
@@ -204,7 +204,7 @@ async function readUp(
     target,
     before,
     signal,
-  }: { views: readonly View[]; voting: readonly Voting[]; target: Anchor; before: Date; signal: AbortSignal | undefined },
+  }: { views: readonly View[]; voting: readonly VotingSource[]; target: Anchor; before: Date; signal: AbortSignal | undefined },
 ): Promise<boolean> {
   const { ctx, chain, guard, notes, accounts, watching } = follower;
   const { coin } = chain;
@@ -255,7 +255,7 @@ async function begin(follower: Follower, cursor: Anchor): Promise<void> {
 /** The cursor, if it is on the chain; else the newest anchor that is, with everything above it taken back. Null: not clear now. */
 async function findCursor(
   follower: Follower,
-  { voting, cursor, target }: { voting: readonly Voting[]; cursor: Anchor; target: Anchor },
+  { voting, cursor, target }: { voting: readonly VotingSource[]; cursor: Anchor; target: Anchor },
 ): Promise<Anchor | null> {
   const { ctx, chain, notes } = follower;
   if (cursor.height === target.height ? target.hash === cursor.hash : await isOnChain(voting, cursor)) {
@@ -285,7 +285,7 @@ async function findCursor(
 }
 
 /** Whether a source still has the block: then those that lack it are just behind. */
-async function anyHas(voting: readonly Voting[], { height, hash }: Anchor): Promise<boolean> {
+async function anyHas(voting: readonly VotingSource[], { height, hash }: Anchor): Promise<boolean> {
   const shown = await answersOf(
     voting.filter(({ head }) => head.height >= height).map(({ one }) => [one, one.source.ranges.at([height])] as const),
   );
@@ -296,7 +296,7 @@ async function anyHas(voting: readonly Voting[], { height, hash }: Anchor): Prom
  * No anchor is on the chain. Soon after the start, everything is read again from below the first one. Later, the reorganization is deeper
  * than anchors are kept for, and an operator must look first.
  */
-async function beginAgain(follower: Follower, { voting, lowest }: { voting: readonly Voting[]; lowest: Anchor }): Promise<Anchor> {
+async function beginAgain(follower: Follower, { voting, lowest }: { voting: readonly VotingSource[]; lowest: Anchor }): Promise<Anchor> {
   const { ctx, chain } = follower;
   const code = chainCode(chain.coin);
   const [allowed] = await ctx.db.sql`select 1 from tips where chain = ${code} and begin_again`;
@@ -313,7 +313,7 @@ async function beginAgain(follower: Follower, { voting, lowest }: { voting: read
   return { height: base.height, hash: base.hash };
 }
 
-type Range = { voting: readonly Voting[]; reads: readonly Reads[]; keys: readonly string[]; cursor: Anchor; to: Anchor };
+type Range = { voting: readonly VotingSource[]; reads: readonly RangeReads[]; keys: readonly string[]; cursor: Anchor; to: Anchor };
 
 /** Records what any of the sources names, if those that count have the block. */
 async function readRange(follower: Follower, { voting, reads, keys, cursor, to }: Range): Promise<void> {
@@ -357,7 +357,7 @@ async function readRange(follower: Follower, { voting, reads, keys, cursor, to }
 }
 
 /** The blocks through `end`, and a part of those that are searched once more: what is found in these may have been `missed`. */
-async function searchAll(read: Reads, end: number, keys: readonly string[]) {
+async function searchAll(read: RangeReads, end: number, keys: readonly string[]) {
   const found = await searchThrough(read, end, keys);
   const again = await tryBack(read);
   return { ...again, found: new Map([...again.found, ...found]), missed: [...again.found.keys()] };
@@ -374,7 +374,7 @@ function remember(known: Set<string>, hits: readonly Hit[]): void {
 /** Everything up to the target is recorded. */
 async function endRound(
   follower: Follower,
-  { voting, cursor, before }: { voting: readonly Voting[]; cursor: Anchor; before: Date },
+  { voting, cursor, before }: { voting: readonly VotingSource[]; cursor: Anchor; before: Date },
 ): Promise<void> {
   const { ctx, chain, notes, binding } = follower;
   const { coin } = chain;
@@ -394,7 +394,7 @@ async function endRound(
 /** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */
 async function lookForMissing(
   { ctx, chain, reads, sentinels, lookAtOlder, notes }: Follower,
-  { voting, keys, cursor }: { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor },
+  { voting, keys, cursor }: { voting: readonly VotingSource[]; keys: readonly string[]; cursor: Anchor },
 ): Promise<boolean> {
   const voters = voting.map(({ one }) => reads.get(one)!);
   if (voters.some(({ back }) => back !== null)) return true;
@@ -422,7 +422,7 @@ async function lookForMissing(
   return true;
 }
 
-const explainHolding = ({ coin, account }: Holder, { one, gaveUp }: Reads): string =>
+const explainHolding = ({ coin, account }: Holder, { one, gaveUp }: RangeReads): string =>
   `address ${checksumAddress(account)} holds more ${coinText(coin)} than was recorded, and searching blocks again at ${one.name} did not show where it came from${gaveUp === null ? '' : `: ${gaveUp}`}`;
 
 /** Settles what waits for confirmations, if that was put off. */
@@ -447,7 +447,7 @@ async function forgetTags(follower: Follower, cursor: Anchor | null): Promise<vo
  * Which blocks cannot be replaced anymore: what your own node calls so, or without one every voting source. Asked for only while a payment
  * or money that was sent waits, or until a lag is over.
  */
-async function readTags(follower: Follower, voting: readonly Voting[], cursor: Anchor): Promise<void> {
+async function readTags(follower: Follower, voting: readonly VotingSource[], cursor: Anchor): Promise<void> {
   const { ctx, chain, guard } = follower;
   if (verifierOf(voting) === null) return;
   const nowMs = ctx.clock.monotonicMs();
@@ -619,7 +619,7 @@ type LostPlaces = {
   present: ReadonlySet<string>;
 };
 /** Asks the voting sources about transactions in no block. One that cannot say knows nothing of them. */
-async function placeLost({ ctx, coin }: Watching, voting: readonly Voting[]): Promise<LostPlaces> {
+async function placeLost({ ctx, coin }: ChainWatch, voting: readonly VotingSource[]): Promise<LostPlaces> {
   const at = { now: ctx.clock.now().getTime(), goneMs: goneAfterMs(coin) };
   const lost = (await readWaiting(ctx.db.sql, coin)).filter((row) => mayCome(row, at));
   const newest = lost.sort((a, b) => Number(b.unminedSince) - Number(a.unminedSince)).slice(0, AT_ONCE);

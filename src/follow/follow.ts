@@ -11,14 +11,14 @@ import { startLoop } from '#loop';
 import { queueProcessing } from '#payments';
 import { createGuard, type GuardRound } from './chain-guard.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
-import { type Cursor, CursorMoved, checkNetwork, type Followed, moveCursor, provenHeightsOf, readChainCursor } from './cursor.ts';
+import { type Cursor, CursorMoved, checkNetwork, type FollowedSource, moveCursor, provenHeightsOf, readChainCursor } from './cursor.ts';
 import { type BlockName, createFollowState, type FollowState } from './follow-state.ts';
 import { AddressGiven } from './look-ahead.ts';
 import { createTipPoll, pollTip, type TipPoll } from './poll-tip.ts';
 import { createReadBack, heightOf, skipTo } from './read-back.ts';
-import { type Fetched, recordBlock } from './record-block.ts';
-import { endReorg, findFork, type Stored, takeBack } from './take-back.ts';
-import { createWatching, type Watching } from './watching.ts';
+import { type FetchedBlock, recordBlock } from './record-block.ts';
+import { endReorg, findFork, type StoredBlock, takeBack } from './take-back.ts';
+import { type ChainWatch, createWatching } from './watching.ts';
 
 /** Locks of the followers: one process at a time reads a coin. Correctness depends only on the cursor. */
 const FOLLOW_LOCK = 7_233_200;
@@ -102,11 +102,11 @@ type Leading = ReturnType<typeof startTerm>;
 /** What one follower remembers. Everything else is in tables. */
 type Follower = {
   readonly ctx: Context;
-  readonly source: Followed;
+  readonly source: FollowedSource;
   /** As strict as on mainnet. */
   readonly binding: boolean;
   readonly notes: FollowState;
-  readonly watching: Watching;
+  readonly watching: ChainWatch;
   readonly watchContracts: WatchContracts;
   readonly position: Position;
   readonly tip: TipPoll;
@@ -121,7 +121,7 @@ type Follower = {
  */
 export function createFollower(
   ctx: Context,
-  source: Followed,
+  source: FollowedSource,
   { binding = isBinding(source.network), watchContracts = async () => {} }: { binding?: boolean; watchContracts?: WatchContracts } = {},
 ): { step(signal?: AbortSignal, found?: GuardRound): Promise<boolean> } {
   const { coin } = source;
@@ -196,7 +196,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Gu
     }
     await notes.catchesUp(found.cursor.height, tip.height);
     const certainThrough = await readCertainThrough(ctx, source.coin);
-    const apply = (at: Cursor, fetched: Fetched) => applyBlock(follower, at, fetched, certainThrough);
+    const apply = (at: Cursor, fetched: FetchedBlock) => applyBlock(follower, at, fetched, certainThrough);
     const reached = await catchUp(blocks, { cursor: found.cursor, tip, signal, apply });
     // The source's next block does not follow its previous one: it is switching chains, so ask again later.
     if (reached === null) return false;
@@ -208,7 +208,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Gu
 async function applyBlock(
   { source, binding, watching, watchContracts, notes }: Follower,
   cursor: Cursor,
-  fetched: Fetched,
+  fetched: FetchedBlock,
   certainThrough: Date | null,
 ): Promise<void> {
   const { coin } = source;
@@ -244,7 +244,7 @@ type CatchUpWay = {
   tip: BlockRef;
   signal?: AbortSignal | undefined;
   /** Writes the block above the cursor. Only blocks whose parent is the cursor are passed. */
-  apply(cursor: Cursor, fetched: Fetched): Promise<void>;
+  apply(cursor: Cursor, fetched: FetchedBlock): Promise<void>;
 };
 
 /**
@@ -258,7 +258,7 @@ export async function catchUp(state: CatchUp, { cursor: from, tip, signal, apply
   let fetched = await fetchAt(source, cursor.height + 1);
   if (fetched?.ref.parent !== cursor.hash) return null;
   // A block that follows builds on what was written; everything else, including a failure, is left to the checks of the next round.
-  const ahead: Promise<Fetched | null>[] = [];
+  const ahead: Promise<FetchedBlock | null>[] = [];
   let asked = fetched.ref.height;
   try {
     while (fetched?.ref.parent === cursor.hash && !signal?.aborted) {
@@ -281,7 +281,7 @@ export async function catchUp(state: CatchUp, { cursor: from, tip, signal, apply
 }
 
 /** Fetches the block at a height; null when the source has none. */
-async function fetchAt(source: CatchUp['source'], height: number): Promise<Fetched | null> {
+async function fetchAt(source: CatchUp['source'], height: number): Promise<FetchedBlock | null> {
   const next = await source.blockAt(height);
   if (!next) return null;
   const fetched = await source.fetchBlock(next.hash, { next: true });
@@ -394,7 +394,7 @@ async function unwind(position: Position, cursor: Cursor, tip: BlockRef): Promis
 }
 
 /** Our newest blocks, newest first, as many as a reorganization may take back. */
-async function readStored(ctx: Context, coin: Coin, cursor: Cursor): Promise<Stored[]> {
+async function readStored(ctx: Context, coin: Coin, cursor: Cursor): Promise<StoredBlock[]> {
   const rows = await ctx.db.sql<{ height: bigint; hash: string; parent: string }[]>`
     select height, hash, parent from blocks where chain = ${chainCode(coin)} and height <= ${cursor.height}
     order by height desc limit ${chainOf(coin).maxReorg + 1}`;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { BlockRef, ChainSource } from '../chains/chain-source.ts';
 import { chainOf } from '../core/coin.ts';
-import { findCommon, findFork, findForkBelow, type Stored } from './take-back.ts';
+import { findCommon, findFork, findForkBelow, type StoredBlock } from './take-back.ts';
 
 const time = new Date(0);
 /** A branch of the given heights, which continues branch `of` below `from`. */
@@ -18,7 +18,7 @@ const sourceOf = (chain: readonly BlockRef[], others: readonly BlockRef[] = []):
   block: async (hash) => [...chain, ...others].find((ref) => ref.hash === hash) ?? null,
 });
 /** Our blocks, newest first. */
-const storedOf = (chain: readonly BlockRef[], from = 0): Stored[] => chain.slice(from).reverse();
+const storedOf = (chain: readonly BlockRef[], from = 0): StoredBlock[] => chain.slice(from).reverse();
 const never = async () => false;
 const ours = branch('a', 200);
 const theirs = branch('b', 203, { of: 'a', from: 198 });
@@ -48,7 +48,7 @@ test('a fork is the common block, the block below the first one, or as deep as t
   const { maxReorg } = chainOf('BTC');
   const tip = theirs.at(-1)!;
   const find = (
-    stored: readonly Stored[],
+    stored: readonly StoredBlock[],
     source = sourceOf(theirs, ours),
     mayBeginAgain: () => Promise<boolean> = async () => assert.fail('only asked when nothing else helps'),
   ) => findFork(source, { stored, cursor, tip, mayBeginAgain });

@@ -3,4 +3,4 @@ export { type ChainStatus, readChainStatus, releaseChain } from './chain-acts.ts
 export { claimDeposit } from './look-ahead.ts';
 export { leastPerDay, requestsPerDay } from './poll-pace.ts';
 export { startFollowing } from './start.ts';
-export { explainUnwatched, readUnwatched, type Unwatched } from './unwatched.ts';
+export { explainUnwatched, readUnwatched, type UnwatchedAddresses } from './unwatched.ts';

@@ -5,7 +5,7 @@ import { type Doubt, doubtOf } from '#core/certainty';
 import { type Coin, chainCode, finalityOf, kindOf } from '#core/coin';
 import { earliest, MINUTE_MS } from '#core/dates';
 import { queueProcessing } from '#payments';
-import { type Cursor, type Followed, holdCursor, provenHeightsOf } from './cursor.ts';
+import { type Cursor, type FollowedSource, holdCursor, provenHeightsOf } from './cursor.ts';
 import type { FollowState } from './follow-state.ts';
 import { writeBounded } from './record-block.ts';
 import {
@@ -18,7 +18,7 @@ import {
   writeSightings,
 } from './sightings.ts';
 import type { Loser } from './spent-outpoints.ts';
-import { matcherOf, refreshWatching, sortSightings, type Watching } from './watching.ts';
+import { type ChainWatch, matcherOf, refreshWatching, sortSightings } from './watching.ts';
 
 /** Blocks come every few seconds, so balances that were proven this long ago are worth a note. */
 const LATE_PROOF_MS = 2 * MINUTE_MS;
@@ -27,7 +27,7 @@ const settling = (reason: string | null): Doubt | null => (reason === null ? nul
 
 export type TipPoll = {
   readonly ctx: Context;
-  readonly source: Followed;
+  readonly source: FollowedSource;
   /** As strict as on mainnet. */
   readonly binding: boolean;
   readonly notes: FollowState;
@@ -44,8 +44,8 @@ type ConnectedSince = { sinceMs: number | null };
 
 export const createTipPoll = (
   ctx: Context,
-  source: Followed,
-  { binding, watching, notes }: { binding: boolean; watching: Watching; notes: FollowState },
+  source: FollowedSource,
+  { binding, watching, notes }: { binding: boolean; watching: ChainWatch; notes: FollowState },
 ): TipPoll => ({
   ctx,
   source,
@@ -224,7 +224,7 @@ type MempoolLook = { complete: boolean; incomplete: string | null; provenThrough
 export type Absences = ReadonlyMap<string, number>;
 type MempoolPoll = {
   readonly source: Pick<ChainSource, 'fetchMempool' | 'tip'>;
-  readonly watching: Watching;
+  readonly watching: ChainWatch;
   absences: Absences;
 };
 type Present = Pick<ReadonlySet<string>, 'has'>;

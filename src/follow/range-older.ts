@@ -8,8 +8,8 @@ import { COIN, type Coin, chainOf, coinsBeside } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { readEndedBelow } from '#db';
 import { BALANCES_SECONDS } from './poll-pace.ts';
-import { type Holder, judgeHolding, type Known, NOTHING_MISSING, readRecorded, type SentinelLook } from './range-sentinel.ts';
-import type { Readable } from './range-votes.ts';
+import { type Holder, judgeHolding, type KnownBalance, NOTHING_MISSING, readRecorded, type SentinelLook } from './range-sentinel.ts';
+import type { RangeSource } from './range-votes.ts';
 
 /** How far back is searched at most, and how much before the last look. */
 const MOST_BACK_MS = 7 * DAY_MS;
@@ -27,7 +27,7 @@ export function createOlderLook(ctx: Context, coin: Coin, { isRegtest }: { isReg
   let lookedAtMs = Number.NEGATIVE_INFINITY;
   let walks = 0;
   /** Addresses that seem to hold more than was recorded, until that is sure. */
-  const suspects = new Map<string, Known>();
+  const suspects = new Map<string, KnownBalance>();
 
   /** The next addresses of the walk, which begins again a day after it began. */
   const readPart = async (most: number, nowMs: number): Promise<string[]> => {
@@ -51,7 +51,7 @@ export function createOlderLook(ctx: Context, coin: Coin, { isRegtest }: { isReg
   };
 
   /** Errors: ChainError. */
-  return async (sources: readonly Readable[]): Promise<SentinelLook> => {
+  return async (sources: readonly RangeSource[]): Promise<SentinelLook> => {
     const nowMs = ctx.clock.monotonicMs();
     const source = sources[walks % Math.max(1, sources.length)];
     const tokens = source?.source.ranges.holdings.coins ?? [];

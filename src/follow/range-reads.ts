@@ -1,7 +1,7 @@
 /** Searches blocks for transfers at one source, in ranges as long as it accepts, and again later, because nodes index late. */
 import { ChainError, type JoinedSource, RangeRefused } from '#chains';
 import { type Coin, chainOf } from '#core/coin';
-import { type LeftOut, type Readable, type View, type Voting, votingOf, withinTime } from './range-votes.ts';
+import { type LeftOut, type RangeSource, type View, type VotingSource, votingOf, withinTime } from './range-votes.ts';
 
 /** Blocks that are searched a second time. */
 export const OVERLAP = 64;
@@ -20,13 +20,13 @@ type Range = { from: number; to: number };
 
 /** How long the ranges are that a source is asked for. */
 type Pace = {
-  readonly one: Readable;
+  readonly one: RangeSource;
   /** The longest range that the source is asked for now. */
   span: number;
   readonly most: number;
   successes: number;
 };
-export type Reads = Pace & {
+export type RangeReads = Pace & {
   /** Searched through this block; null before the first time. */
   through: number | null;
   /** Searched a second time through this block. */
@@ -42,7 +42,7 @@ export type Reads = Pace & {
 };
 /** Blocks to search once more, for accounts that hold more than was recorded. */
 type Back = Range & { accounts: readonly string[] };
-export const createReads = (one: Reads['one'], most: number): Reads => ({
+export const createReads = (one: RangeReads['one'], most: number): RangeReads => ({
   ...{ one, most, span: most, successes: 0, through: null, lateThrough: 0, back: null },
   backPace: { one, most, span: most, successes: 0 },
   backFailures: 0,
@@ -52,23 +52,23 @@ export const createReads = (one: Reads['one'], most: number): Reads => ({
 const lengthOf = ({ from, to }: Range): number => to - from + 1;
 
 /** Continues at a block: what lies above it is searched again. */
-export function readFrom(reads: Reads, height: number): void {
+export function readFrom(reads: RangeReads, height: number): void {
   reads.through = reads.through === null ? height : Math.min(reads.through, height);
   reads.lateThrough = Math.min(reads.lateThrough === 0 ? height : reads.lateThrough, Math.max(0, reads.through - OVERLAP));
   recordLookedBack(reads, reads.back && { ...reads.back, to: Math.min(reads.back.to, height) });
 }
 
 /** What is left of the blocks to search once more. */
-export function recordLookedBack(reads: Reads, left: Back | null): void {
+export function recordLookedBack(reads: RangeReads, left: Back | null): void {
   reads.back = left !== null && left.from <= left.to ? left : null;
 }
 
 /** How far a source can be searched in this round. */
-export const reachOf = ({ through, span }: Reads, target: number): number =>
+export const reachOf = ({ through, span }: RangeReads, target: number): number =>
   Math.min(target, (through ?? target) + SEARCHES_AT_ONCE * span);
 
 /** The ranges to search so that everything through `to` is searched, and everything through `to - OVERLAP` twice. */
-function rangesOf({ through, lateThrough, span }: Pick<Reads, 'lateThrough' | 'span'> & { through: number }, to: number): Range[] {
+function rangesOf({ through, lateThrough, span }: Pick<RangeReads, 'lateThrough' | 'span'> & { through: number }, to: number): Range[] {
   const again = { from: Math.max(0, lateThrough + 1), to: Math.min(through, to - OVERLAP) };
   const fresh = { from: Math.max(0, through + 1), to };
   // One search covers both where it may be that long.
@@ -102,7 +102,7 @@ async function searchRange(reads: Pace, range: Range, accounts: readonly string[
 }
 
 /** Blocks through `to` in which the source names transfers to the accounts, by height. Errors: ChainError. */
-export async function searchThrough(reads: Reads, to: number, accounts: readonly string[]): Promise<Map<number, string>> {
+export async function searchThrough(reads: RangeReads, to: number, accounts: readonly string[]): Promise<Map<number, string>> {
   const found = new Map<number, string>();
   if (accounts.length > 0 && reads.through !== null)
     for (const range of rangesOf({ ...reads, through: reads.through }, to)) await searchRange(reads, range, accounts, found);
@@ -110,7 +110,7 @@ export async function searchThrough(reads: Reads, to: number, accounts: readonly
 }
 
 /** The next part of the blocks to search once more, and what is left then. Errors: ChainError. */
-async function searchBack(reads: Reads): Promise<{ found: Map<number, string>; left: Back | null }> {
+async function searchBack(reads: RangeReads): Promise<{ found: Map<number, string>; left: Back | null }> {
   const found = new Map<number, string>();
   const { back, backPace } = reads;
   if (back === null) return { found, left: null };
@@ -120,7 +120,7 @@ async function searchBack(reads: Reads): Promise<{ found: Map<number, string>; l
 }
 
 /** The same, but a source that cannot search old blocks still counts for new ones. `failure`: why it is not searched further. */
-export async function tryBack(reads: Reads): Promise<Awaited<ReturnType<typeof searchBack>> & { failure: ChainError | null }> {
+export async function tryBack(reads: RangeReads): Promise<Awaited<ReturnType<typeof searchBack>> & { failure: ChainError | null }> {
   try {
     const searched = await searchBack(reads);
     reads.backFailures = 0;
@@ -136,7 +136,7 @@ export async function tryBack(reads: Reads): Promise<Awaited<ReturnType<typeof s
 }
 
 /** After everything found was recorded. */
-export function wasRead(reads: Reads, to: number): void {
+export function wasRead(reads: RangeReads, to: number): void {
   reads.through = Math.max(reads.through ?? 0, to);
   reads.lateThrough = Math.max(reads.lateThrough, to - OVERLAP);
 }
@@ -150,15 +150,15 @@ const ORIGIN_FRESH_MS = 600_000;
 /** How long a source that was left out of a round is not asked again. */
 const LEFT_OUT_MS = 10_000;
 
-export const readableSources = (chain: JoinedSource): Readable[] =>
-  chain.sources.filter((one): one is Readable => one.source.ranges !== undefined);
+export const readableSources = (chain: JoinedSource): RangeSource[] =>
+  chain.sources.filter((one): one is RangeSource => one.source.ranges !== undefined);
 
 export type RangeLook = ReturnType<typeof createLook>;
 /** Asks each source for its newest block, and checks now and then that it is on the right chain. */
 export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; monotonicMs(): number }) {
-  const origins = new Map<Readable, number>();
-  const out = new Map<Readable, { view: View; atMs: number }>();
-  const lookAt = async (one: Readable): Promise<View> => {
+  const origins = new Map<RangeSource, number>();
+  const out = new Map<RangeSource, { view: View; atMs: number }>();
+  const lookAt = async (one: RangeSource): Promise<View> => {
     const before = out.get(one);
     if (before && monotonicMs() - before.atMs < LEFT_OUT_MS) return before.view;
     try {
@@ -178,7 +178,7 @@ export function createLook(coin: Coin, { now, monotonicMs }: { now(): Date; mono
     }
   };
   return {
-    all: async (sources: readonly Readable[]): Promise<View[]> => leaveOutLagging(coin, await Promise.all(sources.map(lookAt))),
+    all: async (sources: readonly RangeSource[]): Promise<View[]> => leaveOutLagging(coin, await Promise.all(sources.map(lookAt))),
     /** The same views without the vote of sources that fail, or that are contradicted. */
     leaveOut: (views: readonly View[], { sources, state, cause }: LeftOut): View[] =>
       views.map((view) => {
@@ -203,7 +203,7 @@ function leaveOutLagging(coin: Coin, views: readonly View[]): View[] {
 }
 
 /** The newest height that the operator's own node or at least two sources reached: one source alone may name any number. */
-function believableHeight(voting: readonly Voting[]): number {
+function believableHeight(voting: readonly VotingSource[]): number {
   const own = voting.filter(({ one }) => one.trust === 'own').map(({ head }) => head.height);
   const byName = new Map<string, number>();
   for (const { one, head } of voting) byName.set(one.name, Math.max(head.height, byName.get(one.name) ?? 0));

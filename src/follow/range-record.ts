@@ -5,10 +5,10 @@ import { VERIFIERS, type Verifier } from '#core/payment';
 import type { Tx } from '#db';
 import { queueProcessing } from '#payments';
 import { type Anchor, moveUp } from './anchors.ts';
-import { agreedAnswer, agreedAt, answersOf, isSameRef, type Voting, verifierOf } from './range-votes.ts';
+import { agreedAnswer, agreedAt, answersOf, isSameRef, type VotingSource, verifierOf } from './range-votes.ts';
 import { writeBounded } from './record-block.ts';
-import { type Owned, readWaiting, type WaitingTransaction, writeConflicts, writePresence, writeSightings } from './sightings.ts';
-import { sortSightings, type Watching } from './watching.ts';
+import { type OwnedSighting, readWaiting, type WaitingTransaction, writeConflicts, writePresence, writeSightings } from './sightings.ts';
+import { type ChainWatch, sortSightings } from './watching.ts';
 
 /** Blocks in one request for their headers. */
 const HEIGHTS_AT_ONCE = 50;
@@ -27,8 +27,8 @@ export type Hit = {
  * Errors: LeftOut, Disagreement, ChainError.
  */
 export async function readHits(
-  watching: Watching,
-  voting: readonly Voting[],
+  watching: ChainWatch,
+  voting: readonly VotingSource[],
   { named, known, again }: { named: ReadonlyMap<number, ReadonlySet<string>>; known: ReadonlySet<string>; again: ReadonlySet<number> },
 ): Promise<Hit[]> {
   const verifiedBy = verifierOf(voting);
@@ -57,7 +57,7 @@ const isKnown = (known: ReadonlySet<string>, hash: string, verifiedBy: Verifier 
  * A block that the sources have, from the first one whose receipts fit it; the others must show the same header and name the same
  * transactions. Errors: LeftOut, Disagreement, ChainError.
  */
-async function readBlock(voting: readonly Voting[], ref: BlockRef): Promise<RangeBlock> {
+async function readBlock(voting: readonly VotingSource[], ref: BlockRef): Promise<RangeBlock> {
   const { hash } = ref;
   let failure: ChainError | null = null;
   for (const { one } of voting) {
@@ -86,7 +86,7 @@ async function readBlock(voting: readonly Voting[], ref: BlockRef): Promise<Rang
 }
 
 /** Blocks with transfers that only one source has shown, lowest first. */
-export async function readUnverified({ ctx, coin }: Watching): Promise<{ height: number; hash: string }[]> {
+export async function readUnverified({ ctx, coin }: ChainWatch): Promise<{ height: number; hash: string }[]> {
   const rows = await ctx.db.sql<{ height: bigint; hash: string }[]>`
     select distinct block_height as height, block_hash as hash from transfers
     where coin = any(${coinsBeside(coin)}::text[]) and kind = 'token' and block_height is not null and verified_by is null order by 1 limit ${HEIGHTS_AT_ONCE}`;
@@ -95,7 +95,7 @@ export async function readUnverified({ ctx, coin }: Watching): Promise<{ height:
 
 type Refuted = { paymentId: string; coin: Coin; ref: string };
 /** Transfers that one source alone showed in these blocks, and that the verified blocks at their heights do not contain. */
-async function readRefuted({ ctx, coin }: Watching, hashes: readonly string[], found: readonly Owned[]): Promise<Refuted[]> {
+async function readRefuted({ ctx, coin }: ChainWatch, hashes: readonly string[], found: readonly OwnedSighting[]): Promise<Refuted[]> {
   if (hashes.length === 0) return [];
   const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
   const rows = await ctx.db.sql<Refuted[]>`
@@ -105,7 +105,7 @@ async function readRefuted({ ctx, coin }: Watching, hashes: readonly string[], f
 }
 
 /** What was recorded of a native coin on the word of one source, in place of which verified transfers are recorded now. */
-async function readReplaced({ ctx }: Watching, replaces: RangeStep['replaces'], found: readonly Owned[]): Promise<Refuted[]> {
+async function readReplaced({ ctx }: ChainWatch, replaces: RangeStep['replaces'], found: readonly OwnedSighting[]): Promise<Refuted[]> {
   if (!replaces) return [];
   const refs = new Set(found.map((s) => `${s.owner.paymentId} ${s.coin} ${s.ref}`));
   const rows = await ctx.db.sql<Refuted[]>`
@@ -119,8 +119,8 @@ async function readReplaced({ ctx }: Watching, replaces: RangeStep['replaces'], 
  * Without transfers that nobody vouches for and that were verified in a block before: a source that is alone cannot move them. Blocks that
  * a reorganization takes back leave nothing verified.
  */
-async function withoutVerified<T extends { hit: Hit; sightings: readonly Owned[] }>(
-  { ctx, coin }: Watching,
+async function withoutVerified<T extends { hit: Hit; sightings: readonly OwnedSighting[] }>(
+  { ctx, coin }: ChainWatch,
   sorted: readonly T[],
 ): Promise<T[]> {
   const nameOf = (paymentId: string, of: Coin, ref: string): string => `${paymentId} ${of} ${ref}`;
@@ -168,9 +168,9 @@ type Lost = { gone: string[]; back: string[]; refuted: { txid: string; height: n
  * so the transfers that this block does not show do not exist.
  */
 async function readLost(
-  watching: Watching,
+  watching: ChainWatch,
   { hits, present }: Pick<RangeStep, 'hits' | 'present'>,
-  found: readonly Owned[],
+  found: readonly OwnedSighting[],
 ): Promise<Lost> {
   const { ctx, coin } = watching;
   const seen = new Set(found.map(({ txid }) => txid));
@@ -192,7 +192,7 @@ async function readLost(
 
 /** Records facts, anchor and progress in one transaction. Errors: CursorMoved. */
 export async function recordRange(
-  watching: Watching,
+  watching: ChainWatch,
   { cursor, to, between, hits, vanished, present, replaces, progress, queue }: RangeStep,
 ): Promise<void> {
   const { ctx, coin, spares } = watching;

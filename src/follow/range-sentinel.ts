@@ -7,7 +7,7 @@ import { HOLDINGS_AT_ONCE } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainOf, coinsBeside } from '#core/coin';
 import { BALANCES_SECONDS, MOST_BALANCE_REQUESTS } from './poll-pace.ts';
-import type { Readable } from './range-votes.ts';
+import type { RangeSource } from './range-votes.ts';
 
 /** A test node mines on demand. */
 const REGTEST_MS = 1_000;
@@ -23,7 +23,7 @@ const BEFORE_SECONDS = 600;
 
 export type Holder = { coin: Coin; account: string };
 /** The last look that was explained. */
-export type Known = {
+export type KnownBalance = {
   balance: bigint;
   /** Of everything recorded by then. */
   recorded: bigint;
@@ -35,7 +35,10 @@ export type Known = {
 /** What a look finds out about one holding. */
 export type Verdict = 'explained' | 'unsure' | 'search' | 'given_up';
 /** Compares a balance with what was recorded, given the last look that was explained. Changes `known`. */
-export function judgeHolding(known: Known, { balance, recorded, nowMs }: { balance: bigint; recorded: bigint; nowMs: number }): Verdict {
+export function judgeHolding(
+  known: KnownBalance,
+  { balance, recorded, nowMs }: { balance: bigint; recorded: bigint; nowMs: number },
+): Verdict {
   const expected = known.balance + (recorded - known.recorded);
   const settle = (): void => {
     Object.assign(known, { balance, recorded, atMs: nowMs, over: 0, under: 0 });
@@ -77,9 +80,9 @@ export async function readRecorded(ctx: Context, coin: Coin, accounts: readonly 
 
 export type Sentinel = ReturnType<typeof createSentinel>;
 /** For one source: each of them tells balances on its own, so that one that hides a payment keeps no other from showing it. */
-export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: { isRegtest: boolean; source: Readable }) {
+export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: { isRegtest: boolean; source: RangeSource }) {
   const { holdings: reader } = source.source.ranges;
-  const holdings = new Map<string, Known>();
+  const holdings = new Map<string, KnownBalance>();
   const { blockSeconds } = chainOf(coin);
   let lookedAtMs = Number.NEGATIVE_INFINITY;
   let place = 0;
@@ -90,7 +93,7 @@ export function createSentinel(ctx: Context, coin: Coin, { isRegtest, source }: 
     place = from + count;
     return accounts.slice(from, from + count);
   };
-  const judge = ({ coin: held, account }: Holder, balance: bigint, recorded: bigint): { verdict: Verdict; known: Known } => {
+  const judge = ({ coin: held, account }: Holder, balance: bigint, recorded: bigint): { verdict: Verdict; known: KnownBalance } => {
     const id = `${held} ${account}`;
     const nowMs = ctx.clock.monotonicMs();
     const known = holdings.get(id) ?? { balance: 0n, recorded: 0n, atMs: nowMs - BACK_SECONDS * 1000, over: 0, under: 0 };

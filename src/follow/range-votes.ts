@@ -5,26 +5,26 @@
 import { type BlockRef, ChainError, type NamedSource, type RangeReader } from '#chains';
 import type { Anchor } from './anchors.ts';
 
-export type Readable = NamedSource & { source: { ranges: RangeReader } };
+export type RangeSource = NamedSource & { source: { ranges: RangeReader } };
 /** The state of a source in this round. Only one that is `ok` has a vote. */
 export type View = {
-  one: Readable;
+  one: RangeSource;
   state: 'ok' | 'behind' | 'down' | 'wrong_network' | 'unproven';
   reason: string | null;
   head: BlockRef | null;
 };
-export type Voting = View & { head: BlockRef };
+export type VotingSource = View & { head: BlockRef };
 
 /** The sources do not agree on a block, and none has more right than another, so nothing is read until they do. */
 export class Disagreement extends Error {}
 
 /** These sources have no vote in this round, which starts again without them. */
 export class LeftOut extends Error {
-  readonly sources: readonly Readable[];
+  readonly sources: readonly RangeSource[];
   readonly state: 'down' | 'unproven';
   /** What to report when no other source is left. */
   override readonly cause: ChainError | Disagreement;
-  constructor(sources: readonly Readable[], state: LeftOut['state'], cause: LeftOut['cause']) {
+  constructor(sources: readonly RangeSource[], state: LeftOut['state'], cause: LeftOut['cause']) {
     super(cause.message, { cause });
     this.sources = sources;
     this.state = state;
@@ -32,26 +32,26 @@ export class LeftOut extends Error {
   }
 }
 
-export const votingOf = (views: readonly View[]): Voting[] =>
-  views.filter((view): view is Voting => view.state === 'ok' && view.head !== null);
+export const votingOf = (views: readonly View[]): VotingSource[] =>
+  views.filter((view): view is VotingSource => view.state === 'ok' && view.head !== null);
 
 const isOwn = ({ one }: Pick<View, 'one'>): boolean => one.trust === 'own';
 const namesOf = (voting: readonly Pick<View, 'one'>[]): number => new Set(voting.map(({ one }) => one.name)).size;
 
 /** Who vouches for what the voting sources agree on: the operator's own node, or at least two others. Null: nobody yet. */
-export function verifierOf(voting: readonly Voting[]): 'node' | 'providers' | null {
+export function verifierOf(voting: readonly VotingSource[]): 'node' | 'providers' | null {
   if (voting.some(isOwn)) return 'node';
   return namesOf(voting) > 1 ? 'providers' : null;
 }
 
 /** Your own nodes where there are any, because others may claim anything; else all. */
-export function decidingOf(voting: readonly Voting[]): readonly Voting[] {
+export function decidingOf(voting: readonly VotingSource[]): readonly VotingSource[] {
   const own = voting.filter(isOwn);
   return own.length > 0 ? own : voting;
 }
 
 /** The answer of a source. Errors: LeftOut when it fails. */
-async function answerOf<T>(one: Readable, answer: Promise<T>): Promise<T> {
+async function answerOf<T>(one: RangeSource, answer: Promise<T>): Promise<T> {
   try {
     return await answer;
   } catch (error) {
@@ -61,7 +61,7 @@ async function answerOf<T>(one: Readable, answer: Promise<T>): Promise<T> {
 }
 
 /** The answers of sources that are asked at the same time; all of them have ended when one fails. Errors: LeftOut. */
-export async function answersOf<T>(asked: readonly (readonly [one: Readable, answer: Promise<T>])[]): Promise<T[]> {
+export async function answersOf<T>(asked: readonly (readonly [one: RangeSource, answer: Promise<T>])[]): Promise<T[]> {
   const settled = await Promise.allSettled(asked.map(([one, answer]) => answerOf(one, answer)));
   return settled.map((result) => {
     if (result.status === 'rejected') throw result.reason;
@@ -74,11 +74,11 @@ export async function answersOf<T>(asked: readonly (readonly [one: Readable, ans
  * two others contradict; Disagreement when neither side has that.
  */
 export function agreedAnswer<T>(
-  voting: readonly Voting[],
+  voting: readonly VotingSource[],
   answers: readonly T[],
   { isSame, about }: { isSame: (a: T, b: T) => boolean; about: string },
 ): T {
-  const sides: { answer: T; voters: Voting[] }[] = [];
+  const sides: { answer: T; voters: VotingSource[] }[] = [];
   for (const [i, voter] of voting.entries()) {
     const side = sides.find(({ answer }) => isSame(answer, answers[i]!));
     if (side) side.voters.push(voter);
@@ -94,7 +94,7 @@ export function agreedAnswer<T>(
 }
 
 /** The block that the voting sources name at each height; null where none has one. Errors: LeftOut, Disagreement. */
-export async function agreedAt(voting: readonly Voting[], heights: readonly number[]): Promise<(BlockRef | null)[]> {
+export async function agreedAt(voting: readonly VotingSource[], heights: readonly number[]): Promise<(BlockRef | null)[]> {
   if (heights.length === 0) return [];
   const shown = await answersOf(voting.map(({ one }) => [one, withinTime(one.source.ranges.at(heights), one.name)] as const));
   return heights.map((height, i) =>
@@ -113,7 +113,7 @@ export const isSameRef = (a: BlockRef | null, b: BlockRef | null): boolean =>
     : a.hash === b.hash && a.height === b.height && a.parent === b.parent && a.time.getTime() === b.time.getTime();
 
 /** The block right below the lowest of their newest blocks, which the voting sources must name. Errors: LeftOut, Disagreement, ChainError. */
-export async function agreedTarget(voting: readonly Voting[], to: number | null = null): Promise<Anchor> {
+export async function agreedTarget(voting: readonly VotingSource[], to: number | null = null): Promise<Anchor> {
   const lowest = Math.min(...voting.map(({ head }) => head.height));
   const height = Math.max(0, to ?? lowest - 1);
   // Usually all are at the same block, which names the one below it.
@@ -126,7 +126,7 @@ export async function agreedTarget(voting: readonly Voting[], to: number | null 
 }
 
 /** Whether an anchor is on the chain of the voting sources. Errors: LeftOut, Disagreement. */
-export async function isOnChain(voting: readonly Voting[], anchor: Anchor): Promise<boolean> {
+export async function isOnChain(voting: readonly VotingSource[], anchor: Anchor): Promise<boolean> {
   const [ref] = await agreedAt(voting, [anchor.height]);
   return ref?.hash === anchor.hash;
 }

@@ -8,21 +8,21 @@ import { lockAndSettleLater, lockAndSettleMany, queueProcessing } from '#payment
 import { insertBlock } from './cursor.ts';
 import type { Stray } from './look-ahead.ts';
 import { inheritedSights, ROWS_AT_ONCE, readReplaced, writeConflicts, writeSightings } from './sightings.ts';
-import { matcherOf, refreshWatching, sortSightings, type Watching } from './watching.ts';
+import { type ChainWatch, matcherOf, refreshWatching, sortSightings } from './watching.ts';
 
 /** Blocks below the cursor that are remembered: more than any reorganization takes back. */
 const BLOCKS_KEPT = 2_000;
 /** Blocks between two cleanups of outpoints. */
 const PRUNE_EVERY = 16;
 
-export type Fetched = Awaited<ReturnType<ChainSource['fetchBlock']>>;
+export type FetchedBlock = Awaited<ReturnType<ChainSource['fetchBlock']>>;
 /**
  * `advance` moves the cursor to the block, in the same transaction. `certainThrough`: the last certain poll of the mempool before it;
  * null when there was none. `check` receives what the block pays before it is written.
  */
 type How = { advance(tx: Tx): Promise<void>; certainThrough: Date | null; check?(sightings: readonly Sighting[]): Promise<void> };
 
-export async function recordBlock(watching: Watching, fetched: Fetched, { advance, certainThrough, check }: How): Promise<void> {
+export async function recordBlock(watching: ChainWatch, fetched: FetchedBlock, { advance, certainThrough, check }: How): Promise<void> {
   const { ctx, coin, spares, spent } = watching;
   const scannedAt = ctx.clock.now();
   await refreshWatching(watching);

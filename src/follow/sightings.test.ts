@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
 import type { BlockRef } from '../chains/chain-source.ts';
-import { eachOutput, inheritedSights, mergeOutputs, type Owned, pairPegouts, writeSightings } from './sightings.ts';
+import { eachOutput, inheritedSights, mergeOutputs, type OwnedSighting, pairPegouts, writeSightings } from './sightings.ts';
 
 const at = new Date('2026-01-01T00:00:00Z');
-const pegout = (ref: string, units: bigint, paymentId = 'pay_1'): Owned => ({
+const pegout = (ref: string, units: bigint, paymentId = 'pay_1'): OwnedSighting => ({
   coin: 'LTC',
   key: '0014aa',
   ref,
@@ -24,7 +24,7 @@ const row = (ref: string, units: bigint, mined = false, txid = ref.split(':')[0]
   units: String(units),
   mined,
 });
-const pair = (sightings: readonly Owned[], rows: Parameters<typeof pairPegouts>[1], present: readonly string[] | null = null) => {
+const pair = (sightings: readonly OwnedSighting[], rows: Parameters<typeof pairPegouts>[1], present: readonly string[] | null = null) => {
   const refs = pairPegouts(sightings, rows, present && new Set(present));
   return sightings.map((s) => refs.get(s) ?? null);
 };
@@ -54,7 +54,7 @@ test('a peg-out that is pending on one machine and mined on another is the mined
   assert.deepEqual(pair([pegout('a:pegout:0', 5n)], [row('a:pegout:0', 5n, true, 'hogex')], ['a']), ['a:pegout:0']);
 });
 
-const output = (ref: string, units: bigint, more: Partial<Owned> = {}): Owned => ({
+const output = (ref: string, units: bigint, more: Partial<OwnedSighting> = {}): OwnedSighting => ({
   ...pegout(ref, units),
   coin: 'BTC',
   kind: 'output',
@@ -131,7 +131,7 @@ test('outputs reported together are the same transfers as those reported one by 
       ['0014aa', 'b:2', 900n, false],
     ],
   );
-  const told = (sightings: readonly Owned[]) =>
+  const told = (sightings: readonly OwnedSighting[]) =>
     mergeOutputs(sightings)
       .map((s) => [s.ref, s.units, s.outputs])
       .toSorted();
@@ -160,7 +160,7 @@ test('a replacement keeps the first sight of the replaced transfer, up to its am
     { paymentId: 'pay_2', coin: 'BTC' as const, txid: 'old', units: 99n, firstSeenAt: early },
     { paymentId: 'pay_1', coin: 'BTC' as const, txid: 'new', units: 1n, firstSeenAt: at },
   ];
-  const sights = (...sightings: Owned[]) => sightings.map(inheritedSights(sightings, losers, replaced));
+  const sights = (...sightings: OwnedSighting[]) => sightings.map(inheritedSights(sightings, losers, replaced));
   assert.deepEqual(sights(output('new:0', 30n)), [early]);
   assert.deepEqual(sights(output('new:0', 20n), output('new:1', 11n)), [null, null], 'together they pay more');
   assert.deepEqual(sights(output('new:0', 30n), output('new:1', 99n, paying('pay_2'))), [early, early], 'each payment for itself');
@@ -175,7 +175,7 @@ before(async () => {
 after(() => database.drop());
 
 const block: BlockRef = { height: 7, hash: 'block', parent: 'parent', time: at };
-const write = (sightings: readonly Owned[], where: BlockRef | null, atOnce?: number) =>
+const write = (sightings: readonly OwnedSighting[], where: BlockRef | null, atOnce?: number) =>
   database.db.begin((tx) =>
     writeSightings(tx, sightings, { coin: 'BTC', block: where, seenAt: at, inherited: () => null, ...(atOnce && { atOnce }) }),
   );

@@ -18,9 +18,9 @@ const FORGOTTEN_DAYS = 14;
 /** Who owns a deposit address. */
 export type AddressOwner = { paymentId: string; merchantId: string; address: string; createdAt: Date };
 /** A sighting of a payment's transfer, in one of the coins of its chain. */
-export type Owned = Sighting & { coin: Coin; owner: AddressOwner };
+export type OwnedSighting = Sighting & { coin: Coin; owner: AddressOwner };
 /** With the outputs of its transaction that form one transfer, at least one. */
-type Merged = Owned & { outputs: readonly Output[] };
+type Merged = OwnedSighting & { outputs: readonly Output[] };
 /** One of our transactions that is not in a block. */
 export type WaitingTransaction = {
   txid: string;
@@ -69,10 +69,10 @@ export async function readReplaced(sql: Sql, coin: Coin, txids: readonly string[
  * transfer increased later must not apply an old rate or an earlier time to the rest. Null: nothing is inherited.
  */
 export function inheritedSights(
-  sightings: readonly Owned[],
+  sightings: readonly OwnedSighting[],
   losers: readonly Loser[],
   replaced: readonly ReplacedTransfer[],
-): (sighting: Owned) => Date | null {
+): (sighting: OwnedSighting) => Date | null {
   const name = (txid: string | null, coin: Coin, paymentId: string) => `${txid} ${coin} ${paymentId}`;
   const byTxid = Map.groupBy(replaced, (row) => row.txid);
   const before = new Map<string, ReplacedTransfer[]>();
@@ -104,9 +104,9 @@ export function inheritedSights(
  * Outputs of one transaction to one payment are one transfer, named after the first of them, regardless of their number. Outputs below
  * the dust floor count for nothing, even together; they form a separate transfer.
  */
-export function mergeOutputs(sightings: readonly Owned[]): Merged[] {
+export function mergeOutputs(sightings: readonly OwnedSighting[]): Merged[] {
   const single: Merged[] = [];
-  const merged = new Map<string, { of: Owned; outputs: Output[] }>();
+  const merged = new Map<string, { of: OwnedSighting; outputs: Output[] }>();
   for (const s of sightings) {
     const all = outputsOf(s);
     if (s.kind !== 'output' && s.kind !== 'coinbase') {
@@ -141,7 +141,7 @@ export const eachOutput = <T extends Sighting>({ outputs, ...sighting }: T): Omi
 /** Records sightings as transfers, or updates those already recorded. */
 export async function writeSightings(
   tx: Tx,
-  found: readonly Owned[],
+  found: readonly OwnedSighting[],
   {
     coin,
     block,
@@ -155,7 +155,7 @@ export async function writeSightings(
     /** Null: they are unconfirmed. */
     block: (BlockRef & { verifiedBy?: Verifier | null }) | null;
     seenAt: Date;
-    inherited: (sighting: Owned) => Date | null;
+    inherited: (sighting: OwnedSighting) => Date | null;
     /** Txids now in the mempool, if it was polled. */
     present?: Pick<ReadonlySet<string>, 'has'> | null;
     atOnce?: number;
@@ -272,13 +272,13 @@ async function knownPegouts(
  * as ever existed at the same time.
  */
 export function pairPegouts(
-  pegouts: readonly Owned[],
+  pegouts: readonly OwnedSighting[],
   /** The recorded ones of the same payments, in the order of their first sight. */
   rows: readonly Pegout[],
   present: Pick<ReadonlySet<string>, 'has'> | null,
-): Map<Owned, string> {
+): Map<OwnedSighting, string> {
   const taken = new Set<Pegout>();
-  const refs = new Map<Owned, string>();
+  const refs = new Map<OwnedSighting, string>();
   /** Assigns each peg-out the first free row of the same payment and amount that has the same `name`. */
   const pair = (fits: (row: Pegout) => boolean, name: (one: { ref: string; txid: string | null }) => string | null): void => {
     const free = Map.groupBy(

@@ -8,8 +8,8 @@ import { DAY_MS } from '#core/dates';
 import type { Anchor } from './anchors.ts';
 import { BALANCES_SECONDS } from './poll-pace.ts';
 import { readHits, recordRange } from './range-record.ts';
-import { agreedAt, Disagreement, LeftOut, type Voting, verifierOf } from './range-votes.ts';
-import type { Watching } from './watching.ts';
+import { agreedAt, Disagreement, LeftOut, type VotingSource, verifierOf } from './range-votes.ts';
+import type { ChainWatch } from './watching.ts';
 
 /** A test node mines on demand. */
 const REGTEST_MS = 1_000;
@@ -22,14 +22,14 @@ const WARN_EVERY = 20;
 
 /** What an account held at a block, all of which is explained by then. */
 type Known = { height: number; balance: bigint };
-type Look = { voting: readonly Voting[]; keys: readonly string[]; cursor: Anchor };
+type Look = { voting: readonly VotingSource[]; keys: readonly string[]; cursor: Anchor };
 
-const nativeReader = ({ one }: Voting): NativeReader => one.source.ranges.native!;
+const nativeReader = ({ one }: VotingSource): NativeReader => one.source.ranges.native!;
 /** Whether a source failed. It is a second look: a source that cannot show balances still shows what was paid. */
 const isFailure = (error: unknown): boolean => error instanceof ChainError || error instanceof LeftOut || error instanceof Disagreement;
 
 /** What the first source shows that can; null where none has it anymore. Errors: ChainError when all others fail. */
-async function firstOf<T>(voting: readonly Voting[], ask: (reader: NativeReader) => Promise<T | null>): Promise<T | null> {
+async function firstOf<T>(voting: readonly VotingSource[], ask: (reader: NativeReader) => Promise<T | null>): Promise<T | null> {
   let failure: ChainError | null = null;
   for (const one of voting) {
     try {
@@ -65,7 +65,7 @@ export async function findRise(
 
 export type StrayNative = ReturnType<typeof createStrayNative>;
 /** One for each follower. */
-export function createStrayNative(watching: Watching, { isRegtest, binding }: { isRegtest: boolean; binding: boolean }) {
+export function createStrayNative(watching: ChainWatch, { isRegtest, binding }: { isRegtest: boolean; binding: boolean }) {
   const { ctx, coin: chain } = watching;
   const coin = strayNativeOf(chain);
   const explained = new Map<string, Known>();
@@ -144,7 +144,7 @@ export function createStrayNative(watching: Watching, { isRegtest, binding }: { 
 type Recorded = { height: number; units: bigint };
 /** What was recorded by account. What only one source showed does not count once another one can confirm it. */
 async function readRecorded(
-  { ctx }: Watching,
+  { ctx }: ChainWatch,
   { coin, part, isVerified }: { coin: Coin; part: readonly string[]; isVerified: boolean },
 ): Promise<Map<string, Recorded[]>> {
   const rows = await ctx.db.sql<{ key: string; height: bigint; units: bigint }[]>`
@@ -160,11 +160,11 @@ async function readRecorded(
 
 const startOf = (coin: Coin, { height }: Anchor): number => Math.max(0, height - Math.ceil(BACK_SECONDS / chainOf(coin).blockSeconds));
 
-type Rise = { voting: readonly Voting[]; cursor: Anchor; coin: Coin; key: string; balance: bigint; expected: bigint; from: number };
+type Rise = { voting: readonly VotingSource[]; cursor: Anchor; coin: Coin; key: string; balance: bigint; expected: bigint; from: number };
 type Change = { ref: BlockRef; had: bigint; has: bigint; paid: readonly Sighting[] };
 
 /** Records what arrived in the first block where the balance rose. Returns what is explained then. Errors: ChainError, CursorMoved. */
-async function record(watching: Watching, rise: Rise): Promise<Known> {
+async function record(watching: ChainWatch, rise: Rise): Promise<Known> {
   const { ctx } = watching;
   const { voting, cursor, coin, key, balance, expected, from } = rise;
   const before = await balanceAt(voting, { key, height: from });
@@ -181,13 +181,13 @@ async function record(watching: Watching, rise: Rise): Promise<Known> {
   return { height: change.ref.height, balance: change.has };
 }
 
-async function blockAt(voting: readonly Voting[], height: number): Promise<BlockRef> {
+async function blockAt(voting: readonly VotingSource[], height: number): Promise<BlockRef> {
   const [ref] = await agreedAt(voting, [height]);
   if (!ref) throw new ChainError('outage', `no source shows block ${height} now`);
   return ref;
 }
 
-async function balanceAt(voting: readonly Voting[], { key, height }: { key: string; height: number }): Promise<bigint | null> {
+async function balanceAt(voting: readonly VotingSource[], { key, height }: { key: string; height: number }): Promise<bigint | null> {
   const { hash } = await blockAt(voting, height);
   return (await firstOf(voting, (reader) => reader.balances([key], hash)))?.[0] ?? null;
 }
@@ -211,7 +211,7 @@ async function findChange({ voting, cursor, coin, key, from }: Rise, before: big
 
 /** All voting sources must show the balance. Errors: ChainError. */
 async function confirmBalance(
-  voting: readonly Voting[],
+  voting: readonly VotingSource[],
   { key, hash, balance }: { key: string; hash: string; balance: bigint },
 ): Promise<void> {
   for (const one of voting) {
@@ -233,7 +233,7 @@ function withRest({ coin, key }: Rise, { ref, had, has, paid }: Change): Sightin
 
 /** Records the sightings together with everything else that the block pays. */
 async function write(
-  watching: Watching,
+  watching: ChainWatch,
   {
     voting,
     cursor,

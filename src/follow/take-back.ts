@@ -82,7 +82,7 @@ export async function endReorg(ctx: Context, { coin, hash }: { coin: Coin; hash:
 // Finds the last block that our chain and the chain of a source have in common. Reads the source only; writes nothing.
 
 /** A block that was read. */
-export type Stored = { height: number; hash: string; parent: string };
+export type StoredBlock = { height: number; hash: string; parent: string };
 /** The last common block. `base`: it was never read, and becomes the lowest recorded block. */
 type Fork = { cursor: Cursor; base: BlockRef | null };
 type Source = Pick<ChainSource, 'coin' | 'blockAt' | 'block'>;
@@ -90,7 +90,7 @@ type Source = Pick<ChainSource, 'coin' | 'blockAt' | 'block'>;
 const atBase = (base: BlockRef): Fork => ({ cursor: { height: base.height, hash: base.hash }, base });
 
 /** The highest of our blocks, newest first, that the source has too; null when it has none of them. Errors: ChainError outage. */
-export async function findCommon(source: Source, stored: readonly Stored[], tip: BlockRef): Promise<Stored | null> {
+export async function findCommon(source: Source, stored: readonly StoredBlock[], tip: BlockRef): Promise<StoredBlock | null> {
   for (const row of stored) {
     // The source does not have this height yet, so it says nothing about it.
     if (row.height > tip.height) continue;
@@ -103,7 +103,7 @@ export async function findCommon(source: Source, stored: readonly Stored[], tip:
 }
 
 /** The fork below the lowest block that was read: the source still knows the headers that were orphaned, and their parents. */
-export async function findForkBelow(source: Source, lowest: Stored, cursor: Cursor): Promise<BlockRef | null> {
+export async function findForkBelow(source: Source, lowest: StoredBlock, cursor: Cursor): Promise<BlockRef | null> {
   let hash = lowest.parent;
   for (let height = lowest.height - 1; height >= 0 && cursor.height - height <= chainOf(source.coin).maxReorg; height--) {
     const there = await source.blockAt(height);
@@ -122,7 +122,12 @@ export async function findForkBelow(source: Source, lowest: Stored, cursor: Curs
  */
 export async function findFork(
   source: Source,
-  { stored, cursor, tip, mayBeginAgain }: { stored: readonly Stored[]; cursor: Cursor; tip: BlockRef; mayBeginAgain(): Promise<boolean> },
+  {
+    stored,
+    cursor,
+    tip,
+    mayBeginAgain,
+  }: { stored: readonly StoredBlock[]; cursor: Cursor; tip: BlockRef; mayBeginAgain(): Promise<boolean> },
 ): Promise<Fork | null> {
   const { maxReorg } = chainOf(source.coin);
   const common = await findCommon(source, stored, tip);

@@ -2,7 +2,7 @@
 import type { Context } from '#context';
 import { type Coin, NATIVE_COINS } from '#core/coin';
 
-export type Unwatched = {
+export type UnwatchedAddresses = {
   coin: Coin;
   addresses: number;
   /** When the first of them was issued. */
@@ -19,8 +19,8 @@ export type Unwatched = {
 const SLACK = '1 minute';
 
 /** One row for each coin with addresses that may have been paid in a block that was not read. */
-export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
-  return ctx.db.sql<Unwatched[]>`
+export async function readUnwatched(ctx: Context): Promise<UnwatchedAddresses[]> {
+  return ctx.db.sql<UnwatchedAddresses[]>`
     select c.coin, d.addresses, d.earliest, t.watched_from::int as "from", t.read_back_to::int as "to", f.read_back_failure as failure
     from unnest(${[...NATIVE_COINS]}::text[]) with ordinality as c (coin, n)
     left join tips t on t.chain = c.coin left join followers f on f.chain = c.coin
@@ -33,7 +33,7 @@ export async function readUnwatched(ctx: Context): Promise<Unwatched[]> {
 const plural = (count: number, one: string): string => `${count} ${count === 1 ? one : `${one}es`}`;
 
 /** The problem, and how to fix it. */
-export function explainUnwatched({ coin, addresses, earliest, from, to, failure }: Unwatched): { detail: string; fix: string } {
+export function explainUnwatched({ coin, addresses, earliest, from, to, failure }: UnwatchedAddresses): { detail: string; fix: string } {
   const given = `${plural(addresses, 'address')} given since ${earliest.toISOString()}`;
   if (from === null)
     return { detail: `${given}: no block of ${coin} has been read yet`, fix: `start the service with a ${coin} source that answers` };

@@ -6,7 +6,7 @@ import { addMs, DAY_MS, earliest } from '#core/dates';
 import { readEndedBelow } from '#db';
 import { readGasPayments } from '#signing';
 import { createLookAhead, type Stray } from './look-ahead.ts';
-import { type AddressOwner, eachOutput, type Owned, type WaitingTransaction } from './sightings.ts';
+import { type AddressOwner, eachOutput, type OwnedSighting, type WaitingTransaction } from './sightings.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';
 import { createWatchSet, type WatchSet } from './watch-set.ts';
 
@@ -17,7 +17,7 @@ const MOST_OPEN = 2_400;
 /** Addresses read between two turns of the event loop. */
 const KEYS_AT_ONCE = 2_000;
 
-export type Watching = {
+export type ChainWatch = {
   readonly ctx: Context;
   readonly coin: Coin;
   readonly keys: WatchSet;
@@ -27,7 +27,7 @@ export type Watching = {
   readFrom: string;
 };
 
-export function createWatching(ctx: Context, source: Pick<ChainSource, 'coin' | 'network'>): Watching {
+export function createWatching(ctx: Context, source: Pick<ChainSource, 'coin' | 'network'>): ChainWatch {
   const keys = createWatchSet();
   return {
     ctx,
@@ -40,7 +40,7 @@ export function createWatching(ctx: Context, source: Pick<ChainSource, 'coin' | 
 }
 
 /** Updates the memory from all committed rows: rereads what might have committed since the last read. */
-export async function refreshWatching(watching: Watching): Promise<void> {
+export async function refreshWatching(watching: ChainWatch): Promise<void> {
   const { ctx, coin, keys, spares, spent, readFrom } = watching;
   const endedBelow = await readEndedBelow(ctx.db.sql);
   // Wallets first: an address issued between the two reads is then known as spare, as issued, or as both, but never as neither.
@@ -59,7 +59,7 @@ export async function refreshWatching(watching: Watching): Promise<void> {
 }
 
 /** The memory as sources use it. */
-export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonly WaitingTransaction[]): Matcher => ({
+export const matcherOf = ({ ctx, coin, keys, spent }: ChainWatch, waiting: readonly WaitingTransaction[]): Matcher => ({
   has: keys.has,
   watchesSpends: spent.any(),
   spends: spent.has,
@@ -86,13 +86,13 @@ export const matcherOf = ({ ctx, coin, keys, spent }: Watching, waiting: readonl
 });
 
 /** Transfers to payments, and deposits to unissued addresses. */
-type Sorted = { sightings: Owned[]; strays: Stray[] };
+type Sorted = { sightings: OwnedSighting[]; strays: Stray[] };
 
 /**
  * Finds out whose addresses these are. The table decides who owns an address, not memory. What a sweep of the merchant pays for the gas of
  * an address is not money of a customer.
  */
-export async function sortSightings({ ctx, coin, spares }: Watching, all: readonly Sighting[]): Promise<Sorted> {
+export async function sortSightings({ ctx, coin, spares }: ChainWatch, all: readonly Sighting[]): Promise<Sorted> {
   if (all.length === 0) return { sightings: [], strays: [] };
   const rows = await ctx.db.sql<(AddressOwner & { key: string })[]>`
     select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
@@ -116,7 +116,7 @@ export function assignOwners(
   owners: ReadonlyMap<string, AddressOwner>,
   findSpare: (key: string) => Stray['spare'] | undefined,
 ): Sorted {
-  const sightings: Owned[] = [];
+  const sightings: OwnedSighting[] = [];
   const strays: Stray[] = [];
   for (const sighting of all) {
     const owner = owners.get(sighting.key);

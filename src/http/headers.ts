@@ -8,7 +8,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { clientNetwork, matchNetworks, plainIp } from '#core/networks';
 import { UNLIMITED } from '#core/plan';
-import { type Use, WINDOW_SECONDS } from './limits.ts';
+import { type LimitUse, WINDOW_SECONDS } from './limits.ts';
 
 /** Names that are not only capitalized: documents and standards spell them like this. */
 const SPELLED: Readonly<Record<string, string>> = { Etag: 'ETag', Ratelimit: 'RateLimit', Www: 'WWW' };
@@ -44,7 +44,11 @@ export function setHeaders(raw: ServerResponse, headers: Readonly<Record<string,
 }
 
 /** A bucket's limit (0: unlimited) and what is left of it, as headers. */
-export function limitHeaders(now: Date, points: number, { remaining, resetMs }: Omit<Use, 'allowed'>): Readonly<Record<string, string>> {
+export function limitHeaders(
+  now: Date,
+  points: number,
+  { remaining, resetMs }: Omit<LimitUse, 'allowed'>,
+): Readonly<Record<string, string>> {
   const limit = points || UNLIMITED;
   return {
     'X-RateLimit-Limit': String(limit),
@@ -86,7 +90,7 @@ export const FOR_PAGES: Readonly<Record<string, string>> = {
 // the dashboard's API, are never compressed.
 
 /** A file uncompressed and in each encoding. */
-export type Packed = { plain: Buffer; br: Buffer; gzip: Buffer };
+export type PackedBody = { plain: Buffer; br: Buffer; gzip: Buffer };
 
 /** Compressing a larger file as well as possible takes seconds. */
 const LARGE = 1 << 20;
@@ -97,7 +101,7 @@ const brotli = (quality: number, size: number) => ({
 });
 
 /** `best`: as small as possible, for files that are compressed when they are built, and not while a reader waits. */
-export async function pack(plain: Buffer, { best = false } = {}): Promise<Packed> {
+export async function pack(plain: Buffer, { best = false } = {}): Promise<PackedBody> {
   const isLarge = plain.length > LARGE;
   const [br, gz] = await Promise.all([
     compressBrotli(plain, brotli(isLarge ? 5 : best ? 11 : 9, plain.length)),
@@ -113,15 +117,15 @@ export async function writePacked(path: string): Promise<void> {
 }
 
 /** Reads a file with the compressed forms that `writePacked` left. */
-export async function readPacked(path: string): Promise<Packed> {
+export async function readPacked(path: string): Promise<PackedBody> {
   const [plain, br, gz] = await Promise.all([readFile(path), readFile(`${path}.br`), readFile(`${path}.gz`)]);
   return { plain, br, gzip: gz };
 }
 
 /** A text that never changes: made and compressed for its first reader. */
-export function packOnce(make: () => string | Promise<string>): () => Promise<Packed> {
-  let packed: Promise<Packed> | null = null;
-  const start = async (): Promise<Packed> => {
+export function packOnce(make: () => string | Promise<string>): () => Promise<PackedBody> {
+  let packed: Promise<PackedBody> | null = null;
+  const start = async (): Promise<PackedBody> => {
     try {
       return await pack(Buffer.from(await make()));
     } catch (error) {
@@ -148,7 +152,7 @@ function encodingFor(header: string | string[] | undefined): Encoding {
 }
 
 /** Sends a file that was compressed before. */
-export function sendPacked(request: FastifyRequest, reply: FastifyReply, packed: Packed): FastifyReply {
+export function sendPacked(request: FastifyRequest, reply: FastifyReply, packed: PackedBody): FastifyReply {
   const encoding = encodingFor(request.headers['accept-encoding']);
   reply.header('vary', 'accept-encoding');
   return encoding === null ? reply.send(packed.plain) : reply.header('content-encoding', encoding).send(packed[encoding]);

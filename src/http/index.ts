@@ -1,7 +1,7 @@
 /** The JSON API: server, routes, schemas, requests and their bounds. */
 export { checkBody } from './body.ts';
 export { type Gate, readClaimOf } from './gate.ts';
-export { type Packed, pack, packOnce, type ReadClient, readPacked, sendPacked, sendText, writePacked } from './headers.ts';
+export { type PackedBody, pack, packOnce, type ReadClient, readPacked, sendPacked, sendText, writePacked } from './headers.ts';
 export { readServiceReadiness } from './health.ts';
 export { EMPTY_BODY, exactJson, type ParsedBody, parseJson, writtenAt } from './json.ts';
 export { type Limits, openLimits } from './limits.ts';

@@ -3,10 +3,10 @@ import { RateLimiterMemory, RateLimiterRedis, type RateLimiterRes } from 'rate-l
 import type { Log } from '#log';
 
 export const WINDOW_SECONDS = 60;
-export type Use = { allowed: boolean; remaining: number; resetMs: number };
+export type LimitUse = { allowed: boolean; remaining: number; resetMs: number };
 export type Limits = {
   /** Takes `cost` of the bucket's `points` in the window; a minute and a cost of one by default. */
-  consume(bucket: string, points: number, options?: { cost?: number; seconds?: number }): Promise<Use>;
+  consume(bucket: string, points: number, options?: { cost?: number; seconds?: number }): Promise<LimitUse>;
   close(): Promise<void>;
 };
 

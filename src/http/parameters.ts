@@ -9,9 +9,9 @@ import type { Query } from './read.ts';
 import type { ApiRoute } from './route.ts';
 
 /** Names in a request that its route does not accept: what is refused and why, and what is ignored, as `items[].color`. */
-export type Unknown = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
+export type UnknownParameters = { refused: readonly { param: string; hint: string }[]; ignored: readonly string[] };
 /** Null when every name is known, the fast path for most requests. `isStrict` is called otherwise: refuse all of them? */
-type CheckNames = (given: { query: Query; body: JsonValue; isStrict: () => Promise<boolean> }) => Promise<Unknown> | null;
+type CheckNames = (given: { query: Query; body: JsonValue; isStrict: () => Promise<boolean> }) => Promise<UnknownParameters> | null;
 
 /** The names of an object in a body, and those of the objects in it. Objects not in `inside` have names that callers choose. */
 type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: ReadonlyMap<string, Tree> };
@@ -84,7 +84,7 @@ async function judge(
   strangers: readonly Stranger[],
   siblings: Record<'query' | 'body', ReadonlyMap<string, string>>,
   isStrict: () => Promise<boolean>,
-): Promise<Unknown> {
+): Promise<UnknownParameters> {
   const hints = new Map<string, string | null>();
   const keyOf = ({ place, shape }: Stranger) => `${place} ${shape}`;
   for (const stranger of strangers) {
@@ -105,7 +105,7 @@ async function judge(
 const STRICT = 'Your settings refuse parameters that a request does not take.';
 
 /** The refusal of a request, with all its names. */
-export function unknownProblem(refused: Unknown['refused']): Problem {
+export function unknownProblem(refused: UnknownParameters['refused']): Problem {
   const [first, ...others] = refused.slice(0, MOST_TOLD).map(({ param, hint }) => new Problem('parameter_unknown', { hint }, { param }));
   return new Problem('parameter_unknown', { hint: refused[0]!.hint }, { param: first!.param, others });
 }

@@ -1,6 +1,6 @@
 /** Schemas of events and of what is sent to webhook endpoints. */
 import Type from 'typebox';
-import type { Reached } from '#connections';
+import type { ReachResult } from '#connections';
 import {
   API_VERSION,
   DELIVERED_EVENTS,
@@ -391,7 +391,7 @@ export const whyBody = (reason: string | null) => {
   return { reason, message: why?.words ?? null, advice: why?.advice ?? null };
 };
 /** What a connection to the URL met when it was saved; null when it was not tried. */
-export const connectionBody = (reached: Reached | null) =>
+export const connectionBody = (reached: ReachResult | null) =>
   reached && { reached: reached.reason === null, address: reached.address, ...whyBody(reached.reason) };
 export const itemBody = (item: DeliveryItem) => ({
   id: item.id,

@@ -19,7 +19,7 @@ import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { excessOf, startLoopGuard } from './loop-guard.ts';
 import { readMetrics } from './metrics.ts';
-import { createNameChecks, ignoredHeader, type Unknown, unknownProblem } from './parameters.ts';
+import { createNameChecks, ignoredHeader, type UnknownParameters, unknownProblem } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
 import type { Answer, ApiRoute } from './route.ts';
 import { ROUTES } from './routes.ts';
@@ -252,7 +252,7 @@ async function meetUnknown(
     reply,
     claim,
     unknown: { refused, ignored },
-  }: { request: FastifyRequest; reply: FastifyReply; claim: IdempotencyClaim | null; unknown: Unknown },
+  }: { request: FastifyRequest; reply: FastifyReply; claim: IdempotencyClaim | null; unknown: UnknownParameters },
 ): Promise<void> {
   if (ignored.length > 0) {
     request.ignoredParameters = ignored;

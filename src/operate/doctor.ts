@@ -29,7 +29,7 @@ import {
 } from '#core/coin';
 import { formatUnits } from '#core/money';
 import { explainUnreached } from '#core/unreached';
-import { explainUnwatched, readUnwatched, type Unwatched } from '#follow';
+import { explainUnwatched, readUnwatched, type UnwatchedAddresses } from '#follow';
 import { type MissingForPayments, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
 import { readWalletIndexes } from '#wallets';
 import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from '#webhooks';
@@ -605,7 +605,7 @@ async function checkWatched(ctx: Context): Promise<Finding[]> {
 }
 
 /** Right after an upgrade or a restore, earlier blocks are read in the background: nobody has to act. */
-const isBeingRead = ({ from, to, failure }: Unwatched): boolean => from !== null && to !== null && failure === null;
+const isBeingRead = ({ from, to, failure }: UnwatchedAddresses): boolean => from !== null && to !== null && failure === null;
 
 const PAGE = 1_000;
 

@@ -13,7 +13,7 @@ export const REASONS = [...EXCEPTIONS, 'expired', 'failed', 'cancelled'] as cons
 type Reason = (typeof REASONS)[number];
 
 /** Which payments count, and how. */
-export type Counted = {
+export type CountedPayment = {
   createdAt: Date;
   openedAt: Date | null;
   coin: Coin | null;
@@ -28,7 +28,7 @@ type DayRow = { day: string; measure: Measure; coin: string; payments: number; u
 const dayOf = (at: Date): string => at.toISOString().slice(0, 10);
 
 /** The rows that a payment contributes to its days. A change is its new contribution minus its old one. */
-function rowsOf(p: Counted): DayRow[] {
+function rowsOf(p: CountedPayment): DayRow[] {
   const day = dayOf(p.createdAt);
   const one = (measure: Measure, coin = ''): DayRow => ({ day, measure, coin, payments: 1, usdCents: 0n, seconds: 0 });
   const rows = [one('created')];
@@ -44,7 +44,7 @@ function rowsOf(p: Counted): DayRow[] {
 }
 
 /** What must be added to the days when a payment changes from one state to the next. */
-export function dayChanges(before: Counted, after: Counted): DayRow[] {
+export function dayChanges(before: CountedPayment, after: CountedPayment): DayRow[] {
   const sums = new Map<string, DayRow>();
   const add = (row: DayRow, sign: 1 | -1) => {
     const key = `${row.day} ${row.measure} ${row.coin}`;

@@ -30,7 +30,7 @@ import { askedOf, askIn, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
 import { eraseAgain } from './retention.ts';
-import { lockAndDecide, lockAndSettle, type Written } from './settle-payments.ts';
+import { type DecisionResult, lockAndDecide, lockAndSettle } from './settle-payments.ts';
 import { mailReceipts } from './settlement-writes.ts';
 import { playToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
@@ -192,7 +192,7 @@ async function addQuote(
 }
 
 /** Chooses the coin, as a decision. All is read again: the tip of its chain was not read with the record. */
-const chooseFor = async (...args: Parameters<typeof addQuote>): Promise<Written> =>
+const chooseFor = async (...args: Parameters<typeof addQuote>): Promise<DecisionResult> =>
   (await addQuote(...args)) === null ? 'nothing' : 'read again';
 
 async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<readonly string[]> {
@@ -769,7 +769,7 @@ async function change(
     render,
     also,
   }: Owner & NamedShop & { idempotency: IdempotencyClaim | null; render: Render; also?: Also },
-  write: (tx: Tx, record: PaymentRecord) => Promise<Written>,
+  write: (tx: Tx, record: PaymentRecord) => Promise<DecisionResult>,
 ): Promise<ReplayableReply> {
   return runOnce(ctx.db, idempotency, async (tx) => {
     const { before, after } = await decideOne(ctx, tx, paymentId, (record) => {
@@ -782,7 +782,7 @@ async function change(
   });
 }
 
-async function decideOne(ctx: Context, tx: Tx, paymentId: string, write: (record: PaymentRecord) => Promise<Written>) {
+async function decideOne(ctx: Context, tx: Tx, paymentId: string, write: (record: PaymentRecord) => Promise<DecisionResult>) {
   const decided = await lockAndDecide(ctx, tx, paymentId, write);
   if (!decided) throw new Problem('payment_not_found', { id: paymentId });
   return decided;

@@ -15,7 +15,7 @@ import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTr
 import { askIn } from './price.ts';
 import { isCarried } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
-import type { Costs, CustomerView, PaymentView, ShopTerms, Unavailable } from './view.ts';
+import type { Costs, CustomerView, PaymentView, ShopTerms, UnavailableReason } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
 export async function getPayment(
@@ -337,7 +337,7 @@ function coinState(
   view: PaymentView,
   { coin, unreachable, isWrong, costs }: { coin: Coin; unreachable: ReadonlyMap<Coin, Unreachable>; isWrong: boolean; costs: Costs | null },
 ): CustomerView['coins'][number] {
-  const refused = (unavailable: Unavailable) => ({ coin, unavailable, estimateUnits: null, sample: false, costs });
+  const refused = (unavailable: UnavailableReason) => ({ coin, unavailable, estimateUnits: null, sample: false, costs });
   if (view.facts.fixed) return { coin, unavailable: null, estimateUnits: view.facts.fixed.units, sample: false, costs };
   const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
   if (!('price' in quotable)) return refused('price');

@@ -7,11 +7,11 @@ import { addMs } from '#core/dates';
 import type { Company, PaymentFacts, Transfer } from '#core/payment';
 import { settle } from '#core/settle';
 import { valueTransfer } from '#core/transfer';
-import { doDue, type Fragment, retryTime, type Taking, type Tx, takingWork } from '#db';
+import { doDue, type Fragment, retryTime, type Tx, takingWork, type WorkTaker } from '#db';
 import type { NewEvent } from '#webhooks';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { readDisplayRates } from './price.ts';
-import { type Settled, writeSettlements } from './settlement-writes.ts';
+import { type SettledRecord, writeSettlements } from './settlement-writes.ts';
 import { valuesToJson } from './stored.ts';
 import type { PaymentView } from './view.ts';
 
@@ -40,7 +40,7 @@ export async function lockAndSettle(
  * What a decision wrote: `nothing`; the record with the new facts in it, which is settled as it is, perhaps with events of its own, which are
  * recorded with those of the settlement and counted in the record; or facts that have to be read again.
  */
-export type Written = 'nothing' | 'read again' | PaymentRecord | { record: PaymentRecord; events: readonly NewEvent[] };
+export type DecisionResult = 'nothing' | 'read again' | PaymentRecord | { record: PaymentRecord; events: readonly NewEvent[] };
 
 /**
  * Locks a payment and settles what the clock and the chain have already decided, so that a cancel after the end is too late, and a
@@ -51,7 +51,7 @@ export async function lockAndDecide(
   ctx: Context,
   tx: Tx,
   payment: string | Fragment,
-  write: (record: PaymentRecord) => Promise<Written>,
+  write: (record: PaymentRecord) => Promise<DecisionResult>,
 ): Promise<{ before: SettledPayment; after: SettledPayment } | null> {
   const ids = (await tx<{ id: string }[]>`select id from payments where id = ${payment} for update`).map(({ id }) => id);
   const [before] = await settleLocked(ctx, tx, await readRecords(ctx, tx, ids), { touched: false });
@@ -136,7 +136,7 @@ async function settleLocked(
     records = records.map((record) => observed.get(record.facts.id) ?? record);
   }
   for (const id of await valueTransfers(ctx, tx, records)) changed.add(id);
-  const settled = records.map((record): Settled => {
+  const settled = records.map((record): SettledRecord => {
     const settlement = settle(record.facts, record.transfers, tipsOf(record), record.now);
     if (settlement.extension) {
       const { windowUntil, rateLockUntil } = settlement.extension;
@@ -171,7 +171,7 @@ export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
     select t.payment_id from transfers t where t.coin = any(${coinsBeside(coin)}::text[]) and t.unmined_since is not null and t.unmined_since >= p.completed_at
   ) on conflict (kind, key) do update set due_at = excluded.due_at`;
 
-const byTime: Taking = {
+const byTime: WorkTaker = {
   take: async (tx, limit, only) => {
     const rows = await tx<{ id: string }[]>`
       select id from payments where due_at <= clock_timestamp() ${only === undefined ? tx`` : tx`and id = ${only}`}

@@ -22,7 +22,7 @@ import {
 } from '#notices';
 import { eventParts, type NewEvent, wakeDeliveries } from '#webhooks';
 import { asksForMerchant } from './attention.ts';
-import { type Counted, dayChanges, insertDayChanges } from './days.ts';
+import { type CountedPayment, dayChanges, insertDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
 import { queueShop } from './shop-queue.ts';
@@ -33,9 +33,9 @@ import type { PaymentView } from './view.ts';
 /** How often an unvalued transfer is retried, for the next usable price. */
 const PRICE_RETRY_MS = 30_000;
 
-export type Settled = { record: PaymentRecord; settlement: Settlement };
+export type SettledRecord = { record: PaymentRecord; settlement: Settlement };
 /** What a settlement changes about a payment. */
-type Change = Settled & {
+type Change = SettledRecord & {
   /** The events, in order, each with the status it reports. */
   types: { type: EventType; status: PaymentStatus }[];
   /** Merchants are notified: the amount, the deadline or the exceptions changed. */
@@ -70,7 +70,7 @@ function heldChange(before: PaymentRecord['last']['held'], { uncounted, exceptio
 const same = (a: readonly string[], b: readonly string[]) => a.length === b.length && a.every((x, i) => x === b[i]);
 
 /** Compares a settlement with what was written last. */
-export function settlementChange({ record, settlement }: Settled): Change {
+export function settlementChange({ record, settlement }: SettledRecord): Change {
   checkSettlement(record.facts, settlement);
   const types = settlement.steps.map((step) => ({ type: EVENT_OF[step.status], status: step.status }));
   const holds = heldChange(record.last.held, settlement);
@@ -110,7 +110,7 @@ export const isChange = ({ record, settlement, types, marks, counts }: Change): 
 export async function writeSettlements(
   ctx: Context,
   tx: Tx,
-  settled: readonly Settled[],
+  settled: readonly SettledRecord[],
   { touched, before = [] }: { touched: (paymentId: string) => boolean; before?: readonly NewEvent[] },
 ): Promise<void> {
   const changes = settled.map(settlementChange).filter((change) => touched(change.record.facts.id) || isChange(change));
@@ -302,11 +302,11 @@ const marksOf = (record: PaymentRecord, settlement: Settlement, holdsMore: boole
   paidUsdCents: record.marks.paidUsdCents ?? (settlement.completedAt ? e8ToCents(settlement.receivedUsdE8) : null),
 });
 const counted = (
-  { status, exceptions, completedAt }: Pick<Counted, 'status' | 'exceptions' | 'completedAt'>,
+  { status, exceptions, completedAt }: Pick<CountedPayment, 'status' | 'exceptions' | 'completedAt'>,
   coin: Coin | null,
   { openedAt, seenAt, paidUsdCents }: Marks,
   { facts }: PaymentRecord,
-): Counted => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
+): CountedPayment => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
 
 /** An event with its final bytes. `parts` determine its id: the same transition always has the same id. */
 export function newEvent(

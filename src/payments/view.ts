@@ -73,7 +73,7 @@ export type PaymentView = {
 };
 
 /** Why a coin cannot be chosen now: no reliable price, no node, or the amount is below what the network relays. */
-export type Unavailable = 'price' | 'network' | 'small';
+export type UnavailableReason = 'price' | 'network' | 'small';
 
 /** What a network usually costs the payer: its fee in US cents, and the seconds until the payment is confirmed. */
 export type Costs = { feeUsdCents: number; seconds: number };
@@ -100,7 +100,13 @@ export type CustomerView = PaymentView & {
    * Every coin, and why it cannot be chosen; null when it can. `estimateUnits` is null without a price, `costs` for chains that are not
    * an alternative to another.
    */
-  coins: readonly { coin: Coin; unavailable: Unavailable | null; estimateUnits: bigint | null; sample: boolean; costs: Costs | null }[];
+  coins: readonly {
+    coin: Coin;
+    unavailable: UnavailableReason | null;
+    estimateUnits: bigint | null;
+    sample: boolean;
+    costs: Costs | null;
+  }[];
   /** The chains on which money for its address is found, whatever was asked for. */
   watched: readonly ChainId[];
   refundAddress: { coin: Coin; address: string } | null;

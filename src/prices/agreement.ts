@@ -12,8 +12,8 @@ export type PriceReport = {
   at: number;
 };
 /** A price that was good enough, and when. */
-export type Past = { priceE8: bigint; at: number };
-export type Agreed = {
+export type EarlierPrice = { priceE8: bigint; at: number };
+export type PriceAgreement = {
   priceE8: bigint;
   sources: readonly string[];
   /** The latest time at which two sources reported it. */
@@ -70,8 +70,8 @@ const distance = (a: bigint, b: bigint): bigint => (a > b ? a - b : b - a);
 /** The current price of an asset, or why there is none. `past` are its last prices, oldest first. */
 export function decidePrice(
   asset: Asset,
-  { votes, past, now }: { votes: readonly PriceReport[]; past: readonly Past[]; now: number },
-): Agreed | { reason: string } {
+  { votes, past, now }: { votes: readonly PriceReport[]; past: readonly EarlierPrice[]; now: number },
+): PriceAgreement | { reason: string } {
   const fresh = votes.filter((v) => now - v.at <= STALE_MS);
   if (fresh.length === 0) return { reason: 'no price source answers' };
   const percent = outlierPercent(asset);

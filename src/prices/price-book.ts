@@ -3,7 +3,7 @@ import { ASSET, ASSETS, type Asset } from '#core/coin';
 import { addMs } from '#core/dates';
 import { invariant } from '#core/invariant';
 import { E8 } from '#core/money';
-import { type Agreed, decidePrice, type Past, type PriceReport, priceAtPar, STALE_MS } from './agreement.ts';
+import { decidePrice, type EarlierPrice, type PriceAgreement, type PriceReport, priceAtPar, STALE_MS } from './agreement.ts';
 import type { FiatRates } from './fiat.ts';
 
 export type AgreedPrice = {
@@ -34,7 +34,7 @@ export type Book = {
   /** Why there is no price now. */
   readonly reasons: Map<Asset, string>;
   /** Prices of the last minutes, oldest first. */
-  readonly recent: Map<Asset, readonly Past[]>;
+  readonly recent: Map<Asset, readonly EarlierPrice[]>;
   /** The prices of a day ago, from the history. */
   dayAgo: ReadonlyMap<Asset, bigint>;
 };
@@ -60,7 +60,7 @@ export function takeVotes(
 
 /** The change as reported by the sources, else from our history. */
 export function priceChange(
-  { priceE8, change24hBasisPoints: reported }: Pick<Agreed, 'priceE8' | 'change24hBasisPoints'>,
+  { priceE8, change24hBasisPoints: reported }: Pick<PriceAgreement, 'priceE8' | 'change24hBasisPoints'>,
   dayAgoE8: bigint | undefined,
 ): Pick<AgreedPrice, 'change24hBasisPoints' | 'changeFrom'> {
   if (reported !== null) return { change24hBasisPoints: reported, changeFrom: 'sources' };

@@ -39,7 +39,7 @@ export const sendJson = (reply: FastifyReply, status: number, body: string): Fas
   reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8').send(body);
 
 type Entered = { shop: ShopKey; key: string; ip: string };
-export type Enter<Route> = (call: { request: FastifyRequest; reply: FastifyReply }, route: Route) => Promise<Entered>;
+export type ShopEntrance<Route> = (call: { request: FastifyRequest; reply: FastifyReply }, route: Route) => Promise<Entered>;
 
 /** How a protocol sends its key, and what it answers to one that is missing or wrong. */
 type GateForm = { dialect: ShopDialect; keyOf(request: FastifyRequest): string | undefined; refused(): Error };
@@ -99,7 +99,7 @@ export function openShopGate(ctx: Context, { client, count, anonymous }: ShopDoo
 export function registerShopRoute<Route extends ShopRoute>(
   scope: FastifyInstance,
   ctx: Context,
-  { enter, route, status }: { enter: Enter<Route>; route: Route; status: number },
+  { enter, route, status }: { enter: ShopEntrance<Route>; route: Route; status: number },
 ): void {
   const entered = new WeakMap<FastifyRequest, Entered>();
   scope.route({

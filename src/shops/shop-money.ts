@@ -29,14 +29,14 @@ export const hasMattered = ({ role }: { role: TransferRole }): boolean => role !
 // What shops learn about a payment follows from this part of it.
 
 /** What the state of an invoice or a charge follows from, as the payment is stored. */
-export type Standing = {
+export type PaymentStanding = {
   status: PaymentStatus;
   exceptions: readonly Exception[];
   decisions: readonly Pick<Decision, 'kind'>[];
 };
 
 /** The merchant's last decision about money that had arrived. */
-export const decided = ({ decisions }: Standing): Decision['kind'] | null =>
+export const decided = ({ decisions }: PaymentStanding): Decision['kind'] | null =>
   decisions.findLast(({ kind }) => kind !== 'cancel')?.kind ?? null;
 
 // Names of coins in the protocol: `BTC-CHAIN` for the coin of a chain, `USDC-ETHEREUM` for a token on one.

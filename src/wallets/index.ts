@@ -20,4 +20,4 @@ export {
   setWait,
 } from './wallet-changes.ts';
 export { keepNumber, readWalletIndexes, serverRun } from './wallet-indexes.ts';
-export { burnIndexes, type Fence, type Jump, jumpRestored, nextAddress, setWallet, startAddressFence } from './wallets.ts';
+export { burnIndexes, type CounterJump, type Fence, jumpRestored, nextAddress, setWallet, startAddressFence } from './wallets.ts';

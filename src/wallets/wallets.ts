@@ -179,19 +179,19 @@ export async function burnIndexes(tx: Tx, { walletId, through }: { walletId: str
   if (wallet!.next <= through) await jump(tx, { walletId, from: wallet!.next, to: through + 1n, reason: 'deposit' });
 }
 
-export type Jump = { walletId: string; coin: Coin; from: bigint; to: bigint };
+export type CounterJump = { walletId: string; coin: Coin; from: bigint; to: bigint };
 
 /**
  * After a restore: moves every counter past all indexes that may have been issued since the backup: at least those reserved ahead,
  * and those in the file of the data folder.
  */
-export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string }): Promise<Jump[]> {
+export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string }): Promise<CounterJump[]> {
   const noted = await readWalletIndexes(dataFolder);
   const server = await readServer(tx);
   const wallets = await tx<
     { id: string; family: Family; next: bigint }[]
   >`select id, family, next_index as next from wallets order by id for update`;
-  const jumps: Jump[] = [];
+  const jumps: CounterJump[] = [];
   for (const { id: walletId, family: coin, next: from } of wallets) {
     const issued = noted.get(walletId) ?? 0n;
     const to = issued > from + RESERVED_AHEAD ? issued : from + RESERVED_AHEAD;

@@ -10,7 +10,7 @@ import { startLoop } from '#loop';
 import { forgetEvents, stepRecovery } from './deliveries.ts';
 import { ATTEMPT_MS, commerceBody, commerceHeaders, greenfieldBody, greenfieldHeaders } from './dialect.ts';
 import { SECRET_PURPOSE } from './endpoints.ts';
-import { type AttemptOutcome, type Due, FIRST_ROOM, leaseDue, type Room, recordOutcomes, type Share } from './queue.ts';
+import { type AttemptOutcome, type DueDelivery, FIRST_ROOM, leaseDue, type Room, recordOutcomes, type Share } from './queue.ts';
 
 /** While half of the request slots are in use, rounds start this far apart, which saves statements. */
 const CALM_MS = 10;
@@ -138,7 +138,7 @@ async function take(worker: Worker, stopping: AbortSignal, ended: () => void): P
   return moved > 0 || next !== '' || (worker.hasLeft && worker.hasEnded);
 }
 
-async function attempt(worker: Worker, due: Due): Promise<void> {
+async function attempt(worker: Worker, due: DueDelivery): Promise<void> {
   const outcome = await sendDelivery(worker.ctx, due);
   const failed = outcome.failure !== null;
   endRequest(worker.paces, due.endpointId, { failed, durationMs: outcome.durationMs });
@@ -171,7 +171,7 @@ const REPLY_BYTES = 16_384;
 const REPLY_KEPT_BYTES = 4_096;
 
 /** One attempt. A failure is an outcome too; nothing is thrown. */
-async function sendDelivery(ctx: Context, due: Due): Promise<AttemptOutcome> {
+async function sendDelivery(ctx: Context, due: DueDelivery): Promise<AttemptOutcome> {
   const started = performance.now();
   let headers: Record<string, string> = {};
   const outcome = (more: Partial<AttemptOutcome>): AttemptOutcome => ({
@@ -219,7 +219,7 @@ async function sendDelivery(ctx: Context, due: Due): Promise<AttemptOutcome> {
 }
 
 /** The signing secrets of the endpoint; null, with a line in the log, when they were sealed with another key. */
-function openSecrets(ctx: Context, due: Due): Secrets | null {
+function openSecrets(ctx: Context, due: DueDelivery): Secrets | null {
   try {
     const open = (sealed: Uint8Array) => Buffer.from(ctx.open(SECRET_PURPOSE, sealed)).toString();
     return { secret: open(due.secret), previousSecret: due.previousSecret && open(due.previousSecret) };
@@ -231,7 +231,7 @@ function openSecrets(ctx: Context, due: Due): Secrets | null {
 
 type Secrets = { secret: string; previousSecret: string | null };
 /** The bytes and headers of an attempt, in the dialect of its endpoint. */
-function form(ctx: Context, due: Due, { body, secret, previousSecret }: Secrets & { body: Uint8Array }) {
+function form(ctx: Context, due: DueDelivery, { body, secret, previousSecret }: Secrets & { body: Uint8Array }) {
   const numbered = () => ({ ...due, deliveryId: idOfNumber('del', ctx.installKey, due.id) });
   switch (due.dialect) {
     case 'greenfield': {
@@ -311,7 +311,10 @@ type Pace = { merchantId: string; underWay: number; allowed: number; suspect: bo
 export type Paces = Map<string, Pace>;
 
 /** A request to the endpoint starts. `failing`: what the database knows of an endpoint that this worker does not know yet. */
-export function beginRequest(paces: Paces, { endpointId, merchantId, failing }: Pick<Due, 'endpointId' | 'merchantId' | 'failing'>): void {
+export function beginRequest(
+  paces: Paces,
+  { endpointId, merchantId, failing }: Pick<DueDelivery, 'endpointId' | 'merchantId' | 'failing'>,
+): void {
   const pace = paces.get(endpointId) ?? { merchantId, underWay: 0, allowed: FIRST_ROOM, suspect: failing };
   paces.set(endpointId, pace);
   pace.underWay++;

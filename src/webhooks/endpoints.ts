@@ -1,5 +1,5 @@
 /** Webhook endpoints: creating, updating, testing and rolling secrets. Secrets are encrypted at rest. */
-import { OutgoingError, type Reached } from '#connections';
+import { OutgoingError, type ReachResult } from '#connections';
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { API_VERSION, type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS, TEST_EVENT } from '#core/event';
@@ -47,9 +47,9 @@ type SaveFindings = {
 };
 type Owner = { merchantId: string; mode: Mode };
 /** Who changed an endpoint, for the notification; `userId` of a member. */
-export type By = { name: string; userId: string | null };
-const BY_API: By = { name: 'An API request', userId: null };
-export const BY_OPERATOR: By = { name: 'The operator', userId: null };
+export type EndpointActor = { name: string; userId: string | null };
+const BY_API: EndpointActor = { name: 'An API request', userId: null };
+export const BY_OPERATOR: EndpointActor = { name: 'The operator', userId: null };
 /** A validated change that is ready to be written. */
 type Write<T> = (tx: Tx) => Promise<T>;
 
@@ -110,7 +110,7 @@ async function findSameUrl(tx: Tx, { merchantId, mode, endpointId, url }: Owner 
 export const tryEndpoint = async (
   ctx: Context,
   { merchantId, url, enabled = true }: { merchantId: string; url: string | undefined; enabled?: boolean | undefined },
-): Promise<Reached | null> => (url === undefined || !enabled ? null : ctx.outgoing.reachMerchantUrl({ merchantId, url }));
+): Promise<ReachResult | null> => (url === undefined || !enabled ? null : ctx.outgoing.reachMerchantUrl({ merchantId, url }));
 const newSecret = (ctx: Context): string => `whsec_${Buffer.from(ctx.random(32)).toString('base64')}`;
 const sealed = (ctx: Context, secret: string): Buffer => Buffer.from(ctx.seal(SECRET_PURPOSE, Buffer.from(secret)));
 
@@ -140,7 +140,7 @@ export async function planEndpoint(
     events: readonly string[];
     description: string | null;
     enabled?: boolean;
-    by?: By;
+    by?: EndpointActor;
     /** The user who made it, or made the key that makes it. */
     madeBy?: string | null;
     dialect?: Dialect;
@@ -190,7 +190,7 @@ export async function planEndpoint(
 async function tellChange(
   ctx: Context,
   tx: Tx,
-  { merchantId, mode, by, url, was }: Owner & { by: By; url: string; was: string | null },
+  { merchantId, mode, by, url, was }: Owner & { by: EndpointActor; url: string; was: string | null },
 ): Promise<void> {
   if (mode === 'test' || url === was) return;
   const detail = { by: by.name, host: hostOfUrl(url) ?? url, ...(was !== null && { was: hostOfUrl(was) ?? was }) };
@@ -200,7 +200,7 @@ async function tellChange(
 /** Creates an enabled endpoint with its signing secret. Errors: those of `planEndpoint`. */
 export async function createEndpoint(
   ctx: Context,
-  endpoint: Owner & { url: string; events: readonly string[]; description: string | null; by?: By },
+  endpoint: Owner & { url: string; events: readonly string[]; description: string | null; by?: EndpointActor },
 ): Promise<{ endpointId: string; secret: string; sameUrl: string[] }> {
   const { id, secret, sameUrl } = await ctx.db.begin(await planEndpoint(ctx, endpoint));
   return { endpointId: id, secret, sameUrl };
@@ -241,7 +241,7 @@ export async function getEndpoint(
 type Update = Owner &
   OfDialect & {
     endpointId: string;
-    by?: By;
+    by?: EndpointActor;
     /** A new signing secret, which replaces the old one at once. */
     secret?: string | null;
     url?: string | undefined;

@@ -22,13 +22,13 @@ export {
 export { EVERYTHING } from './dialect.ts';
 export {
   BY_OPERATOR,
-  type By,
   createEndpoint,
   DISABLED_REASONS,
   deleteEndpoint,
   disableEndpoint,
   disableEndpointsOfShop,
   type Endpoint,
+  type EndpointActor,
   getEndpoint,
   keysOfShop,
   LONGEST_OVERLAP_SECONDS,

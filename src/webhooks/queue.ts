@@ -3,7 +3,7 @@ import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { newId } from '#core/id';
 import { PLANS } from '#core/plan';
-import type { Unreached } from '#core/unreached';
+import type { UnreachedReason } from '#core/unreached';
 import type { Sql, Tx } from '#db';
 import { notifyMembers } from '#notices';
 import type { Dialect } from './dialect.ts';
@@ -34,7 +34,7 @@ const END_AT_ONCE = 500;
 /** Concurrent requests to an endpoint before its speed is known. */
 export const FIRST_ROOM = 4;
 
-export type Due = {
+export type DueDelivery = {
   id: bigint;
   dialect: Dialect;
   eventId: string;
@@ -54,12 +54,12 @@ export type Due = {
   failing: boolean;
 };
 export type AttemptOutcome = {
-  due: Due;
+  due: DueDelivery;
   durationMs: number;
   status: number | null;
   failure: string | null;
   /** More exactly than `failure`; null when it was delivered. */
-  reason: Unreached | null;
+  reason: UnreachedReason | null;
   address: string | null;
   headers: Record<string, string>;
   reply: Uint8Array | null;
@@ -201,7 +201,7 @@ export const leaseStatement = (
   from (select set_config('synchronous_commit', 'off', true)) as one left join (leased l join endpoints e on e.id = l.endpoint_id join events v on v.id = l.event_id) on true
   order by l.id`;
 
-type LeaseRow = { last: string | null; visited: number; moved: number; hasLeft: boolean } & (Due | { id: null });
+type LeaseRow = { last: string | null; visited: number; moved: number; hasLeft: boolean } & (DueDelivery | { id: null });
 
 /**
  * Leases deliveries. `next` is where the ring continues, empty after a full turn. `moved`: rows that were rescheduled without a
@@ -210,12 +210,12 @@ type LeaseRow = { last: string | null; visited: number; moved: number; hasLeft: 
 export async function leaseDue(
   ctx: Context,
   options: Omit<LeaseOptions, 'plans'>,
-): Promise<{ due: Due[]; next: string; moved: number; hasLeft: boolean }> {
+): Promise<{ due: DueDelivery[]; next: string; moved: number; hasLeft: boolean }> {
   const plans = PLANS.filter((plan) => ctx.settings.plans[plan].webhooks);
   const rows = (await leaseStatement(ctx.db.sql, { ...options, plans }).execute()) as unknown as LeaseRow[];
   const { last, visited, moved, hasLeft } = rows[0]!;
   return {
-    due: rows.filter((row): row is LeaseRow & Due => row.id !== null),
+    due: rows.filter((row): row is LeaseRow & DueDelivery => row.id !== null),
     next: visited < options.lanes ? '' : last!,
     moved,
     hasLeft,

@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Area, Choice } from '../../ui/form.tsx';
-import { PERMISSION_WORDS, type Shown } from './shared.tsx';
+import { PERMISSION_WORDS, type ShownKey } from './shared.tsx';
 
 const KINDS = [
   { value: 'secret', label: 'Secret', about: 'For your server. Never put it in a web page or an app.' },
@@ -25,7 +25,7 @@ const ENDS = [
   { value: '365', label: 'In 1 year' },
 ];
 
-export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (shown: Shown) => void }) {
+export function CreateKey({ onClose, onMade }: { onClose: () => void; onMade: (shown: ShownKey) => void }) {
   const mode = useMode();
   const id = useId();
   const [kind, setKind] = useState<'secret' | 'public'>('secret');

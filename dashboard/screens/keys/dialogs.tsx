@@ -7,7 +7,7 @@ import { CodeTabs } from '../../ui/code.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
-import { grouped, type Key, type Shown } from './shared.tsx';
+import { grouped, type Key, type ShownKey } from './shared.tsx';
 
 export { CreateKey } from './create.tsx';
 
@@ -20,7 +20,7 @@ const ENDS = [
 type Ends = (typeof ENDS)[number]['value'];
 
 /** Shows the new key once. The dialog closes only after the person confirms that they saved the key. */
-export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void }) {
+export function ShowKey({ shown, onClose }: { shown: ShownKey; onClose: () => void }) {
   const [stored, setStored] = useState(false);
   const [reminded, setReminded] = useState(false);
   const { key, text } = shown;
@@ -62,7 +62,7 @@ export function ShowKey({ shown, onClose }: { shown: Shown; onClose: () => void 
   );
 }
 
-export function RollKey({ of, onClose, onMade }: { of: Key; onClose: () => void; onMade: (shown: Shown) => void }) {
+export function RollKey({ of, onClose, onMade }: { of: Key; onClose: () => void; onMade: (shown: ShownKey) => void }) {
   const [ends, setEnds] = useState<Ends>('day');
   const roll = useAct('POST /:mode/keys/:id/roll', { refreshes: [['keys']] });
   const submit = (event: FormEvent) => {

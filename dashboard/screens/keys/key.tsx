@@ -7,7 +7,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { TestLabel, Time } from '../../ui/values.tsx';
-import { grouped, type Key, KeyState, permissionWords, type Shown } from './shared.tsx';
+import { grouped, type Key, KeyState, permissionWords, type ShownKey } from './shared.tsx';
 
 const RollKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RollKey })));
 const RevokeKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RevokeKey })));
@@ -48,7 +48,7 @@ export function Screen() {
   const mode = useMode();
   const mayManage = useMay('keys.manage');
   const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null);
-  const [shown, setShown] = useState<Shown | null>(null);
+  const [shown, setShown] = useState<ShownKey | null>(null);
   const query = useApi('GET /:mode/keys/:id', ['keys', id], { params: { id } });
   const { data } = query;
   if (!data) return <PendingPage of={query} title="API key" back={LIST} />;

@@ -7,7 +7,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, ErrorCard, Skeleton } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Badge, Time } from '../../ui/values.tsx';
-import { type Key, KeyState, permissionWords, QuickStart, type Shown } from './shared.tsx';
+import { type Key, KeyState, permissionWords, QuickStart, type ShownKey } from './shared.tsx';
 
 const CreateKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.CreateKey })));
 const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
@@ -27,7 +27,7 @@ export function Screen() {
   const secret = useList('GET /:mode/keys', ['keys', 'list'], { kind: 'secret', state });
   const open = useList('GET /:mode/keys', ['keys', 'list'], { kind: 'public', state });
   const [creating, setCreating] = useState(false);
-  const [shown, setShown] = useState<Shown | null>(null);
+  const [shown, setShown] = useState<ShownKey | null>(null);
   const loaded = !secret.isPending && !open.isPending;
   const none = loaded && secret.rows.length === 0 && open.rows.length === 0;
   const error = secret.error ?? open.error;

@@ -5,8 +5,8 @@ import { useMode } from '../../lib/hooks.ts';
 import { CodeTabs } from '../../ui/code.tsx';
 import { Badge, type Tone } from '../../ui/values.tsx';
 
-export type Shown = Reply<'POST /:mode/keys'>;
-export type Key = Shown['key'];
+export type ShownKey = Reply<'POST /:mode/keys'>;
+export type Key = ShownKey['key'];
 
 export const stateOf = (key: Key): { word: string; tone: Tone; icon: 'check' | 'clock' | 'cross' } => {
   if (key.is_active && key.replaced_by !== null) return { word: 'Rolled', tone: 'warn', icon: 'clock' };

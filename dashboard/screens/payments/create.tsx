@@ -9,7 +9,7 @@ import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Choice, Note } from '../../ui/form.tsx';
 import { anotherPair, type Pair, Pairs } from '../../ui/pairs.tsx';
-import { Created, type Made } from './created.tsx';
+import { Created, type MadePayment } from './created.tsx';
 import { type Item, Items, newItem } from './items.tsx';
 
 const WINDOWS = [
@@ -60,7 +60,7 @@ type FaultOf = (name: string) => string | null | undefined;
 export function Create({ onClose }: { onClose: () => void }) {
   const mode = useMode();
   const create = useAct('POST /:mode/payments', { refreshes: [['payments'], ['home']], quiet: true });
-  const [made, setMade] = useState<Made | null>(null);
+  const [made, setMade] = useState<MadePayment | null>(null);
   const [price, setPrice] = useState<Price>({ kind: 'amount', amount: '', fiat: 'USD', items: [newItem(0)] });
   const [pairs, setPairs] = useState<readonly Pair[]>([]);
   const param = create.error instanceof ApiError ? create.error.param : null;

@@ -5,9 +5,9 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { CopyButton, Money } from '../../ui/values.tsx';
 
-export type Made = Reply<'POST /:mode/payments'>;
+export type MadePayment = Reply<'POST /:mode/payments'>;
 
-export const Created = ({ made, onClose }: { made: Made; onClose: () => void }) => (
+export const Created = ({ made, onClose }: { made: MadePayment; onClose: () => void }) => (
   <Dialog open onClose={onClose} title="Payment created">
     <div className="grid justify-items-center gap-3 text-center">
       <p className="text-2xl font-semibold">

@@ -5,7 +5,7 @@ import { pause } from '../request.ts';
 import type { PaymentEvent } from '../types.ts';
 import { signTestEvent } from '../webhooks.ts';
 
-export type Forwarded = {
+export type ForwardedEvent = {
   id: string;
   type: string;
   payment_id: string;
@@ -24,13 +24,13 @@ export const intervalOf = (limitPerMinute: number | null): number =>
   Math.max(SHORTEST_INTERVAL_MS, limitPerMinute ? (4 * 60_000) / limitPerMinute : 0);
 
 /** Posts one event with its exact bytes, signed now. A receiver that refuses it is a result, not an error. */
-export async function forward(event: { raw: string; url: string; secret: string }): Promise<Forwarded> {
+export async function forward(event: { raw: string; url: string; secret: string }): Promise<ForwardedEvent> {
   const { body, headers } = await signTestEvent(event.raw, event.secret);
   // Spelled as in a real delivery: some receivers compare names of headers as text.
   const { 'x-service-signature': signature, ...others } = headers;
   const { id, type, data } = JSON.parse(body) as PaymentEvent;
   const started = performance.now();
-  const done = (status: number | null, failure: string | null): Forwarded => ({
+  const done = (status: number | null, failure: string | null): ForwardedEvent => ({
     id,
     type,
     payment_id: data.id,

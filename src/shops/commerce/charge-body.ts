@@ -8,7 +8,7 @@ import { asList, asObject, asText, oneOf } from '#core/stored-json';
 import { type OnChain, paymentUrl } from '#payments';
 import type { ShopEvent } from '#webhooks';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
-import { decided, moneyOf, type Standing } from '../shop-money.ts';
+import { decided, moneyOf, type PaymentStanding } from '../shop-money.ts';
 
 // What a shop learns about a charge: its timeline, whose last entry decides, and the events that lead to it. Pure. Money that arrives late
 // is unresolved until the merchant accepts it, and so is a completed charge while its money is reversed.
@@ -24,7 +24,7 @@ type ChargeEventType = 'charge:created' | 'charge:pending' | 'charge:confirmed' 
 /** An event with the timeline as it was then. */
 export type ChargeEvent = { type: ChargeEventType; timeline: readonly ChargeEntry[] };
 
-export function chargeState(payment: Standing): ChargeState {
+export function chargeState(payment: PaymentStanding): ChargeState {
   const has = (exception: Exception): boolean => payment.exceptions.includes(exception);
   const plain = (status: ChargeState['status']): ChargeState => ({ status, context: null });
   switch (payment.status) {
@@ -56,7 +56,7 @@ type Moment = { createdAt: Date; now: Date };
 /** The timeline as it is now, and an event for each step that leads there. What happened in between and is over is left out. */
 export function chargeSince(
   known: readonly ChargeEntry[],
-  payment: Standing,
+  payment: PaymentStanding,
   { createdAt, now }: Moment,
 ): { timeline: readonly ChargeEntry[]; events: ChargeEvent[] } {
   let timeline = known;

@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { history, live, terms } from '../../../test/kit/payment-world.ts';
 import { type Decision, EXCEPTIONS, type Exception, PAYMENT_STATUSES, type PaymentStatus } from '../../core/payment.ts';
-import type { Standing } from '../shop-money.ts';
+import type { PaymentStanding } from '../shop-money.ts';
 import { type ChargeEntry, type ChargeEvent, type ChargeStatus, chargeSince, chargeState, currentEvent } from './charge-body.ts';
 
-const standing = (status: PaymentStatus, exceptions: readonly Exception[] = [], ...kinds: Decision['kind'][]): Standing => ({
+const standing = (status: PaymentStatus, exceptions: readonly Exception[] = [], ...kinds: Decision['kind'][]): PaymentStanding => ({
   ...{ status, exceptions },
   decisions: kinds.map((kind) => ({ kind })),
 });
@@ -16,7 +16,7 @@ const shown = ({ status, context }: Pick<ChargeEntry, 'status' | 'context'>): st
 const AT = { createdAt: new Date('2026-11-22T10:10:53.400Z'), now: new Date('2026-11-22T10:12:00Z') };
 
 test('every state of a payment has its state of a charge', () => {
-  const is = (payment: Standing, expected: string) => assert.equal(shown(chargeState(payment)), expected, JSON.stringify(payment));
+  const is = (payment: PaymentStanding, expected: string) => assert.equal(shown(chargeState(payment)), expected, JSON.stringify(payment));
   // Whatever else is said about a payment that is under way or decided.
   const PLAIN = { pending: 'NEW', processing: 'PENDING', completed: 'COMPLETED', cancelled: 'CANCELED' } as const;
   for (const [status, expected] of Object.entries(PLAIN))
@@ -40,7 +40,7 @@ test('every state of a payment has its state of a charge', () => {
 });
 
 /** The events of each step, with the last entry of their timelines, and the timeline at the end. */
-function story(...steps: Standing[]): { events: string[][]; timeline: string[] } {
+function story(...steps: PaymentStanding[]): { events: string[][]; timeline: string[] } {
   let timeline: readonly ChargeEntry[] = [];
   const events = steps.map((payment) => {
     const news = chargeSince(timeline, payment, AT);

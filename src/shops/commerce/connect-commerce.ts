@@ -3,7 +3,7 @@ import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { base62 } from '#core/id';
 import type { Tx } from '#db';
-import { BY_OPERATOR, type By, EVERYTHING, planEndpoint } from '#webhooks';
+import { BY_OPERATOR, type EndpointActor, EVERYTHING, planEndpoint } from '#webhooks';
 import { queueMissed } from '../shop-invoices.ts';
 import { connectShop, type NewShop } from '../shop-keys.ts';
 
@@ -18,7 +18,7 @@ type NewCommerceShop = { merchantId: string; mode: Mode; name: string; webhookUr
   'createdBy' | 'actorId' | 'replaces'
 > & {
     /** Who adds the webhook; by default the operator. */
-    by?: By;
+    by?: EndpointActor;
     /** What is recorded with it. */
     also?: (tx: Tx, shopId: string) => Promise<void>;
   };

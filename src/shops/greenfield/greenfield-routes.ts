@@ -24,13 +24,13 @@ import {
 import { writeAudit } from '#people';
 import { deleteEndpoint, type Endpoint, EVERYTHING, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '#webhooks';
 import {
-  type Enter,
   JsonText,
   logShopCalls,
   openShopGate,
   registerShopRoute,
   type ShopCall,
   type ShopDoors,
+  type ShopEntrance,
   type ShopRoute,
   sendJson,
 } from '../serve-shop.ts';
@@ -86,7 +86,7 @@ export function registerGreenfield(app: FastifyInstance, ctx: Context, doors: Sh
 }
 
 /** The gate of all shops, then the permission, and that the store in the path is the key's own. */
-function openGate(ctx: Context, doors: ShopDoors): Enter<GreenfieldRoute | null> {
+function openGate(ctx: Context, doors: ShopDoors): ShopEntrance<GreenfieldRoute | null> {
   const enterShop = openShopGate(ctx, doors, {
     dialect: 'greenfield',
     keyOf: ({ headers }) => /^token ([\x21-\x7e]{1,200})$/i.exec(headers.authorization ?? '')?.[1],

@@ -13,7 +13,7 @@ import { type OnChain, type PaymentView, seenCents } from '#payments';
 import type { ShopEvent } from '#webhooks';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';
-import { decided, hasMattered, methodOf, moneyOf, type Standing } from '../shop-money.ts';
+import { decided, hasMattered, methodOf, moneyOf, type PaymentStanding } from '../shop-money.ts';
 
 /** Where the protocol is served. Plugins are given this address, and their scripts take theirs from it. */
 export const GREENFIELD_PATH = '/btcpay';
@@ -197,7 +197,7 @@ export type InvoiceStatus = (typeof INVOICE_STATUSES)[number];
 type AdditionalStatus = 'None' | 'PaidPartial' | 'PaidOver' | 'Marked';
 type InvoiceState = { status: InvoiceStatus; additionalStatus: AdditionalStatus };
 
-export function invoiceState(payment: Standing): InvoiceState {
+export function invoiceState(payment: PaymentStanding): InvoiceState {
   const has = (exception: Exception): boolean => payment.exceptions.includes(exception);
   switch (payment.status) {
     case 'pending':
@@ -219,7 +219,7 @@ export function invoiceState(payment: Standing): InvoiceState {
 }
 
 /** A transfer that arrived, whether it counts or not. */
-export type Arrived = { ref: string; coin: Coin; isSettled: boolean; isLate: boolean };
+export type ArrivedTransfer = { ref: string; coin: Coin; isSettled: boolean; isLate: boolean };
 
 export type InvoiceEvent =
   | { type: 'InvoiceCreated' }
@@ -245,8 +245,8 @@ export const NOTHING_TOLD: InvoiceHistory = { status: null, hasEnded: false, see
 /** The events that bring a shop from what it knows to how the payment is now. What happened in between and is over is left out. */
 export function eventsSince(
   told: InvoiceHistory,
-  payment: Standing,
-  arrived: readonly Arrived[],
+  payment: PaymentStanding,
+  arrived: readonly ArrivedTransfer[],
 ): { events: InvoiceEvent[]; told: InvoiceHistory } {
   const events: InvoiceEvent[] = told.status === null ? [{ type: 'InvoiceCreated' }] : [];
   const before = told.status ?? 'New';
@@ -256,8 +256,8 @@ export function eventsSince(
   const fresh = arrived.filter(({ ref }) => !told.seen.includes(ref));
   const hasEnded = status === 'Expired' || status === 'Invalid';
   // What arrives after the end is reported after it.
-  const isAfter = ({ isLate }: Arrived): boolean => isLate && hasEnded && !told.hasEnded;
-  const received = ({ ref, isLate }: Arrived): InvoiceEvent => ({
+  const isAfter = ({ isLate }: ArrivedTransfer): boolean => isLate && hasEnded && !told.hasEnded;
+  const received = ({ ref, isLate }: ArrivedTransfer): InvoiceEvent => ({
     ...{ type: 'InvoiceReceivedPayment', ref, afterExpiration: isLate || told.hasEnded },
   });
   events.push(...fresh.filter((one) => !isAfter(one)).map(received));
@@ -301,7 +301,7 @@ const toldFromJson = (value: unknown): InvoiceHistory => {
   };
 };
 
-type Shown = Arrived & { t: Transfer };
+type Shown = ArrivedTransfer & { t: Transfer };
 /** The transfers that arrived, in the order in which they were first seen. */
 const arrivedIn = (payment: OnChain): Shown[] =>
   payment.view.transfers

@@ -7,9 +7,9 @@ import { history, live, terms } from '../../../test/kit/payment-world.ts';
 import { readShopFile } from '../../../test/kit/shop-flows.ts';
 import type { Decision, Exception, PaymentStatus } from '../../core/payment.ts';
 import { rolesOf } from '../../core/settle.ts';
-import type { Standing } from '../shop-money.ts';
+import type { PaymentStanding } from '../shop-money.ts';
 import {
-  type Arrived,
+  type ArrivedTransfer,
   eventsSince,
   INVOICE_STATUSES,
   type InvoiceEvent,
@@ -40,13 +40,19 @@ test('every row of the table of states is as recorded', () => {
   assert.ok(compared >= 17, String(compared));
 });
 
-const standing = (status: PaymentStatus, exceptions: Exception[] = [], ...kinds: Decision['kind'][]): Standing => ({
+const standing = (status: PaymentStatus, exceptions: Exception[] = [], ...kinds: Decision['kind'][]): PaymentStanding => ({
   ...{ status, exceptions },
   decisions: kinds.map((kind) => ({ kind })),
 });
-const arrives = (more: Partial<Arrived> = {}): Arrived => ({ ref: 't:0', coin: 'BTC', isSettled: false, isLate: false, ...more });
+const arrives = (more: Partial<ArrivedTransfer> = {}): ArrivedTransfer => ({
+  ref: 't:0',
+  coin: 'BTC',
+  isSettled: false,
+  isLate: false,
+  ...more,
+});
 /** The types of the events of each step, one after another. */
-function story(...steps: [Standing, ...Arrived[]][]): string[][] {
+function story(...steps: [PaymentStanding, ...ArrivedTransfer[]][]): string[][] {
   let told: InvoiceHistory = NOTHING_TOLD;
   return steps.map(([payment, ...arrived]) => {
     const news = eventsSince(told, payment, arrived);
@@ -137,7 +143,7 @@ test('over random histories, the events of an invoice are legal, whatever a work
         // A worker that was killed, or was slow, sees only some of the states; the last one always.
         if (i < entries.length - 1 && !looks[i % looks.length]) continue;
         const roles = rolesOf(facts, transfers, tips);
-        const arrived = transfers.flatMap((t): Arrived[] => {
+        const arrived = transfers.flatMap((t): ArrivedTransfer[] => {
           const role = roles.get(t)!;
           const isLate = t.firstSeenAt > result.expiresAt;
           return role === 'small' || role === 'contested' || role === 'gone'

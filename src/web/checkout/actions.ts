@@ -20,7 +20,7 @@ import {
 import { GREENFIELD_PATH, packQuery } from '#shops';
 import { html, sendPlain } from '../html.ts';
 import { isTooSmall } from './choice.ts';
-import { type Counting, countRequests } from './counting.ts';
+import { countRequests, type RequestCounter } from './counting.ts';
 import { registerEmbed, registerSharedScript } from './embedding.ts';
 import { PAYMENT_ID, registerForms } from './forms.ts';
 import { registerLinks } from './link-page.ts';
@@ -90,7 +90,7 @@ const toPayment = (reply: FastifyReply, id: string): FastifyReply =>
     .send();
 
 /** The page, its receipt, and what scripts ask about a payment. */
-function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
   pages.get('/pay', { exposeHeadRoute: false }, async (request, reply) => {
     const id = idOf(request);
     await counting.look(request);
@@ -184,7 +184,7 @@ type Watched = { version: bigint; pages: ServerResponse[] };
 function registerLive(
   pages: FastifyInstance,
   ctx: Context,
-  { idOf, counting }: { idOf: (request: FastifyRequest) => string; counting: Counting },
+  { idOf, counting }: { idOf: (request: FastifyRequest) => string; counting: RequestCounter },
 ): void {
   const watched = new Map<string, Watched>();
   let open = 0;

@@ -22,7 +22,7 @@ const STARTS_A_MINUTE = 20;
 /** New deposit addresses of a merchant, for payments that anyone can create: a part of what its wallet issues in an hour. */
 const ADDRESSES_AN_HOUR = 30;
 
-export type Counting = {
+export type RequestCounter = {
   /** Each throws rate_limit_exceeded when the client exceeds its limit. */
   look(request: FastifyRequest): Promise<void>;
   /** The cost of showing this payment beyond a normal view, charged to the client's next views. */
@@ -36,7 +36,7 @@ export type Counting = {
   address(request: FastifyRequest, view: CustomerView, coin: Coin): Promise<void>;
 };
 
-export function countRequests({ client, limits }: { client: ReadClient; limits: Limits }): Counting {
+export function countRequests({ client, limits }: { client: ReadClient; limits: Limits }): RequestCounter {
   const take = async (request: FastifyRequest, what: string, points: number, seconds = MINUTE_SECONDS): Promise<void> => {
     const { allowed, resetMs } = await limits.consume(`page ${what} ${client(request).network}`, points, { seconds });
     if (allowed) return;

@@ -6,7 +6,7 @@ import { COIN, type Coin, isCoin } from '#core/coin';
 import { Problem } from '#core/problem';
 import { cancelByPayer, chooseCoin, getPaymentForCustomer, leaveRefundAddress, repeatPayment, simulateOnPage } from '#payments';
 import { coinChosen } from './choice.ts';
-import type { Counting } from './counting.ts';
+import type { RequestCounter } from './counting.ts';
 import type { FormFault, PageOptions } from './parts.ts';
 import { chosenBy, formToken, languageOfRequest, sendPayment } from './responses.ts';
 import { say } from './words.ts';
@@ -18,7 +18,7 @@ type Answer = { location: string } | null;
 type Form = { id: string; fields: URLSearchParams };
 type Operation = (form: Form, request: FastifyRequest) => Promise<Answer>;
 
-export function registerForms(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+export function registerForms(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
   const operations: Readonly<Record<string, Operation>> = {
     '/pay/select': async ({ id, fields }, request) => {
       const view = await getPaymentForCustomer(ctx, { paymentId: id });

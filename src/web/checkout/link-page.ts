@@ -9,7 +9,7 @@ import { hostOfUrl } from '#core/text';
 import type { Merchant } from '#merchants';
 import { getLinkForPayer, type PaymentLink, payLink, standingPayment, warningsFor } from '#payments';
 import { Html, html } from '../html.ts';
-import type { Counting } from './counting.ts';
+import type { RequestCounter } from './counting.ts';
 import { linkToContact } from './page.ts';
 import { mark, SIGNS, unavailableText } from './parts.ts';
 import { REFRESH_SECONDS, sendDocument } from './shell.ts';
@@ -22,7 +22,7 @@ const tooLarge = (error: unknown): null => {
 };
 const ID = /^lnk_[0-9A-Za-z]{24}$/;
 
-type Doors = { counting: Counting; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
+type Doors = { counting: RequestCounter; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
 
 export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, languageOf }: Doors): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');

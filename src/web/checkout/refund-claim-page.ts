@@ -9,7 +9,7 @@ import { getMerchant, type Merchant } from '#merchants';
 import { claimRefund, hashOfToken, type Refund, refundOfClaim } from '#outgoing';
 import { checkRefundAddress } from '#payments';
 import { Html, html } from '../html.ts';
-import type { Counting } from './counting.ts';
+import type { RequestCounter } from './counting.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
 import { mark } from './parts.ts';
 import { paperOf, refundNotePdf } from './receipt-pdf.ts';
@@ -22,7 +22,7 @@ type Claim = { refund: Refund; merchant: Merchant; path: string };
 type EnteredAddress = { address: string; fault: string | null };
 type Key = keyof Words;
 
-export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
 
   const open = async (request: FastifyRequest): Promise<Claim> => {

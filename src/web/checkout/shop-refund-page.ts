@@ -6,7 +6,7 @@ import { Problem } from '#core/problem';
 import { getMerchant, type Merchant } from '#merchants';
 import { claimShopRefund, GREENFIELD_PATH, getShopRefund, offeredCoins, type ShopRefund } from '#shops';
 import { type Html, html } from '../html.ts';
-import type { Counting } from './counting.ts';
+import type { RequestCounter } from './counting.ts';
 import { mark } from './parts.ts';
 import { chosenBy, languageOfRequest } from './responses.ts';
 import { sendDocument } from './shell.ts';
@@ -18,7 +18,7 @@ type ShopRefundView = { refund: ShopRefund; merchant: Merchant; coins: readonly 
 /** What was refused, for the coin that was chosen. */
 type Fault = { error: Problem; coin: string | null };
 
-export function registerShopRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: Counting }): void {
+export function registerShopRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
   const path = `${GREENFIELD_PATH}/pull-payments/:id`;
   const read = async (request: FastifyRequest): Promise<Omit<ShopRefundView, 'fault' | 'typed'>> => {
     const { id } = request.params as { id: string };

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { MODES } from '#core/coin';
 import { Problem } from '#core/problem';
-import { type Packed, readPacked, sendPacked } from '#http';
+import { type PackedBody, readPacked, sendPacked } from '#http';
 import { findSetup, getMerchant, THEMES } from '#merchants';
 import { readPairing } from '#shops';
 import { BuildToolsMissing } from '../build-tools.ts';
@@ -49,7 +49,7 @@ const HEADERS = {
 const dataBlock = (data: object): string =>
   `<script type="application/json" id="first-data">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
 
-type File = { type: string; packed: Packed };
+type File = { type: string; packed: PackedBody };
 
 /** The signer page also has a policy of its own, which allows only its script. Nothing may leave it, whatever serves it. */
 const SIGNER_CSP =
