@@ -23,7 +23,7 @@ import {
   type Tx,
 } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
-import { jsonColumn, type NewEvent, recordEvents, recordingParts, wakeDeliveries } from '#webhooks';
+import { jsonColumn, type NewEvent, recordEvents, recordingParts } from '#webhooks';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
 import { newEvent } from './settlement-writes.ts';
@@ -402,8 +402,7 @@ async function insertPayments(
       announced
         ? tx`, event_input as (
       select event_id as id, merchant_id, mode, id as payment_id, 'payment.created' as type, 1::bigint as sequence, body, created_at from input
-    ), ${recordingParts(tx)}
-    ${wakeDeliveries(tx)}`
+    ), ${recordingParts(tx)}`
         : tx` select 1`
     }`;
   return views;

@@ -57,7 +57,6 @@ export {
   repeatPayment,
   resolvePayment,
   reviewPayment,
-  SCENARIOS,
   setInvoiceId,
   setMetadata,
   simulateOnPage,
@@ -116,7 +115,7 @@ export {
   queueProcessing,
   queueReversible,
 } from './settle-payments.ts';
-export { ERASE_WORK, queueShop, RESEND_WORK, SHOP_WORK } from './shop-queue.ts';
+export { ERASE_WORK, queueShop, SHOP_WORK } from './shop-queue.ts';
 export { outputsFromJson, uncountedFromJson } from './stored.ts';
 export { startTextIndex } from './texts.ts';
 export {

@@ -38,7 +38,6 @@ import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, Replay
 
 export type { PaymentDraft } from './create-payments.ts';
 export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
-export { SCENARIOS };
 
 type Render = (view: PaymentView) => RenderedReply;
 /** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */

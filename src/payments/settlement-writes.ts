@@ -20,7 +20,7 @@ import {
   type PaymentNotice,
   queueMails,
 } from '#notices';
-import { eventParts, type NewEvent, wakeDeliveries } from '#webhooks';
+import { type NewEvent, recordingEvents } from '#webhooks';
 import { asksForMerchant } from './attention.ts';
 import { type CountedPayment, dayChanges, insertDayChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
@@ -212,8 +212,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[], events: readon
     ), days as (${insertDayChanges(tx, changes.flatMap(changesOfDays))}
     ), counts as (${insertCounts(tx, changes)}
     ), shops as (${queueShop(tx, tx`written`)}
-    ), ${eventParts(tx, events)}
-    ${wakeDeliveries(tx)}`;
+    ), ${recordingEvents(tx, events)}`;
 }
 
 function changesOfDays({ record, settlement, marks }: Change) {

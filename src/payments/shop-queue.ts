@@ -3,8 +3,6 @@ import type { Fragment, Sql, Tx } from '#db';
 
 /** The kind of its work. */
 export const SHOP_WORK = 'shop';
-/** The kind of work that sends shops how payments are now, which they may have missed. */
-export const RESEND_WORK = 'shop_resend';
 /** The kind of work that erases what shops sent about customers. */
 export const ERASE_WORK = 'shop_erase';
 

@@ -4,7 +4,7 @@ import { COINS, type Coin, type Mode } from '#core/coin';
 import { Problem } from '#core/problem';
 import { asBoolean, asList, asObject, asText } from '#core/stored-json';
 import type { Fragment, Sql, Tx } from '#db';
-import { queueShop, RESEND_WORK } from '#payments';
+import { queueShop } from '#payments';
 import { keysOfShop, type ShopEvent } from '#webhooks';
 import type { ShopDialect } from './shop-keys.ts';
 
@@ -147,6 +147,8 @@ export function writeTold(tx: Tx, rows: readonly { paymentId: string; told: unkn
     from jsonb_to_recordset(${tx.json(input as never)}) as r (id text, told jsonb, sequence bigint) where i.payment_id = r.id`;
 }
 
+/** The kind of work that sends shops how payments are now, which they may have missed. */
+export const RESEND_WORK = 'shop_resend';
 /** How far back a shop that is connected again learns what it missed, and of how many payments. */
 const MISSED_DAYS = 30;
 const MOST_MISSED = 10_000;

@@ -5,11 +5,11 @@
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { doDue, dueWork, startQueue, type Tx, takingWork } from '#db';
-import { ERASE_WORK, type OnChain, RESEND_WORK, readOnChain, SHOP_WORK } from '#payments';
-import { type ShopEvent, shopEventParts, wakeDeliveries } from '#webhooks';
+import { ERASE_WORK, type OnChain, readOnChain, SHOP_WORK } from '#payments';
+import { recordShopEvents, type ShopEvent } from '#webhooks';
 import { chargeNews, currentCharge } from './commerce/charge-body.ts';
 import { currentNews, greenfieldNews } from './greenfield/invoice-body.ts';
-import { eraseInvoices, lockTold, type News, type ToldInvoice, writeTold } from './shop-invoices.ts';
+import { eraseInvoices, lockTold, type News, RESEND_WORK, type ToldInvoice, writeTold } from './shop-invoices.ts';
 import type { ShopDialect } from './shop-keys.ts';
 
 const BATCH = 100;
@@ -61,7 +61,7 @@ async function writeNews(tx: Tx, news: readonly (News & { invoice: ToldInvoice }
     return { paymentId: invoice.paymentId, told, sequence: invoice.toldSequence + BigInt(events.length) };
   });
   const events = news.flatMap((one) => one.events);
-  await tx`with told as (${writeTold(tx, rows)}), ${shopEventParts(tx, events)} ${wakeDeliveries(tx)}`;
+  await recordShopEvents(tx, events, tx`told as (${writeTold(tx, rows)})`);
 }
 
 /** Sends a shop the current status of a payment, whatever it received before. Returns how many events that takes; 0 without a shop. */

@@ -26,9 +26,12 @@ export type NewEvent = {
  */
 export const jsonColumn = (sql: Sql | Tx, texts: readonly string[]) => sql`string_to_array(${texts.join('\u001f')}, chr(31))`;
 
+/** Wakes the worker when the statement has queued deliveries. */
+const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliveries', '') from (select 1 from queued limit 1) as q`;
+
 /**
- * The statement parts that record the rows of `event_input` and one delivery for each enabled endpoint that chose the type, for a
- * caller's own `with`: they end with the table `queued`, one row a delivery.
+ * The end of a caller's own `with`: records the rows of `event_input` and one delivery for each enabled endpoint that chose the type, and
+ * wakes the worker.
  */
 export const recordingParts = (sql: Sql | Tx) => sql`
     recorded as (
@@ -41,13 +44,10 @@ export const recordingParts = (sql: Sql | Tx) => sql`
         and e.dialect = 'florin'
         and (i.type = any(e.events) or ('*' = any(e.events) and i.type = any(${STAR_EVENTS as unknown as string[]}::text[])))
       returning 1
-    )`;
+    ) ${wakeDeliveries(sql)}`;
 
-/** Wakes the worker when the statement has queued deliveries. */
-export const wakeDeliveries = (sql: Sql | Tx) => sql`select pg_notify('deliveries', '') from (select 1 from queued limit 1) as q`;
-
-/** The statement parts that record events, for a caller's own `with`; they too end with the table `queued`. */
-export function eventParts(tx: Tx, events: readonly NewEvent[]): Fragment {
+/** The end of a caller's own `with` that records these events and their deliveries together with what they report. */
+export function recordingEvents(tx: Tx, events: readonly NewEvent[]): Fragment {
   checkOrder(events);
   const column = <T>(of: (event: NewEvent) => T): T[] => events.map(of);
   return tx`
@@ -70,7 +70,7 @@ export function eventParts(tx: Tx, events: readonly NewEvent[]): Fragment {
 
 /** Records events and their deliveries in one statement. */
 export async function recordEvents(tx: Tx, events: readonly NewEvent[]): Promise<void> {
-  if (events.length > 0) await tx`with ${eventParts(tx, events)} ${wakeDeliveries(tx)}`;
+  if (events.length > 0) await tx`with ${recordingEvents(tx, events)}`;
 }
 
 /** An event in the words of a shop's plugin. Its deliveries to an endpoint never overtake each other. */
@@ -82,10 +82,10 @@ export type ShopEvent = Omit<NewEvent, 'type' | 'createdAt'> & {
 };
 
 /**
- * The statement parts that record events of shops that an endpoint of theirs wants, with their deliveries, for a caller's own `with`; they end
- * with the table `queued`. Such events are numbered separately, and the API does not list them: only their deliveries name the payment.
+ * Records events of shops that an endpoint of theirs wants, with their deliveries. They are numbered separately, and the API does not list
+ * them: only their deliveries name the payment. `parts`: of the statement's `with`, which write what the shops know then.
  */
-export function shopEventParts(tx: Tx, events: readonly ShopEvent[]): Fragment {
+export async function recordShopEvents(tx: Tx, events: readonly ShopEvent[], parts: Fragment): Promise<void> {
   const column = <T>(of: (event: ShopEvent) => T): T[] => events.map(of);
   const sequences = tx.array(
     column((e) => e.sequence),
@@ -95,8 +95,8 @@ export function shopEventParts(tx: Tx, events: readonly ShopEvent[]): Fragment {
     tx,
     column((e) => e.body),
   );
-  return tx`
-    event_input as (
+  await tx`
+    with ${parts}, event_input as (
       select i.*, e.id as endpoint_id from unnest(${column((e) => e.id)}::text[], ${column((e) => e.merchantId)}::text[],
         ${column((e) => e.mode)}::text[], ${column((e) => e.paymentId)}::text[], ${column((e) => e.dialect)}::text[],
         ${column((e) => e.type)}::text[], ${column((e) => e.lineId)}::text[], ${sequences}::bigint[], ${bodies})
@@ -111,7 +111,7 @@ export function shopEventParts(tx: Tx, events: readonly ShopEvent[]): Fragment {
       insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, ordered)
       select id, endpoint_id, merchant_id, mode, payment_id, sequence, clock_timestamp(), true from event_input order by sequence
       returning 1
-    )`;
+    ) ${wakeDeliveries(tx)}`;
 }
 
 /**

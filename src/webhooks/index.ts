@@ -45,16 +45,15 @@ export {
   tryEndpoint,
 } from './endpoints.ts';
 export {
-  eventParts,
   getEvent,
   jsonColumn,
   listEvents,
   type NewEvent,
   recordEvents,
+  recordingEvents,
   recordingParts,
+  recordShopEvents,
   type ShopEvent,
-  shopEventParts,
-  wakeDeliveries,
 } from './events.ts';
 export { countMissed, type Health, listHealth, listHours, MOST_COUNTED, readSecondsSinceAttempt, readWebhookPulse } from './health.ts';
 export { advanceDeliveries, readDeliveryQueue } from './queue.ts';

@@ -9,6 +9,7 @@ import { explorerUrl } from '#core/networks';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
+import { SCENARIOS } from '#core/simulated';
 import { hostOfUrl } from '#core/text';
 import {
   checkMetadataKeys,
@@ -44,7 +45,6 @@ import {
   receivedDetail,
   resolvePayment,
   reviewPayment,
-  SCENARIOS,
   type SearchMoment,
   setMetadata,
   simulatePayment,
