@@ -1,15 +1,14 @@
-/** The database handle: postgres.js with bigint for int8 and scale-0 numeric. */
+/** The database handle: connections that are safe to keep money in, transactions that are retried, and sessions that hold locks. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type postgres from 'postgres';
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
-import connectPostgres from './driver.ts';
+import connectPostgres, { type Pool, type PoolOptions, type TransactionTag } from './driver.ts';
+import type { Fragment as SqlFragment } from './sql.ts';
 
-type Types = { bigint: bigint; numeric: bigint };
-export type Sql = postgres.Sql<Types>;
-export type Tx = postgres.TransactionSql<Types>;
+export type Sql = Pool;
+export type Tx = TransactionTag;
 /** A fragment of a statement, not run on its own. */
-export type Fragment = postgres.PendingQuery<postgres.Row[]>;
+export type Fragment = SqlFragment;
 
 type DbSession = { sql: Sql; close(): Promise<void> };
 export type Db = {
@@ -33,55 +32,15 @@ export type Db = {
   close(): Promise<void>;
 };
 
-const bigintType = (oid: number) => ({
-  to: oid,
-  from: [oid],
-  serialize: (value: bigint | string | number) => String(value),
-  parse: (text: string) => BigInt(text),
-});
-/** Array types of parameters that the driver cannot infer from the first element: `sql.array(values, OID.int8)`. */
+/** Array types of parameters that the server cannot infer: `sql.array(values, OID.int8)`. */
 export const OID = { bool: 1000, bytea: 1001, int8: 1016, timestamptz: 1185 } as const;
-
-/** Words and numbers need no quotes, except NULL. */
-const quoted = (text: string): string => (/^[\w.+-]+$/.test(text) && !/^null$/i.test(text) ? text : `"${text.replace(/["\\]/g, '\\$&')}"`);
-/** A one-dimensional array as PostgreSQL writes it: `{a,"b \\"c\\"",NULL}`. */
-const arrayType = <T>(oid: number, write: (item: T) => string, read: (text: string) => T) => ({
-  to: oid,
-  from: [oid],
-  serialize: (items: readonly (T | null)[]) => {
-    let text = '';
-    for (const item of items) text += item === null ? ',NULL' : `,${quoted(write(item))}`;
-    return `{${text.slice(1)}}`;
-  },
-  parse: (text: string): (T | null)[] =>
-    Array.from(text.slice(1, -1).matchAll(/"((?:[^"\\]|\\[\s\S])*)"|([^,]+)/g), ([, quoted, bare]) =>
-      quoted !== undefined ? read(quoted.replace(/\\([\s\S])/g, '$1')) : bare === 'NULL' ? null : read(bare!),
-    ),
-});
-/** Every array type that statements use, because the driver would otherwise query them on each new connection. */
-const ARRAYS = {
-  boolArray: arrayType<boolean>(OID.bool, String, (text) => text === 't'),
-  byteaArray: arrayType<Uint8Array>(
-    OID.bytea,
-    (bytes) => `\\x${Buffer.from(bytes).toString('hex')}`,
-    (text) => Buffer.from(text.slice(2), 'hex'),
-  ),
-  float8Array: arrayType<number>(1022, String, Number),
-  int4Array: arrayType<number>(1007, String, Number),
-  int8Array: arrayType<bigint>(OID.int8, String, BigInt),
-  numericArray: arrayType<bigint>(1231, String, BigInt),
-  textArray: arrayType<string>(1009, String, String),
-  timestamptzArray: arrayType<Date>(
-    OID.timestamptz,
-    (at) => at.toISOString(),
-    (text) => new Date(text),
-  ),
-};
 
 const LOST_TO_ANOTHER = new Set(['40001', '40P01']);
 const TRIES = 3;
 const DISK_FULL = '53100';
 
+/** A connection of the pool is replaced after an hour at most, with what its server process has gathered. */
+const LIFETIME_MS = 60 * 60_000;
 const LOCK_TIMEOUT_MS = 10_000;
 const STATEMENT_TIMEOUT_MS = 60_000;
 /** A server ends a statement at its timeout. One that is silent for longer has not received the statement, or will never answer. */
@@ -102,7 +61,7 @@ type DbConnection = { url: string } | { host: string; port: number; database: st
 export async function openDb(options: DbConnection & { max?: number; log: Log }): Promise<Db> {
   const { log } = options;
   const state = { away: false, silenceMs: 0, full: false };
-  const hangUps: (() => void)[] = [];
+  const hangUps = new Set<() => void>();
   /** What all connections have in common. Those of pools also refuse statements while the database is away. */
   const joint = {
     ...{ hangUps, patienceMs: PATIENCE_MS, silenceMs: () => state.silenceMs },
@@ -111,20 +70,14 @@ export async function openDb(options: DbConnection & { max?: number; log: Log })
       if (code === DISK_FULL) state.full = true;
     },
   };
-  const settings = {
-    idle_timeout: 0,
-    keep_alive: 10,
-    backoff: () => 0.2 + Math.random() * 0.2,
-    connection: { application_name: 'florin', TimeZone: 'UTC' },
-    types: { bigint: bigintType(20), numeric: bigintType(1700), ...ARRAYS },
-    // A query of the driver itself: its failure could not be caught, and a connection that breaks then would end the process.
-    fetch_types: false,
-    onnotice: () => {},
-  };
-  const connect = (more: object): Sql => connectTo(options, { ...settings, ...more });
+  const parameters = { application_name: 'florin', TimeZone: 'UTC' };
+  const { log: _, max = 10, ...place } = options;
+  const connect = (more: Omit<PoolOptions, keyof DbConnection | 'parameters' | 'isPrimary'>): Sql =>
+    connectPostgres({ ...place, parameters, isPrimary: true, ...more });
   const openSession: Db['session'] = (actions) => createSession((more) => connect({ ...more, joint }), actions);
-  const sql = connect({ max: options.max ?? 10, joint: { ...joint, isAway: () => state.away } });
-  const lane = connect({ max: 1, joint: { ...joint, isAway: () => state.away } });
+  const ofPool = { lifetimeMs: LIFETIME_MS, joint: { ...joint, isAway: () => state.away } };
+  const sql = connect({ ...ofPool, max });
+  const lane = connect({ ...ofPool, max: 1 });
   const close = async () => {
     await Promise.all([sql.end({ timeout: 5 }), lane.end({ timeout: 5 })]);
   };
@@ -176,7 +129,10 @@ export async function openDb(options: DbConnection & { max?: number; log: Log })
   };
 }
 
-function createSession(connect: (more: object) => Sql, { regain, lost }: NonNullable<Parameters<Db['session']>[0]> = {}): DbSession {
+function createSession(
+  connect: (more: { max: number; onclose: () => void }) => Sql,
+  { regain, lost }: NonNullable<Parameters<Db['session']>[0]> = {},
+): DbSession {
   const closing = new AbortController();
   let regaining = false;
   const onclose = async () => {
@@ -193,8 +149,8 @@ function createSession(connect: (more: object) => Sql, { regain, lost }: NonNull
     }
     regaining = false;
   };
-  // Without a maximum lifetime: the driver would close a connection, and release its locks, within the hour.
-  const sql = connect({ max: 1, max_lifetime: null, onclose });
+  // Without a maximum lifetime: it would end a connection, and release its locks, within the hour.
+  const sql = connect({ max: 1, onclose });
   return {
     sql,
     close: () => {
@@ -250,36 +206,6 @@ async function hasRoom(sql: Sql): Promise<boolean> {
     return error === enough;
   }
   return false;
-}
-
-/**
- * Several hosts in a URL are tried in turn, and standbys are left out. A socket folder may be given like in libpq:
- * `postgres://user@localhost/database?host=/run/postgresql`.
- */
-function connectTo(options: DbConnection, more: object): Sql {
-  const given = 'url' in options ? options.url : '';
-  const hosts = /\/\/(?:[^@/?]*@)?([^/?]*)/.exec(given)?.[1]?.split(',').length ?? 1;
-  const settings = {
-    ...more,
-    // All hosts have been tried when a caller gets its 503.
-    connect_timeout: hosts === 1 ? 5 : Math.max(2, 4.5 / hosts),
-    target_session_attrs: /[?&]target_session_attrs=read-write\b/.test(given) ? 'read-write' : 'primary',
-  };
-  if (!('url' in options)) {
-    const { host, port, database, user } = options;
-    return connectPostgres({ ...settings, host, port, database, username: user } as object) as unknown as Sql;
-  }
-  const host = /[?&]host=([^&]+)/.exec(given)?.[1];
-  if (host === undefined) return connectPostgres(given, settings as object) as unknown as Sql;
-  const { username, password, pathname, port } = new URL(given);
-  return connectPostgres({
-    ...settings,
-    host: decodeURIComponent(host),
-    username: decodeURIComponent(username),
-    database: decodeURIComponent(pathname.slice(1)),
-    ...(password && { password: decodeURIComponent(password) }),
-    ...(port && { port: Number(port) }),
-  } as object) as unknown as Sql;
 }
 
 const behindPooler = (cause?: unknown): Error =>

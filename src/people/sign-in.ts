@@ -39,6 +39,19 @@ export type SignedIn = {
 /** The secret under which second factors are stored. */
 export const signInSecret = ({ derive }: Pick<Context, 'derive'>): string => Buffer.from(derive('dashboard sign-in')).toString('base64');
 
+/** The connections, as the query builder of the library takes them. */
+const poolOf = ({ db }: Context) => ({
+  connect: async () => {
+    const { unsafe, release } = await db.sql.reserve();
+    const query = async <R>(text: string, values: readonly unknown[]) => {
+      const rows = await unsafe(text, values as never);
+      return { command: rows.command as 'SELECT', rowCount: rows.count, rows: rows as R[] };
+    };
+    return { query: query as never, release };
+  },
+  end: async () => {},
+});
+
 /** Loaded on first use, so that a service that only handles payments does not pay for it. */
 async function open(ctx: Context) {
   const [
@@ -47,8 +60,7 @@ async function open(ctx: Context) {
     { setSessionCookie },
     { twoFactor },
     { passkey },
-    { CamelCasePlugin, Kysely },
-    { PostgresJSDialect },
+    { CamelCasePlugin, Kysely, PostgresDialect },
   ] = await Promise.all([
     import('better-auth'),
     import('better-auth/api'),
@@ -56,11 +68,10 @@ async function open(ctx: Context) {
     import('better-auth/plugins/two-factor'),
     import('@better-auth/passkey'),
     import('kysely'),
-    import('kysely-postgres-js'),
   ]);
   const url = new URL(ctx.settings.publicUrl);
   const db = new Kysely<unknown>({
-    dialect: new PostgresJSDialect({ postgres: ctx.db.sql as never }),
+    dialect: new PostgresDialect({ pool: poolOf(ctx) }),
     plugins: [new CamelCasePlugin({ maintainNestedObjectKeys: true })],
   });
   return betterAuth({

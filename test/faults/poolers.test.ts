@@ -115,10 +115,9 @@ test('a request whose session the pooler ends gets a 503 and can be repeated', {
   const admin = connectPostgres({
     host: host.split(':')[0]!,
     port: Number(port),
-    username,
+    user: username,
     database: 'pgbouncer',
     max: 1,
-    fetch_types: false,
   });
   t.after(() => admin.end());
   const name = database.connection.database;

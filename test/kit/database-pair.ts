@@ -3,10 +3,10 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type postgres from 'postgres';
 import { openDb } from '../../src/db/db.ts';
 import connectPostgres from '../../src/db/driver.ts';
 import { migrate } from '../../src/db/migrate.ts';
+import type { RowList } from '../../src/db/sql.ts';
 import { createLog } from '../../src/log.ts';
 import { eventually } from './app.ts';
 import { freePort } from './nodes.ts';
@@ -29,7 +29,7 @@ export type Server = {
   resume(): void;
   promote(): Promise<void>;
   /** Runs one statement as a superuser. */
-  ask(statement: string): Promise<postgres.RowList<postgres.Row[]>>;
+  ask(statement: string): Promise<RowList>;
 };
 
 function run(program: string, args: readonly string[]): void {
@@ -59,10 +59,8 @@ function createServerIn(folder: string, port: number): Server {
       host: '127.0.0.1',
       port,
       database: 'postgres',
-      username: 'postgres',
+      user: 'postgres',
       max: 1,
-      connect_timeout: 5,
-      fetch_types: false,
     });
     try {
       return await sql.unsafe(statement);
