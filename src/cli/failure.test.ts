@@ -18,6 +18,11 @@ const FAILURES: readonly [error: unknown, message: RegExp, hint: RegExp | null][
   [failing({ code: 'EADDRINUSE', syscall: 'listen', port: 3000 }), /Port 3000 is already in use/, /set PORT/],
   [failing({ code: 'EACCES', syscall: 'listen', port: 80 }), /may not listen on port 80/, /1024/],
   [failing({ code: 'ECONNREFUSED', address: '10.0.0.1', port: 5432 }), /10\.0\.0\.1:5432/, /DATABASE_URL/],
+  [
+    failing({ code: 'CONNECTION_INSECURE' }, 'No secure connection to the database at db:5432: self-signed certificate'),
+    /self-signed certificate\.$/,
+    /sslrootcert/,
+  ],
   [failing({ code: '28P01' }), /rejected the user or the password/, /DATABASE_URL/],
   [failing({ code: '3D000' }, 'database "florin" does not exist'), /"florin" does not exist/, /Create it/],
   [failing({ code: 'ENOENT', path: '/etc/tls.pem' }), /\/etc\/tls\.pem does not exist/, /LOG_LEVEL=debug/],

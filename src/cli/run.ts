@@ -63,6 +63,10 @@ const BY_CODE: Readonly<Record<string, (error: Coded) => Failure>> = {
     message: `${message}.`,
     hint: 'Set pool_mode = session for it in PgBouncer, or let DATABASE_URL lead to the server itself.',
   }),
+  CONNECTION_INSECURE: ({ message }) => ({
+    message: `${message}.`,
+    hint: 'Check sslmode and sslrootcert in DATABASE_URL. docs/guides/self-hosting.md explains both.',
+  }),
   CONNECTION_CLOSED: () => ({ message: 'The database server, or a proxy in front of it, closed the connection.', hint: DATABASE }),
   '08P01': ({ message }) => ({
     message: `The database, or a pooler in front of it, refused the connection: ${message}.`,

@@ -3,13 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
 import connectPostgres, { type Pool, type PoolOptions, type TransactionTag } from './driver.ts';
-import type { Fragment as SqlFragment } from './sql.ts';
 
 export type Sql = Pool;
 export type Tx = TransactionTag;
-/** A fragment of a statement, not run on its own. */
-export type Fragment = SqlFragment;
-
 type DbSession = { sql: Sql; close(): Promise<void> };
 export type Db = {
   sql: Sql;

@@ -134,6 +134,8 @@ test('a statement that the server ends together with its connection fails with t
   await kill(pid);
   await cut;
   await close();
+  const itself = one.begin((tx) => tx`select pg_terminate_backend(pg_backend_pid())`);
+  await assert.rejects(itself, { code: '57P01' });
 });
 
 test('a server that owes a reply for too long is left, one whose rows are still being used is not', async () => {
@@ -192,7 +194,7 @@ test('a connection that has written its buffer stays with its transaction', asyn
   await only.end();
 });
 
-test('work that goes on after the end of its transaction is refused', async () => {
+test('work that continues after the end of its transaction is refused', async () => {
   await database.db.sql`delete from kept`;
   let late: Tx | null = null;
   await one.begin(async (tx) => {

@@ -4,10 +4,11 @@
  * thrown away. Nothing is waited for without end: each host is tried for a limited time, and then the statement fails with the reason.
  * See docs/decisions/driver.md.
  */
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionOptions } from 'node:tls';
 import { CopyInJob, CopyOutJob, CursorJob, closedError, EachJob, Job, Link, type Place, type Watch } from './link.ts';
-import { compile, createTag, type Query, type Row, type Runner, type Settle, type Tag } from './sql.ts';
+import { compile, createTag, type Row, type Runner, type Settle, type Statement, type Tag } from './sql.ts';
 
 /** What connections of several pools have in common. */
 export type Joint = Watch & {
@@ -61,17 +62,23 @@ const MOST_PENDING = 100;
 
 type Places = { places: Place[]; accepts: 'any' | 'primary' | 'read-write'; isTlsOptional: boolean };
 /** Parameters of a URL that are not sent to the server. */
-const NOT_SENT = new Set(['host', 'sslmode', 'ssl', 'sslnegotiation', 'target_session_attrs']);
+const NOT_SENT = new Set(['host', 'sslmode', 'ssl', 'sslnegotiation', 'sslrootcert', 'target_session_attrs']);
 
-/** How `sslmode` is meant; `prefer` connects without TLS where the server has none. */
-function tlsOf(mode: string | null): false | ConnectionOptions {
+/**
+ * How `sslmode` and `sslrootcert`, a file or `system`, are meant: as in `libpq`, but only `prefer` and `allow` do without TLS, where the
+ * server has none.
+ */
+function tlsOf(mode: string | null, root: string | null): false | ConnectionOptions {
+  if (root === 'system') return {};
   if (!mode || mode === 'disable' || mode === 'false') return false;
-  return mode === 'require' || mode === 'allow' || mode === 'prefer' ? { rejectUnauthorized: false } : {};
+  if (mode === 'allow' || mode === 'prefer' || (mode === 'require' && root === null)) return { rejectUnauthorized: false };
+  const isNameChecked = mode !== 'require' && mode !== 'verify-ca';
+  return { ...(root !== null && { ca: readFileSync(root) }), ...(!isNameChecked && { checkServerIdentity: () => undefined }) };
 }
 
 /**
- * Several hosts in a URL are tried in turn, and standbys are left out. A socket folder may be given like in libpq:
- * `postgres://user@localhost/database?host=/run/postgresql`. What is not given comes from libpq's variables, such as PGPASSWORD.
+ * Several hosts in a URL are tried in turn, and standbys are left out. A socket folder may be given like in `libpq`:
+ * `postgres://user@localhost/database?host=/run/postgresql`. What is not given comes from the variables of `libpq`, such as PGPASSWORD.
  */
 function readPlaces({ url = 'postgres://', host, port, database, user, isPrimary, parameters = {} }: PoolOptions): Places {
   const [, before = '', written = ''] = /^(\w+:\/\/(?:[^/?]*@)?)([^/?]*)/.exec(url) ?? [];
@@ -84,8 +91,8 @@ function readPlaces({ url = 'postgres://', host, port, database, user, isPrimary
     user: user ?? decodeURIComponent(username),
     database: database ?? decodeURIComponent(pathname.slice(1)),
     password: decodeURIComponent(password),
-    ssl: asked.get('sslrootcert') === 'system' ? {} : tlsOf(mode),
-    parameters: { ...parameters, ...Object.fromEntries([...asked].filter(([name, value]) => !NOT_SENT.has(name) && value !== 'system')) },
+    ssl: tlsOf(mode, asked.get('sslrootcert')),
+    parameters: { ...parameters, ...Object.fromEntries([...asked].filter(([name]) => !NOT_SENT.has(name))) },
     // All hosts have been tried when a caller gets its 503.
     timeoutMs: ends.length === 1 ? 5_000 : Math.max(2_000, 4_500 / ends.length),
   };
@@ -108,6 +115,19 @@ const runOn = (link: Link, text: string): Promise<Row[]> =>
   new Promise((resolve, reject) => {
     link.send(new Job({ text, types: [], values: [] }, 'simple', { resolve: resolve as Settle['resolve'], reject }));
   });
+
+const lateError = ({ host: address, port }: Link) =>
+  failure('CONNECT_TIMEOUT', `The database at ${address}:${port} did not answer in time`, { address, port });
+/** The codes of ours, of the network and of PostgreSQL; any other is one of TLS. */
+const PLAIN_CODE = /^(CONNECTION_\w+|E[A-Z]+|EAI_\w+|\w{5})$/;
+/** Why no connection could be opened, with a code: `pg` and TLS have their own ways to say it. */
+function connectError(error: Error & { code?: string }, { host, port }: Link): Error {
+  const { code, message } = error;
+  if (message.startsWith('SASL')) return failure('28P01', message);
+  if (code === undefined ? message.includes('SSL') : !PLAIN_CODE.test(code))
+    return failure('CONNECTION_INSECURE', `No secure connection to the database at ${host}:${port}: ${message}`, { cause: error });
+  return code === undefined ? closedError(error) : error;
+}
 
 /** Opens connections to whichever of several servers is the primary. */
 class Connector {
@@ -167,11 +187,7 @@ class Connector {
       return link;
     } catch (error) {
       link.hangUp();
-      const { host: address, port } = link;
-      if (isLate) throw failure('CONNECT_TIMEOUT', `The database at ${address}:${port} did not answer in time`, { address, port });
-      const { code, message } = error as { code?: string; message: string };
-      if (message.startsWith('SASL')) throw failure('28P01', message);
-      throw code ? error : closedError(error);
+      throw isLate ? lateError(link) : connectError(error as Error, link);
     } finally {
       clearTimeout(timer);
       this.#opening.delete(link);
@@ -365,7 +381,7 @@ function createRunner(
   {
     note = () => {},
     giveBack = () => {},
-  }: { note?(error: unknown, query: Query<readonly unknown[]>): void; giveBack?(link: Link): void } = {},
+  }: { note?(error: unknown, query: Statement<readonly unknown[]>): void; giveBack?(link: Link): void } = {},
 ): Runner {
   /** Nobody else uses the connection meanwhile. */
   const sendAlone = (job: Job) => {
@@ -375,7 +391,7 @@ function createRunner(
     };
     take({ give, refuse: job.settle.reject, isAlone: true });
   };
-  const send = (query: Query<readonly unknown[]>, settle: Settle, make: (compiled: ReturnType<typeof compile>) => Job) => {
+  const send = (query: Statement<readonly unknown[]>, settle: Settle, make: (compiled: ReturnType<typeof compile>) => Job) => {
     let job: Job;
     try {
       job = make(compile(query));
@@ -422,7 +438,7 @@ async function runInside<T>(link: Link, work: Work<T>, count: { savepoints: numb
   let uncaught: unknown = null;
   let isOver = false;
   const runner = createRunner(
-    // Work that goes on after the end reaches nobody else's transaction.
+    // Work that continues after the end reaches nobody else's transaction.
     ({ give, refuse }) => (isOver ? refuse(failure('TRANSACTION_ENDED', 'The transaction has ended')) : give(link)),
     {
       note: (error, query) => {

@@ -10,7 +10,7 @@ export {
   type StoredReply,
   storeReplies,
 } from './batch.ts';
-export { createLead, type Db, type Fragment, OID, openDb, readEndedBelow, type Sql, startClock, type Term, type Tx } from './db.ts';
+export { createLead, type Db, OID, openDb, readEndedBelow, type Sql, startClock, type Term, type Tx } from './db.ts';
 export { claimServe, hasCluster, removeCluster, SERVE_LOCK, startEmbedded } from './embedded.ts';
 export { type LookedBackTo, lookThrough, rowKeysWithin } from './look.ts';
 export { appliedMigrations, applyMigration, createMigrations, MIGRATE_LOCK, migrate, migrationNames, tableNames } from './migrate.ts';
@@ -26,4 +26,5 @@ export {
   sealerOf,
   writeKeyCheck,
 } from './seal.ts';
+export type { Fragment } from './sql.ts';
 export { doDue, dueIf, dueWork, retryTime, startQueue, takingWork, type WorkTaker } from './work.ts';

@@ -9,7 +9,7 @@ import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { type Compiled, type Kind, type Row, readerOf, type Settle } from './sql.ts';
 
-/** Where a server is, and as whom to connect; what is empty comes from the variables of libpq. */
+/** Where a server is, and as whom to connect; what is empty comes from the variables of `libpq`. */
 export type Place = {
   host: string;
   port: number | undefined;
@@ -401,7 +401,12 @@ export class Link {
     await this.#client.connect();
     this.wire.on('end', () => this.#ended());
     this.wire.on('readyForQuery', () => this.#settled());
-    this.wire.on('errorMessage', ({ code }: { code?: string }) => this.#watch.failed?.(code ?? ''));
+    this.wire.on('errorMessage', (error: { code?: string }) => {
+      const code = error.code ?? '';
+      // The server says why it ends the connection.
+      if (code.startsWith('57P')) this.#reason ??= error;
+      this.#watch.failed?.(code);
+    });
     this.wire.stream.on('data', () => {
       this.#heard++;
       this.expect();

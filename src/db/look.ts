@@ -1,5 +1,6 @@
 /** Pages of searches without an index: each page checks a bounded number of rows and returns how far it got, so it is always fast. */
-import type { Fragment, Sql } from './db.ts';
+import type { Sql } from './db.ts';
+import type { Fragment } from './sql.ts';
 
 /** Rows to check for a first page, and for each later page, which may take a little longer. */
 const LOOK = 10_000;

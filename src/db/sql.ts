@@ -9,11 +9,11 @@ import type { Readable, Writable } from 'node:stream';
 export type Row = Record<string, any>;
 type Scalar = string | number | bigint | boolean | Date | Uint8Array | null;
 /** What a template accepts. */
-export type Part = Scalar | readonly Scalar[] | readonly Fragment[] | Parameter | Identifier | Values | Fragment;
+type Part = Scalar | readonly Scalar[] | readonly Fragment[] | Parameter | Identifier | Values | Fragment;
 /** The rows of a statement, and how many it returned or changed. */
 export type RowList<T extends readonly unknown[] = Row[]> = T & { readonly count: number; readonly command: string };
 /** A fragment of a statement, not run on its own. */
-export type Fragment = Query<readonly unknown[]>;
+export type Fragment = Statement<readonly unknown[]>;
 
 /** A value with the type that it is sent as. */
 export class Parameter {
@@ -43,15 +43,15 @@ export class Values {
 export type Kind = 'named' | 'once' | 'simple';
 export type Settle = { resolve(rows: unknown): void; reject(error: unknown): void };
 export type Runner = {
-  run(query: Query<readonly unknown[]>, settle: Settle): void;
-  forEach(query: Query<readonly unknown[]>, each: (row: Row) => void, settle: Settle): void;
-  cursor(query: Query<readonly unknown[]>, size: number): AsyncIterable<Row[]>;
-  copyOut(query: Query<readonly unknown[]>): Promise<Readable>;
-  copyIn(query: Query<readonly unknown[]>): Promise<Writable>;
+  run(query: Statement<readonly unknown[]>, settle: Settle): void;
+  forEach(query: Statement<readonly unknown[]>, each: (row: Row) => void, settle: Settle): void;
+  cursor(query: Statement<readonly unknown[]>, size: number): AsyncIterable<Row[]>;
+  copyOut(query: Statement<readonly unknown[]>): Promise<Readable>;
+  copyIn(query: Statement<readonly unknown[]>): Promise<Writable>;
 };
 
 /** A statement that is sent once, when somebody waits for it. */
-export class Query<T extends readonly unknown[]> implements Promise<RowList<T>> {
+export class Statement<T extends readonly unknown[]> implements Promise<RowList<T>> {
   readonly strings: readonly string[];
   readonly args: readonly Part[];
   readonly kind: Kind;
@@ -64,7 +64,7 @@ export class Query<T extends readonly unknown[]> implements Promise<RowList<T>> 
     this.kind = kind;
   }
   get [Symbol.toStringTag](): string {
-    return 'Query';
+    return 'Statement';
   }
   get #sent(): Promise<RowList<T>> {
     if (this.#reply) return this.#reply;
@@ -100,7 +100,7 @@ export class Query<T extends readonly unknown[]> implements Promise<RowList<T>> 
   forEach(each: (row: T extends readonly (infer R)[] ? R : never) => void): Promise<unknown> {
     return new Promise((resolve, reject) => this.#runner.forEach(this as never, each as never, { resolve, reject }));
   }
-  /** Its rows, at most so many at a time, while the statement goes on. */
+  /** Its rows, at most so many at a time, while the statement continues. */
   cursor(size: number): AsyncIterable<T extends readonly (infer R)[] ? R[] : never> {
     return this.#runner.cursor(this as never, size) as never;
   }
@@ -118,9 +118,9 @@ export class Query<T extends readonly unknown[]> implements Promise<RowList<T>> 
 export type Tag = {
   (name: string): Identifier;
   (row: Readonly<Record<string, unknown>>): Values;
-  <T extends readonly unknown[] = Row[]>(strings: TemplateStringsArray, ...args: readonly Part[]): Query<T>;
+  <T extends readonly unknown[] = Row[]>(strings: TemplateStringsArray, ...args: readonly Part[]): Statement<T>;
   /** Text as it is: a statement, or a fragment of one. */
-  unsafe<T extends readonly unknown[] = Row[]>(text: string, args?: readonly Part[]): Query<T>;
+  unsafe<T extends readonly unknown[] = Row[]>(text: string, args?: readonly Part[]): Statement<T>;
   /** An array whose type the first element does not tell. */
   array(values: readonly unknown[], type: number): Parameter;
   json(value: unknown): Parameter;
@@ -132,12 +132,12 @@ export function createTag(runner: Runner): Tag {
     typeof first === 'string'
       ? new Identifier(first)
       : Array.isArray(first)
-        ? new Query(runner, first, args, 'named')
+        ? new Statement(runner, first, args, 'named')
         : new Values(first as Record<string, Part>);
   return Object.assign(tag, {
     unsafe: (text: string, args: readonly Part[] = []) =>
-      // Each parameter stands in the text already.
-      new Query(
+      // The text has each parameter already.
+      new Statement(
         runner,
         [text, ...args.slice(1).map(() => ''), ...(args.length > 0 ? [''] : [])],
         args,
@@ -153,7 +153,7 @@ const OIDS = { bool: 16, bytea: 17, int8: 20, json: 114, timestamptz: 1184, json
 export type Compiled = { text: string; types: number[]; values: (string | Buffer | null)[] };
 
 /** The text of a statement with its parameters. Throws if a value is missing. */
-export function compile(query: Query<readonly unknown[]>): Compiled {
+export function compile(query: Statement<readonly unknown[]>): Compiled {
   const types: number[] = [];
   const values: Compiled['values'] = [];
   if (query.kind === 'once') {
@@ -163,21 +163,22 @@ export function compile(query: Query<readonly unknown[]>): Compiled {
   return { text: textOf(query, types, values), types, values };
 }
 
-function textOf({ strings, args }: Query<readonly unknown[]>, types: number[], values: Compiled['values']): string {
+function textOf({ strings, args }: Statement<readonly unknown[]>, types: number[], values: Compiled['values']): string {
   let text = strings[0]!;
   for (let i = 0; i < args.length; i++) text += partOf(args[i]!, types, values) + strings[i + 1]!;
   return text;
 }
 
 function partOf(part: Part, types: number[], values: Compiled['values']): string {
-  if (part instanceof Query) return textOf(part, types, values);
+  if (part instanceof Statement) return textOf(part, types, values);
   if (part instanceof Identifier) return part.text;
   if (part instanceof Values) {
     const entries = Object.entries(part.row);
     const names = entries.map(([name]) => new Identifier(name).text);
     return `(${names.join(',')}) values (${entries.map(([, value]) => partOf(value, types, values)).join(',')})`;
   }
-  if (Array.isArray(part) && part[0] instanceof Query) return part.map((fragment) => textOf(fragment as Fragment, types, values)).join(' ');
+  if (Array.isArray(part) && part[0] instanceof Statement)
+    return part.map((fragment) => textOf(fragment as Fragment, types, values)).join(' ');
   return `$${addValue(part as Scalar, types, values)}`;
 }
 

@@ -16,7 +16,8 @@
  */
 import type { Log } from '#log';
 import { type Loop, startLoop } from '#loop';
-import type { Db, Fragment, Sql, Tx } from './db.ts';
+import type { Db, Sql, Tx } from './db.ts';
+import type { Fragment } from './sql.ts';
 
 /** The longest time between two looks. Shorter than the ten seconds of the triggers, or work that is due in between would be late. */
 const LOOK_MS = 5_000;

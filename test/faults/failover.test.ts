@@ -1,11 +1,11 @@
 /** Databases that restart, hang and fail over: what was acknowledged stays, no address is issued twice, and one process follows each chain. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { openDb } from '../../src/db/db.ts';
+import { type Db, openDb } from '../../src/db/db.ts';
 import { createLog } from '../../src/log.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { eventually } from '../kit/app.ts';
-import { missingServer, type Template } from '../kit/database-pair.ts';
+import { missingServer, type Pair, type Template } from '../kit/database-pair.ts';
 import { countLost, createShopTemplate, type Drill, startDrill } from '../kit/failover.ts';
 
 const skip = missingServer;
@@ -18,10 +18,16 @@ after(() => template?.remove());
 const database = async ({ api }: Drill) => (await diagnose(api.ctx)).findings.find(({ check }) => check === 'database')!;
 const ready = async ({ api }: Drill) => fetch(`${api.url}/readyz`);
 
+/** With the name that the certificate is for, which is checked. */
+const encrypted = (pair: Pair): Pair => ({
+  ...pair,
+  url: `${pair.url.replaceAll('127.0.0.1', 'localhost')}?sslmode=verify-full&sslrootcert=${pair.certificate}`,
+});
+
 test('a primary that restarts, and one that hangs, is left for its synchronous standby: nothing acknowledged is lost, one process follows', {
   skip,
 }, async (t) => {
-  const drill = await startDrill(await template.pair({ synchronous: true }));
+  const drill = await startDrill(encrypted(await template.pair({ synchronous: true })));
   t.after(drill.stop);
   const { primary, standby } = drill.pair;
   await drill.oneFollows(primary);
@@ -90,4 +96,39 @@ test('after a failover to a standby that was behind, no address is issued again,
   for (let i = 0; i < 10; i++) assert.ok(await drill.order(i % 2 === 0 ? undefined : drill.api));
   await drill.oneFollows(standby);
   assert.equal(new Set(drill.shown.values()).size, drill.shown.size);
+});
+
+/** Whether the connections of a database are encrypted: those of the pool, of its lane and of a session. */
+async function isEncrypted({ sql, lane, session }: Db): Promise<boolean[]> {
+  const own = session();
+  const replies = [sql, lane, own.sql].map(
+    async (tag) => (await tag<{ ssl: boolean }[]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`)[0]!.ssl,
+  );
+  return Promise.all(replies).finally(own.close);
+}
+
+test('connections are encrypted, and the certificate is checked, as DATABASE_URL says', { skip }, async (t) => {
+  const { primary, standby, certificate, stop } = await template.pair({ synchronous: false });
+  t.after(stop);
+  const open = (query: string, host = 'localhost', before = '') =>
+    openDb({ url: `postgres://florin@${before}${host}:${primary.port}/florin?${query}`, log: createLog('silent') });
+  for (const [query, expected, host] of [
+    ['sslmode=disable', false],
+    ['sslmode=prefer', true],
+    ['sslmode=require', true],
+    [`sslmode=require&sslrootcert=${certificate}`, true, '127.0.0.1'],
+    [`sslmode=verify-ca&sslrootcert=${certificate}`, true, '127.0.0.1'],
+    [`sslmode=verify-full&sslrootcert=${certificate}`, true],
+  ] as const) {
+    const db = await open(query, host, `localhost:${standby.port},`);
+    assert.deepEqual(await isEncrypted(db), [expected, expected, expected], query);
+    await db.close();
+  }
+  for (const [query, why, host] of [
+    ['sslmode=verify-full', /self-signed certificate/],
+    ['sslmode=require&sslrootcert=system', /self-signed certificate/],
+    [`sslmode=verify-full&sslrootcert=${certificate}`, /altnames/, '127.0.0.1'],
+  ] as const)
+    await assert.rejects(open(query, host), { code: 'CONNECTION_INSECURE', message: why }, query);
+  await assert.rejects(open(`sslmode=verify-full&sslrootcert=${certificate}.gone`), { code: 'ENOENT' });
 });

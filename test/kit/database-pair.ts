@@ -1,7 +1,7 @@
 /** A primary database server and its standby on loopback, from Debian's PostgreSQL, which can be killed, hung, promoted and restarted. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, closeSync, cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDb } from '../../src/db/db.ts';
 import connectPostgres from '../../src/db/driver.ts';
@@ -78,6 +78,7 @@ function createServerIn(folder: string, port: number): Server {
         unix_socket_directories: '',
         max_connections: 200,
         wal_keep_size: '256MB',
+        ssl: 'on',
         shared_buffers: '32MB',
       };
       const command = [
@@ -113,8 +114,28 @@ function createServerIn(folder: string, port: number): Server {
   };
 }
 
-export type Pair = { primary: Server; standby: Server; url: string; folder: string; stop(): Promise<void> };
+export type Pair = {
+  primary: Server;
+  standby: Server;
+  url: string;
+  folder: string;
+  /** The self-signed certificate of both servers, for the name `localhost`. */
+  certificate: string;
+  stop(): Promise<void>;
+};
 export type Template = { pair(options: { synchronous: boolean }): Promise<Pair>; remove(): void };
+
+function certify(folder: string): void {
+  const files = ['-keyout', join(folder, 'server.key'), '-out', join(folder, 'server.crt')];
+  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+  const { status, stderr } = spawnSync(
+    'openssl',
+    ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '1', ...names, ...files],
+    { encoding: 'utf8' },
+  );
+  if (status !== 0) throw new Error(stderr);
+  chmodSync(join(folder, 'server.key'), 0o600);
+}
 
 /** A migrated database in a stopped server, of which each pair is a copy. */
 export async function createTemplate(fill: (url: string) => Promise<void> = async () => {}): Promise<Template> {
@@ -135,6 +156,7 @@ export async function createTemplate(fill: (url: string) => Promise<void> = asyn
     '--no-instructions',
   ]);
   writeFileSync(join(origin, 'pg_hba.conf'), HBA);
+  certify(origin);
   const first = createServerIn(origin, await freePort());
   await first.start();
   await first.ask('create role florin login');
@@ -167,7 +189,7 @@ export async function createTemplate(fill: (url: string) => Promise<void> = asyn
         60_000,
       );
       return {
-        ...{ primary, standby, folder: home },
+        ...{ primary, standby, folder: home, certificate: join(home, 'one', 'server.crt') },
         url: `postgres://florin@127.0.0.1:${one},127.0.0.1:${two}/florin`,
         stop: async () => {
           await Promise.all([primary.kill(), standby.kill()]);
