@@ -113,12 +113,15 @@ for (const [how, end] of Object.entries(ENDS)) {
     assert.equal((await other)[0]!.i, 2);
   });
 
-  test(`a single statement is cut off (${how}): the next ones are answered`, async () => {
+  test(`statements are cut off (${how}): each fails with the code of a connection that ended, the next ones are answered`, async () => {
     const pid = await pidOf(one.sql);
-    const cut = one.sql`select pg_sleep(30)`.catch((error: unknown) => error);
+    const codeOf = (error: unknown) => (error as { code?: string }).code ?? 'none';
+    const cut = Array.from({ length: 20 }, () => one.sql`select pg_sleep(30)`.then(() => 'answered', codeOf));
+    // Sent after the end, and before it is known here.
     await sleep(50);
-    await end(pid);
-    assert.ok((await cut) instanceof Error);
+    await end(pid).finally(() => cut.push(one.sql`select 1`.then(() => 'answered', codeOf)));
+    for (const code of await Promise.all(cut)) assert.match(code, /^(57P01|CONNECTION_CLOSED|ECONNRESET|EPIPE|answered)$/);
+    assert.notEqual(await cut[0], 'answered');
     for (let i = 0; i < 5; i++) assert.equal((await one.sql`select ${i}::int as i`)[0]!.i, i);
   });
 }

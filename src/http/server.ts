@@ -340,6 +340,13 @@ function isFromHere({ socket, headers }: FastifyRequest): boolean {
   return (peer.startsWith('127.') || peer === '::1') && isLoopback(asked) && OF_PROXIES.every((name) => headers[name] === undefined);
 }
 
+/**
+ * Connections that fail or are refused, and resource limits of the database: the caller can retry. A server that became a standby accepts
+ * no writes until the connections are led to the new primary.
+ */
+const DATABASE_AWAY =
+  /^(CONNECTION_|CONNECT_TIMEOUT|E(CONN|HOST|NET|PIPE|TIMEDOUT|NOTFOUND|AI_)|ENOENT$|08|28|3D000|53|55P03|57P0|57014|58|25006|40001|40P01)/;
+
 /** What a failure means for the caller. */
 export function toProblem(ctx: Context, request: FastifyRequest, error: FastifyError | Problem): Problem {
   if (error instanceof Problem) return error;
@@ -349,21 +356,10 @@ export function toProblem(ctx: Context, request: FastifyRequest, error: FastifyE
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_EMPTY_TYPE') return new Problem('unsupported_media_type');
   if (code.startsWith('FST_ERR_CTP') || code === 'FST_ERR_VALIDATION')
     return new Problem('invalid_json', { reason: 'the body cannot be read' });
-  // Connection failures and resource limits of the database: the caller can retry.
-  // A server that became a standby accepts no writes until the connections are led to the new primary.
-  if (
-    /^(CONNECTION_|CONNECT_TIMEOUT|E(CONN|HOST|NET|PIPE|TIMEDOUT|NOTFOUND|AI_)|ENOENT$|08|28|3D000|53|55P03|57P0|57014|25006|40001|40P01)/.test(
-      code,
-    )
-  ) {
+  if (DATABASE_AWAY.test(code)) {
     ctx.log.error({ err: error, requestId: request.id }, 'The database did not respond');
     return new Problem('database_unavailable', {}, { retryAfterSeconds: 2, cause: error });
   }
-  process
-    .getBuiltinModule('fs')
-    .appendFileSync(
-      '/tmp/drv-500.log',
-      `${new Date().toISOString()} ${code} ${error.stack} ${JSON.stringify(error)} ${String((error as Error).cause)}\n`,
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
     return new Problem('request_unreadable', { reason: 'it does not follow HTTP' });
   ctx.log.error({ err: error, requestId: request.id, method: request.method, route: request.routeOptions?.url }, 'Request failed');

@@ -178,7 +178,7 @@ async function runBatch(ctx: Context, items: NewPayment[]): Promise<Settled[]> {
     return results;
   }
 }
-const CONNECTION_LOST = /^(CONNECTION_|ECONNRESET$|EPIPE$|08|57P0)/;
+const CONNECTION_LOST = /^(CONNECTION_|ECONNRESET$|EPIPE$|ETIMEDOUT$|08|57P0)/;
 
 /**
  * Connections fail together, and the next one may be broken too. The failed statement may even still be running and commit while a
