@@ -218,7 +218,7 @@ test('users that arrive while the last one leaves get a server, every time', asy
 test('a user of the server remains one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
   const folder = newFolder(t);
   const other = await start(folder);
-  // Half an hour and more passes in half a second: as long as the driver keeps a connection by default.
+  // Half an hour and more passes in half a second: longer than a connection of a pool is kept.
   const later = globalThis.setTimeout;
   const soon = (work: () => void, ms?: number, ...rest: unknown[]) => later(work, ms !== undefined && ms > 1_000_000 ? 500 : ms, ...rest);
   globalThis.setTimeout = soon as typeof setTimeout;

@@ -303,25 +303,28 @@ export class CopyOutJob extends Job {
 export class CopyInJob extends Job {
   override readonly isExclusive = true;
   readonly opened = Promise.withResolvers<Writable>();
-  #finished: ((error?: Error | null) => void) | null = null;
   readonly #stream: Writable;
+  /** What the stream waits for: room for a part, or the end. */
+  #done: ((error?: Error | null) => void) | null = null;
   constructor(compiled: Compiled) {
     super(compiled, 'simple', {
-      resolve: () => this.#finished?.(),
+      resolve: () => this.#go(),
       reject: (error) => {
         this.opened.reject(error);
-        if (this.#finished) this.#finished(error as Error);
+        if (this.#done) this.#go(error as Error);
         else this.#stream.destroy(error as Error);
       },
     });
     this.#stream = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
-        this.link.wire.sendCopyFromChunk(chunk);
-        if (this.link.wire.stream.writableNeedDrain) this.link.wire.stream.once('drain', done);
-        else done();
+        const { wire } = this.link;
+        this.#done = done;
+        wire.sendCopyFromChunk(chunk);
+        if (wire.stream.writableNeedDrain) wire.stream.once('drain', () => this.#go());
+        else this.#go();
       },
       final: (done) => {
-        this.#finished = done;
+        this.#done = done;
         this.link.wire.endCopyFrom();
       },
       destroy: (error, done) => {
@@ -329,6 +332,11 @@ export class CopyInJob extends Job {
         done(error);
       },
     });
+  }
+  #go(error?: Error): void {
+    const done = this.#done;
+    this.#done = null;
+    done?.(error);
   }
   override handleCopyInResponse(): void {
     this.opened.resolve(this.#stream);

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { createReadStream, readFileSync } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { pipeline } from 'node:stream/promises';
+import { pipeline, finished as whenFinished } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import type { Context } from '#context';
@@ -220,8 +220,6 @@ async function* contents(tx: Tx, header: Header, counts: Record<string, number>,
     // Transaction numbers are zeroed: another server counts from the start, and the stored ones would be in its future.
     const values = columns.map((column) => (isTransaction.has(`${name}.${column}`) ? `'0'::xid8` : quoted(column)));
     const rows = await tx.unsafe(`copy (select ${values.join(', ')} from ${quoted(name)}) to stdout`).readable();
-    // The driver pauses the connection when the reader is behind, even at the last row, and resumes it on the next read.
-    rows.once('end', () => rows._read(0));
     const hash = createHash('sha256');
     let count = 0;
     for await (const piece of rows as AsyncIterable<Buffer>) {
@@ -524,8 +522,7 @@ async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Rec
       throw failure ?? error;
     }
     into.end();
-    // The driver does not end a stream whose COPY fails on the last row; the next statement reports it.
-    await setImmediate();
+    await whenFinished(into);
     const [stored] = await tx.unsafe<{ count: bigint }[]>(`select count(*) from ${quoted(name)}`);
     const end = parseLine<TableEnd>(await reader.line());
     if (end?.rows !== rows || end.sha256 !== hash.digest('hex') || stored!.count !== BigInt(rows)) throw damaged('The backup');
