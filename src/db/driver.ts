@@ -11,7 +11,7 @@ import { CopyInJob, CopyOutJob, CursorJob, closedError, EachJob, Job, Link, type
 import { compile, createTag, type Row, type Runner, type Settle, type Statement, type Tag } from './sql.ts';
 
 /** What connections of several pools have in common. */
-export type Joint = Watch & {
+type Joint = Watch & {
   /** Ends all connections at once. */
   hangUps?: Set<() => void>;
   /** How long hosts of which none is a primary are tried. */
@@ -40,8 +40,8 @@ export type PoolOptions = {
 
 type Work<T> = (tx: TransactionTag) => Promise<T> | T;
 export type TransactionTag = Tag & { savepoint<T>(work: Work<T>): Promise<T> };
-export type Reserved = Tag & { release(): void };
-export type Listening = { unlisten(): Promise<void> };
+type Reserved = Tag & { release(): void };
+type Listening = { unlisten(): Promise<void> };
 export type Pool = Tag & {
   begin<T>(work: Work<T>): Promise<T>;
   begin<T>(mode: string, work: Work<T>): Promise<T>;

@@ -16,7 +16,7 @@ export type RowList<T extends readonly unknown[] = Row[]> = T & { readonly count
 export type Fragment = Statement<readonly unknown[]>;
 
 /** A value with the type that it is sent as. */
-export class Parameter {
+class Parameter {
   readonly value: unknown;
   readonly type: number;
   constructor(value: unknown, type: number) {
@@ -25,14 +25,14 @@ export class Parameter {
   }
 }
 /** A name of a table or column. */
-export class Identifier {
+class Identifier {
   readonly text: string;
   constructor(name: string) {
     this.text = `"${name.replaceAll('"', '""').replaceAll('.', '"."')}"`;
   }
 }
 /** The columns and values of a row to insert. */
-export class Values {
+class Values {
   readonly row: Readonly<Record<string, Part>>;
   constructor(row: Readonly<Record<string, Part>>) {
     this.row = row;
@@ -49,6 +49,9 @@ export type Runner = {
   copyOut(query: Statement<readonly unknown[]>): Promise<Readable>;
   copyIn(query: Statement<readonly unknown[]>): Promise<Writable>;
 };
+
+/** What a promise is rejected with, as promises declare it. */
+type Reason = Parameters<NonNullable<Parameters<Promise<unknown>['catch']>[0]>>[0];
 
 /** A statement that is sent once, when somebody waits for it. */
 export class Statement<T extends readonly unknown[]> implements Promise<RowList<T>> {
@@ -89,8 +92,7 @@ export class Statement<T extends readonly unknown[]> implements Promise<RowList<
   ): Promise<A | B> {
     return this.#sent.then(done, failed);
   }
-  // biome-ignore lint/suspicious/noExplicitAny: as promises declare it
-  catch<B = never>(failed?: ((reason: any) => B | PromiseLike<B>) | null): Promise<RowList<T> | B> {
+  catch<B = never>(failed?: ((reason: Reason) => B | PromiseLike<B>) | null): Promise<RowList<T> | B> {
     return this.#sent.catch(failed);
   }
   finally(last?: (() => void) | null): Promise<RowList<T>> {
