@@ -4,11 +4,15 @@ import type { Context } from '#context';
 import { COIN, type Coin, chainCode } from '#core/coin';
 import { invariant } from '#core/invariant';
 import type { Tx } from '#db';
+import { AddressGiven } from './look-ahead.ts';
 
 export type Cursor = { height: number; hash: string };
 
 /** Thrown when another follower moved the cursor: its work is kept, ours is discarded. */
 export class CursorMoved extends Error {}
+
+/** Whether a round ended because another process had read the block, or issued the address, meanwhile. Its work is kept: nothing failed. */
+export const isDoneByAnother = (error: unknown): boolean => error instanceof CursorMoved || error instanceof AddressGiven;
 
 /** Checks that the source is on the chain of this install. Errors: ChainError wrong_network. */
 export async function checkNetwork(ctx: Context, source: ChainSource): Promise<void> {

@@ -10,15 +10,11 @@ import { COIN, type Coin, chainCode, chainOf, coinText, settingOf } from '#core/
 import { DAY_MS } from '#core/dates';
 import { type GuardReason, isBinding, judgeAgreement, judgeChain, judgeFinality } from '#core/guard';
 import { goneAfterMs } from '#core/transfer';
-import { createLead, type Term } from '#db';
-import { startLoop } from '#loop';
 import { queueProcessing } from '#payments';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
-import { CursorMoved } from './cursor.ts';
-import { createFollowState, type FollowState } from './follow-state.ts';
+import { createFollowState, type FollowState, type Reading } from './follow-state.ts';
 import { describeView, type Judgement, writeJudgement } from './judgement.ts';
-import { AddressGiven } from './look-ahead.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
 import { type Accounts, createAccounts, createOlderLook, type OlderLook } from './range-older.ts';
 import {
@@ -57,17 +53,12 @@ import { createStrayNative, type StrayNative } from './stray-native.ts';
 import { endReorg, takeBack } from './take-back.ts';
 import { type ChainWatch, createWatching, refreshWatching } from './watching.ts';
 
-/** One process at a time reads a chain, as for those that are read block by block. */
-const FOLLOW_LOCK = 7_233_200;
 /** Blocks that are not read and proven again. */
 const KNOWN = 10_000;
 /** Payments that wait are settled again at most this often, unless something new was found. */
 const QUEUE_EVERY_MS = 4_000;
 /** How long all sources may lack the last anchor before it is searched for: they may just lag. */
 const PATIENCE_MS = 60_000;
-/** A test node mines on demand. */
-const REGTEST_POLL_MS = 400;
-
 type Follower = {
   readonly ctx: Context;
   readonly chain: Pick<JoinedSource, 'coin' | 'network' | 'sources'>;
@@ -129,25 +120,10 @@ export function createRangeFollower(
     },
   };
   return {
-    step: (signal) => step(follower, signal),
+    step: (signal) => follower.notes.round(() => round(follower, signal)),
     requests: () => Math.max(0, ...sources.map(({ source }) => source.ranges.requests())),
     isOpen: () => follower.accounts.anyOpen(),
   };
-}
-
-async function step(follower: Follower, signal?: AbortSignal): Promise<boolean> {
-  const { ctx, notes } = follower;
-  try {
-    const more = await round(follower, signal);
-    await notes.worked();
-    return more;
-  } catch (error) {
-    if (error instanceof CursorMoved || error instanceof AddressGiven) throw error;
-    await notes
-      .failed(error, null)
-      .catch((cause) => ctx.log.warn({ err: cause, coin: follower.chain.coin }, 'Could not record why a follower failed'));
-    throw error;
-  }
 }
 
 /** One poll. It starts again without sources that fail, or that those that count contradict. */
@@ -500,44 +476,20 @@ const writeTags = (
     if (moved.count > 0) await queueProcessing(tx, { coin });
   });
 
-/** Starts following; `stop` waits for the current poll. Failures are logged and retried with growing pauses. */
-export function startRangeFollower(
-  ctx: Context,
-  chain: JoinedSource,
-  { pollMs = chain.network === 'regtest' ? REGTEST_POLL_MS : chainOf(chain.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
-): { stop(): Promise<void> } {
-  const lead = createLead(ctx.db, { lock: FOLLOW_LOCK, name: chainCode(chain.coin) });
-  // Nothing is remembered from an earlier term: a database that failed over may have forgotten what was read.
-  let leading: { term: Term; follower: ReturnType<typeof createRangeFollower> } | null = null;
+/** Reads ranges of blocks, at the pace that the plan with the provider allows, which is counted over all terms. */
+export function createRangeReadings(ctx: Context, chain: JoinedSource, { pollMs }: { pollMs: number }): () => Reading {
   const pace = createPace(ctx, { perDay: ctx.settings.dailyRequests[chain.coin] ?? null, idleMs: Math.max(pollMs, IDLE_SECONDS * 1_000) });
-  const loop = startLoop({
-    pollMs,
-    round: async (stopping) => {
-      const term = await lead.take();
-      if (!term) return false;
-      if (leading?.term !== term) leading = { term, follower: createRangeFollower(ctx, chain) };
-      const { follower } = leading;
+  return () => {
+    const follower = createRangeFollower(ctx, chain);
+    return async (stopping) => {
       if (!pace.isDue(chain.network === 'regtest' || (await follower.isOpen()))) return false;
       const sent = follower.requests();
       try {
         return await follower.step(stopping);
-      } catch (error) {
-        if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;
-        return false;
       } finally {
         pace.spent(follower.requests() - sent);
       }
-    },
-    failed: (error, failures) => {
-      const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
-      log.call(ctx.log, { err: error, coin: chain.coin, failures }, 'Following the chain failed; retrying from the same place');
-    },
-  });
-  return {
-    stop: async () => {
-      await loop.stop();
-      await lead.close();
-    },
+    };
   };
 }
 

@@ -4,6 +4,7 @@ import type { Doubt } from '#core/certainty';
 import { COIN, type Coin, chainCode } from '#core/coin';
 import { notifyOperators } from '#notices';
 import { BLOCK_FAILURES, catchUpOf, explainCatchUp, queueProcessing } from '#payments';
+import { isDoneByAnother } from './cursor.ts';
 
 const MOST_TEXT = 300;
 /** So many missing blocks are caught up with in public, and fewer when they take this long. */
@@ -11,6 +12,9 @@ const MANY_BLOCKS = 24;
 const LONG_MS = 10_000;
 /** Lines in the log meanwhile. */
 const LOG_EVERY_MS = 10_000;
+
+/** One round of one term of a follower: true when more is left to read. */
+export type Reading = (stopping: AbortSignal) => Promise<boolean>;
 
 export type BlockName = { height: number; hash: string | null };
 
@@ -72,10 +76,28 @@ export function createFollowState(ctx: Context, coin: Coin) {
 
   return {
     cannotTellFinal: createFinalNote(ctx, coin),
-    /** A round failed, perhaps at a block. */
-    failed: async (error: unknown, at: BlockName | null): Promise<void> => {
-      failing = true;
-      await writeFailure(ctx, coin, { error, at });
+    /**
+     * Runs a round and records how it ended. `at`: the block that it reads. `failed` runs before a failure is recorded. That another process
+     * has done the work meanwhile is none.
+     */
+    round: async <T>(
+      work: () => Promise<T>,
+      { at = () => null, failed = () => {} }: { at?: () => BlockName | null; failed?: () => void } = {},
+    ): Promise<T> => {
+      try {
+        const result = await work();
+        await worked();
+        return result;
+      } catch (error) {
+        if (isDoneByAnother(error)) throw error;
+        failed();
+        failing = true;
+        // If the database is the cause, it cannot be recorded either.
+        await writeFailure(ctx, coin, { error, at: at() }).catch((cause) =>
+          ctx.log.warn({ err: cause, coin }, 'Could not record why a follower failed'),
+        );
+        throw error;
+      }
     },
     /** An address holds more than was recorded. Stays until an operator releases it. */
     cannotExplain: async (text: string): Promise<void> => {
@@ -83,8 +105,6 @@ export function createFollowState(ctx: Context, coin: Coin) {
         insert into followers (chain, unexplained) values (${chainCode(coin)}, ${text})
         on conflict (chain) do update set unexplained = excluded.unexplained`;
     },
-    /** A round finished. */
-    worked,
     /** The blocks from one height to another are read next. */
     catchesUp: async (from: number, to: number): Promise<void> => {
       reading = { from: reading?.from ?? from, to, sinceMs: reading?.sinceMs ?? ctx.clock.monotonicMs() };

@@ -1,103 +1,37 @@
 /** Follows one chain: pulls blocks by hash from a stored cursor, walks back over reorganizations, watches the mempool, misses nothing. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlockRef, ChainError, type ChainHealth, type ChainSource, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import type { Doubt } from '#core/certainty';
 import { type Coin, chainCode, chainOf } from '#core/coin';
 import { isBinding } from '#core/guard';
 import { invariant } from '#core/invariant';
-import { createLead, type Term } from '#db';
-import { startLoop } from '#loop';
 import { queueProcessing } from '#payments';
 import { createGuard, type GuardRound } from './chain-guard.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
-import { type Cursor, CursorMoved, checkNetwork, type FollowedSource, moveCursor, provenHeightsOf, readChainCursor } from './cursor.ts';
-import { type BlockName, createFollowState, type FollowState } from './follow-state.ts';
-import { AddressGiven } from './look-ahead.ts';
+import { type Cursor, checkNetwork, type FollowedSource, moveCursor, provenHeightsOf, readChainCursor } from './cursor.ts';
+import { type BlockName, createFollowState, type FollowState, type Reading } from './follow-state.ts';
 import { createTipPoll, pollTip, type TipPoll } from './poll-tip.ts';
 import { createReadBack, heightOf, skipTo } from './read-back.ts';
 import { type FetchedBlock, recordBlock } from './record-block.ts';
 import { endReorg, findFork, type StoredBlock, takeBack } from './take-back.ts';
 import { type ChainWatch, createWatching } from './watching.ts';
 
-/** Locks of the followers: one process at a time reads a coin. Correctness depends only on the cursor. */
-const FOLLOW_LOCK = 7_233_200;
-/** After a failure a source is retried at least this often, because a payer is waiting. */
-const MAX_PAUSE_MS = 5_000;
-/** The minimum time between two polls, regardless of the number of hints. */
-const HINT_PAUSE_MS = 250;
-/** A regtest node mines on demand, so it is polled often. */
-const REGTEST_POLL_MS = 400;
-
-/** Starts following; `stop` waits for the current step. Failures are logged and retried with growing pauses. */
-export function startFollower(
-  ctx: Context,
-  source: JoinedSource,
-  { pollMs = source.network === 'regtest' ? REGTEST_POLL_MS : chainOf(source.coin).pollSeconds * 1000 }: { pollMs?: number } = {},
-): { stop(): Promise<void> } {
-  const lead = createLead(ctx.db, { lock: FOLLOW_LOCK, name: chainCode(source.coin) });
-  let leading: Leading | null = null;
-  let hinted = false;
-  const loop = startLoop({
-    pollMs,
-    longestPauseMs: MAX_PAUSE_MS,
-    round: async (stopping) => {
-      if (hinted) {
-        hinted = false;
-        await sleep(Math.min(HINT_PAUSE_MS, pollMs), undefined, { signal: stopping }).catch(() => {});
-        if (stopping.aborted) return false;
-      }
-      try {
-        const term = await lead.take();
-        if (!term) return false;
-        if (leading?.term !== term) leading = startTerm(ctx, source, term);
-        const { guard, watchContracts, watchFees, follower } = leading;
-        // The guard runs first, so that what is read then completes only as far as the sources agree.
-        const judged = await guard.check();
-        await watchContracts();
-        await watchFees();
-        const more = await follower.step(stopping, judged);
-        await guard.agree();
-        return more;
-      } catch (error) {
-        // Another follower's work is kept; this is not a failure.
-        if (!(error instanceof CursorMoved || error instanceof AddressGiven)) throw error;
-      }
-      return false;
-    },
-    failed: (error, failures) => {
-      const log = error instanceof ChainError && error.kind === 'outage' && failures < 20 ? ctx.log.warn : ctx.log.error;
-      log.call(ctx.log, { err: error, coin: source.coin, failures }, 'Following the chain failed; retrying from the same place');
-    },
-  });
-  const endHints = source.onHint(() => {
-    hinted = true;
-    loop.nudge();
-  });
-  return {
-    stop: async () => {
-      endHints();
-      await loop.stop();
-      await lead.close();
-    },
-  };
-}
-
-/**
- * What works during one term. Nothing is remembered from an earlier one: another process may have followed meanwhile, and a database that
- * failed over may have forgotten what was read, and counts transactions from further back.
- */
-function startTerm(ctx: Context, source: JoinedSource, term: Term) {
+/** Reads whole blocks, and judges their sources before. */
+export function openBlockReading(ctx: Context, source: JoinedSource): Reading {
   const watchContracts = createContractWatch(ctx, source);
-  return {
-    term,
-    watchContracts,
-    watchFees: createFeeWatch(ctx, source),
-    follower: createFollower(ctx, source, { watchContracts }),
-    guard: createGuard(ctx, source),
+  const watchFees = createFeeWatch(ctx, source);
+  const follower = createFollower(ctx, source, { watchContracts });
+  const guard = createGuard(ctx, source);
+  return async (stopping) => {
+    // The guard runs first, so that what is read then completes only as far as the sources agree.
+    const judged = await guard.check();
+    await watchContracts();
+    await watchFees();
+    const more = await follower.step(stopping, judged);
+    await guard.agree();
+    return more;
   };
 }
-type Leading = ReturnType<typeof startTerm>;
 
 /** What one follower remembers. Everything else is in tables. */
 type Follower = {
@@ -145,22 +79,14 @@ export function createFollower(
 }
 
 async function step(follower: Follower, signal?: AbortSignal, judged?: GuardRound): Promise<boolean> {
-  const { ctx, source, notes, blocks, tip } = follower;
+  const { notes, blocks, tip } = follower;
   blocks.at = null;
-  try {
-    const more = await followToTip(follower, signal, judged);
-    await notes.worked();
-    return more;
-  } catch (error) {
-    // Another follower's work is kept; this is not a failure.
-    if (error instanceof CursorMoved || error instanceof AddressGiven) throw error;
-    tip.connection = { sinceMs: null };
-    // If the database is the cause, it cannot be recorded either.
-    await notes
-      .failed(error, blocks.at)
-      .catch((cause) => ctx.log.warn({ err: cause, coin: source.coin }, 'Could not record why a follower failed'));
-    throw error;
-  }
+  return notes.round(() => followToTip(follower, signal, judged), {
+    at: () => blocks.at,
+    failed: () => {
+      tip.connection = { sinceMs: null };
+    },
+  });
 }
 
 /** Reads blocks until the tip is the cursor, and polls there. */
