@@ -30,6 +30,7 @@ const [then, since] = [stateOf({}), stateOf({ [US]: { balance: 5n } })];
 const direct = signTransaction('payer', { nonce: '0x1', to: `0x${US}`, value: '0x5' });
 const logs = [{ address: `0x${USDC}`, topics: [TRANSFER, word('c1'), word(US)], data: word('989680') }];
 const token = { ...signTransaction('payer', { nonce: '0x2', to: `0x${USDC}`, value: '0x0' }), logs };
+const waiting = signTransaction('payer', { nonce: '0x3', to: `0x${US}`, value: '0x9' });
 const first = makeBlock({ height: 0, parent: word('0'), fields: { stateRoot: then.root, timestamp: now } });
 const parent = makeBlock({ height: 99, parent: word('1'), fields: { stateRoot: then.root, timestamp: now } });
 const block = makeBlock({
@@ -55,7 +56,9 @@ const ANSWERS: Record<string, (...params: any[]) => unknown> = {
         ? shown(parent, whole)
         : ['latest', 'safe', 'finalized', '0x64'].includes(at)
           ? shown(block, whole)
-          : null,
+          : at === 'pending'
+            ? { number: '0x65', parentHash: block.hash, transactions: [waiting] }
+            : null,
   eth_getBlockByHash: (hash: string, whole: boolean) => shown(byHash(hash), whole),
   eth_getBlockReceipts: (hash: string) => byHash(hash)?.receipts ?? null,
   eth_getTransactionByHash: (hash: string) => block.transactions.find((tx) => tx.hash === hash) ?? null,
@@ -65,11 +68,17 @@ const ANSWERS: Record<string, (...params: any[]) => unknown> = {
     block.receipts.flatMap((receipt) => receipt.logs.map((one: object) => ({ ...one, blockNumber: '0x64', blockHash: block.hash }))),
   eth_gasPrice: () => '0x5',
   eth_getTransactionReceipt: (hash: string) => block.receipts.find((receipt) => receipt.transactionHash === hash) ?? null,
+  eth_getTransactionCount: () => '0x7',
+  eth_estimateGas: () => '0x5208',
+  eth_maxPriorityFeePerGas: () => '0x2',
+  eth_sendRawTransaction: () => waiting.hash,
   eth_feeHistory: () => ({ baseFeePerGas: ['0x7', '0x8'], reward: [['0x1', '0x2', '0x3']] }),
 };
 
 /** What many providers do not answer. Of one account, it says how much it holds; of a contract, its decimals. */
 const CALLS: typeof ANSWERS = {
+  txpool_status: () => ({ pending: '0x1', queued: '0x0' }),
+  txpool_content: () => ({ pending: { [waiting.from]: { '3': waiting } }, queued: {} }),
   eth_call: ({ to, data }: { to?: string; data: string }, at: unknown) =>
     word(to === undefined ? (isNew(at) ? '5' : '0') : data === '0x313ce567' ? '6' : '0'),
   eth_getCode: () => '0x60',
@@ -144,6 +153,16 @@ async function readAnyRanges(sources: readonly ChainSource[]): Promise<Facts> {
   return facts;
 }
 
+/** What is asked to make a transaction and to send it. */
+const FOR_SENDING = ['eth_getTransactionCount', 'eth_estimateGas', 'eth_maxPriorityFeePerGas', 'eth_sendRawTransaction'];
+async function readForSending({ ask }: JoinedSource): Promise<Facts> {
+  const answerTo = async (method: string): Promise<unknown> => {
+    const [reply] = await ask([[method, `0x${US}`]]);
+    return typeof reply?.result === 'string' ? reply.result : undefined;
+  };
+  return Object.fromEntries(await Promise.all(FOR_SENDING.map(async (method) => [method, await said(answerTo(method))] as const)));
+}
+
 /** A round of a chain of which every block is read, and what is looked up. Errors: ChainError. */
 async function readBlocks(chain: JoinedSource): Promise<Facts> {
   const survey = await chain.survey();
@@ -151,18 +170,30 @@ async function readBlocks(chain: JoinedSource): Promise<Facts> {
   await chain.genesis();
   const ref = (await chain.blockAt((await chain.tip()).height))!;
   const { sightings } = await (await chain.fetchBlock(ref.hash)).scan(matcher);
-  await (await chain.fetchMempool()).scan(matcher);
+  const pool = await (await chain.fetchMempool()).scan(matcher);
   const finality = await chain.finality();
   return {
     transfers: sightings.length,
+    // That a source is silent about it proves nothing.
+    waiting: pool.sightings[0]?.txid,
     finality: finality.blind ? 'not told' : finality.finalized,
     balance: await said(chain.readUnspent({ address: `0x${US}`, outputs: [] })),
+    ...(await readForSending(chain)),
     ...(await readLookUps(chain)),
   };
 }
 
 /** What is asked of a provider and of a node of Base just as of a node of one's own. */
-const SAME = ['eth_feeHistory', 'eth_getTransactionReceipt', 'eth_syncing', 'net_peerCount', 'txpool_status', 'web3_clientVersion'];
+const SAME = [
+  ...FOR_SENDING,
+  'eth_feeHistory',
+  'eth_getTransactionReceipt',
+  'eth_syncing',
+  'net_peerCount',
+  'txpool_content',
+  'txpool_status',
+  'web3_clientVersion',
+];
 for (const kind of KINDS) {
   let asked: ReadonlySet<string>[] = [];
   testFaults(

@@ -302,6 +302,35 @@ async function readFees(sources: readonly NamedSource[], standings: Standings): 
   }
 }
 
+type AccountReply = Awaited<ReturnType<JoinedSource['ask']>>[number];
+/** How nodes say that a contract refuses a call, which is an answer. */
+const OF_CONTRACT = /revert|VM Exception|invalid opcode/i;
+/** Whether a node could not answer a call, or answered with what no call has. Another one may know better. */
+const isUnanswered = ({ result, error }: AccountReply): boolean =>
+  error
+    ? error.code !== 3 && !OF_CONTRACT.test(error.message)
+    : result !== null && typeof result !== 'string' && typeof result !== 'object';
+
+/** Calls to a chain of accounts. Those that one source cannot answer are asked of the next one; if none can, the words of the first one count. */
+async function askAccounts(
+  calls: Parameters<JoinedSource['ask']>[0],
+  { sources, standings }: { sources: readonly NamedSource[]; standings: Standings },
+): Promise<AccountReply[]> {
+  let replies: AccountReply[] = [];
+  const fill: Ask<void> = async ({ ask }) => {
+    if (!ask) throw new ChainError('unsupported', 'the source answers no such calls');
+    const told = await ask(calls);
+    replies = told.map((reply, i) => (replies[i] && (isUnanswered(reply) || !isUnanswered(replies[i])) ? replies[i] : reply));
+    if (replies.some(isUnanswered)) throw new ChainError('unsupported', 'the source cannot answer');
+  };
+  try {
+    await lookUp(fill, { sources, standings });
+  } catch (error) {
+    if (!(error instanceof ChainError) || replies.length < calls.length) throw error;
+  }
+  return replies;
+}
+
 /** What these sources answer to somebody who asks. */
 function lookUpsOf(sources: readonly NamedSource[], standings: Standings): JoinedSource['lookUps'] {
   // Peers know no balances, and only transactions of blocks that are named: whether they can be reached does not matter for others.
@@ -374,7 +403,7 @@ export function joinSources({ coin, network, sources, proof = null, watch = null
       send,
       ...(mostBlocks !== undefined && { mostBlocks }),
     },
-    ask: (calls) => any(({ ask }) => part(ask)(calls)),
+    ask: (calls) => askAccounts(calls, { sources: others, standings }),
     onHint: (wake) => {
       const ends = followers.flatMap((one) => one.source.onHint?.(() => isCurrent(one) && wake()) ?? []);
       return () => {
