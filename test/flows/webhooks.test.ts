@@ -467,6 +467,46 @@ test('deliveries are listed newest first, by endpoint, event and state, page by 
   assert.equal(ok(await shop.get(`/v1/webhook_deliveries?limit=1&event_id=${event}&starting_after=${page.data[0].id}`)).has_more, false);
 });
 
+test('what the browser of a customer gets proves nothing to a shop: no page, answer, update or return address is signed', async (t) => {
+  const { test: shop } = await openShop();
+  const hook = await startHook(t);
+  const { secret } = ok(await shop.post(PATH, { url: hook.url }), 201);
+  const id = await pay(shop);
+  const stream = await fetch(`${app.url}/pay/events?id=${id}`);
+  const pages = ['', '/status', '/receipt', '/receipt.pdf'].map((page) => `${app.url}/pay${page}?id=${id}`);
+  const told: string[] = [];
+  const look = async () => {
+    for (const url of pages) {
+      const reply = await fetch(url, { redirect: 'manual' });
+      told.push(await reply.text(), ...[...reply.headers].flat());
+    }
+  };
+  await look();
+  ok(await shop.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'BTC' }));
+  await eventually(
+    async () => ok(await shop.get(`/api/payment/${id}`)).status,
+    (status) => status === 'completed',
+  );
+  await look();
+  const updates = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let updated = '';
+  while (!updated.includes('event: v')) updated += (await updates.read()).value ?? assert.fail('the stream ended');
+  told.push(updated);
+  await updates.cancel();
+  await eventually(
+    async () => hook.hits.length,
+    (hits) => hits >= 3,
+  );
+  const all = told.join('\n');
+  assert.match(all, /https:\/\/shop\.example\/\?transaction_id=pay_/, 'the way back to the shop is among them');
+  const signatures = hook.hits.flatMap(({ headers }) => [headers['webhook-signature'], headers['x-service-signature']]);
+  assert.equal(signatures.length, 2 * hook.hits.length);
+  for (const text of [secret, secret.slice(6), ...signatures.map(String)]) {
+    assert.ok(text.length > 20);
+    assert.ok(!all.includes(text.replace(/^v1,|^sha256=/, '')), 'nothing that a shop would believe');
+  }
+});
+
 test('a single delivery is resent with the same bytes; the extra attempt does not change its schedule', async (t) => {
   const hook = await startHook(t);
   const { test: shop } = await openShop();
