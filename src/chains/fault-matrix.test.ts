@@ -56,9 +56,7 @@ const ANSWERS: Record<string, (...params: any[]) => unknown> = {
         ? shown(parent, whole)
         : ['latest', 'safe', 'finalized', '0x64'].includes(at)
           ? shown(block, whole)
-          : at === 'pending'
-            ? { number: '0x65', parentHash: block.hash, transactions: [waiting] }
-            : null,
+          : null,
   eth_getBlockByHash: (hash: string, whole: boolean) => shown(byHash(hash), whole),
   eth_getBlockReceipts: (hash: string) => byHash(hash)?.receipts ?? null,
   eth_getTransactionByHash: (hash: string) => block.transactions.find((tx) => tx.hash === hash) ?? null,
@@ -77,8 +75,6 @@ const ANSWERS: Record<string, (...params: any[]) => unknown> = {
 
 /** What many providers do not answer. Of one account, it says how much it holds; of a contract, its decimals. */
 const CALLS: typeof ANSWERS = {
-  txpool_status: () => ({ pending: '0x1', queued: '0x0' }),
-  txpool_content: () => ({ pending: { [waiting.from]: { '3': waiting } }, queued: {} }),
   eth_call: ({ to, data }: { to?: string; data: string }, at: unknown) =>
     word(to === undefined ? (isNew(at) ? '5' : '0') : data === '0x313ce567' ? '6' : '0'),
   eth_getCode: () => '0x60',
@@ -170,12 +166,10 @@ async function readBlocks(chain: JoinedSource): Promise<Facts> {
   await chain.genesis();
   const ref = (await chain.blockAt((await chain.tip()).height))!;
   const { sightings } = await (await chain.fetchBlock(ref.hash)).scan(matcher);
-  const pool = await (await chain.fetchMempool()).scan(matcher);
+  await (await chain.fetchMempool()).scan(matcher);
   const finality = await chain.finality();
   return {
     transfers: sightings.length,
-    // That a source is silent about it proves nothing.
-    waiting: pool.sightings[0]?.txid,
     finality: finality.blind ? 'not told' : finality.finalized,
     balance: await said(chain.readUnspent({ address: `0x${US}`, outputs: [] })),
     ...(await readForSending(chain)),
@@ -190,7 +184,6 @@ const SAME = [
   'eth_getTransactionReceipt',
   'eth_syncing',
   'net_peerCount',
-  'txpool_content',
   'txpool_status',
   'web3_clientVersion',
 ];

@@ -237,6 +237,7 @@ create table decisions (
   PRIMARY KEY (payment_id, number),
   CHECK ((kind = ANY (ARRAY['cancel'::text, 'accept'::text, 'reject'::text, 'refund_sent'::text])))
 );
+CREATE INDEX decisions_by_txid ON decisions USING btree (lower(txid)) WHERE ((kind = 'refund_sent'::text) AND (txid IS NOT NULL));
 
 create table deposit_addresses (
   family text not null,
@@ -1150,6 +1151,8 @@ create table peer_status (
   started_at timestamp with time zone not null,
   reported_at timestamp with time zone not null default clock_timestamp(),
   trouble text,
+  lowest_fee bigint not null,
+  paid_fees bigint[] not null,
   PRIMARY KEY (chain, network),
   CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );

@@ -284,6 +284,8 @@ create table decisions (
   by_payer boolean not null default false,
   primary key (payment_id, number)
 );
+-- Which payments a transaction is said to have returned.
+create index decisions_by_txid on decisions (lower(txid)) where kind = 'refund_sent' and txid is not null;
 
 -- One live address per payment and coin, never given twice. `key` is the output script (hex) or the 20-byte ETH address.
 create table deposit_addresses (
