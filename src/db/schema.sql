@@ -1151,8 +1151,6 @@ create table peer_status (
   started_at timestamp with time zone not null,
   reported_at timestamp with time zone not null default clock_timestamp(),
   trouble text,
-  lowest_fee bigint not null,
-  paid_fees bigint[] not null,
   PRIMARY KEY (chain, network),
   CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );

@@ -82,8 +82,7 @@ const RATES: readonly (readonly [source: string, path: RegExp, body: () => strin
   [
     'ecb',
     /^\/stats/,
-    () =>
-      `<Cube time='${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}'><Cube currency='USD' rate='1.25'/></Cube>`,
+    () => `<Cube time='${new Date(Date.now() - 86_400_000).toISOString().slice(0, 10)}'><Cube currency='USD' rate='1.25'/></Cube>`,
   ],
 ];
 const rates = await startFaultyServer(
