@@ -167,6 +167,15 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
+/** Errors: BackupError, if the data is from before the first release. */
+function migrationsOf(names: readonly string[]): string[] {
+  try {
+    return appliedMigrations(names);
+  } catch (error) {
+    throw new BackupError((error as Error).message, { cause: error });
+  }
+}
+
 /** The contents of this database, as the snapshot shows them. */
 async function describe(tx: Tx): Promise<Header> {
   const [found] = await tx<
@@ -174,7 +183,7 @@ async function describe(tx: Tx): Promise<Header> {
   >`select to_regclass('migrations') is not null as there, clock_timestamp() as now`;
   if (!found!.there) throw new BackupError('There is nothing to back up: this database holds no Florin yet.');
   const rows = await tx<{ name: string }[]>`select name from migrations order by number`;
-  const migrations = appliedMigrations(rows.map(({ name }) => name));
+  const migrations = migrationsOf(rows.map(({ name }) => name));
   const known = new Set(migrationNames());
   const foreign = migrations.find((name) => !known.has(name));
   // Tables of an unknown migration would be left out silently.
@@ -300,7 +309,7 @@ export async function restoreBackup<T>({
   try {
     const header = await readHeader(reader, file);
     const known = migrationNames();
-    const made = appliedMigrations(header.migrations);
+    const made = migrationsOf(header.migrations);
     const newer = made.find((name) => !known.includes(name));
     if (newer !== undefined)
       throw new BackupError(`${file} was made by a newer Florin (${header.version}, migration ${newer}). Restore it with that version.`);

@@ -595,6 +595,9 @@ test('a backup of the previous version is upgraded; a backup or a database of th
   await assert.rejects(backup(empty, path), refused(/newer Florin .*0002_more\.sql/));
   await florin(empty, 'backup', '--file', path);
   await assert.rejects(restore(full, path), refused(/newer Florin .*0002_more\.sql/));
+
+  await sql`update migrations set name = '0001_initial.sql'`;
+  await assert.rejects(backup(full, path), refused(/from before the first release/));
 });
 
 test('a service with its own database blocks a restore while it runs, and a restore blocks the service', async (t) => {
