@@ -97,7 +97,10 @@ const moveOn = (ctx: Context, kind: Kind, row: Execution): Promise<unknown> =>
     kind.change(ctx, tx, row, async ({ before, update, step }) => {
       // Another watcher may already have put it into another file, which spends the same.
       if (before.sweepId !== row.sweepId) return;
-      if (row.file === 'canceled') return update(kind.free(tx));
+      if (row.file === 'canceled') {
+        const columns = kind.free(tx, before.state);
+        return columns === null ? undefined : update(columns);
+      }
       if (before.state === 'sent' && row.mined) await update(tx`txid = ${row.txid}`);
       const target = targetState(row);
       for (const state of statesBetween(before.state, target))
@@ -141,8 +144,8 @@ type Kind = {
     of: { merchantId: string; mode: Mode; id: string },
     write: (locked: Locked) => Promise<void>,
   ): Promise<unknown>;
-  /** The columns that take it out of a canceled file. */
-  free(tx: Tx): Fragment;
+  /** The columns that take it out of a canceled file; null: in this state it stays, because somebody may send what was signed. */
+  free(tx: Tx, state: RefundState): Fragment | null;
   /** Records whether others can still send its authorizations. */
   publish(update: Locked['update'], tx: Tx, row: Execution, target: RefundState): Promise<void>;
 };
@@ -180,7 +183,7 @@ const REFUNDS: Kind = {
       });
       return { refund, events };
     }),
-  free: (tx) => tx`file_id = null, transaction_number = null`,
+  free: (tx, state) => (state === 'approved' ? tx`file_id = null, transaction_number = null` : null),
   publish: async () => {},
 };
 

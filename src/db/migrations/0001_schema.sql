@@ -204,7 +204,7 @@ create table payments (
   -- What a member marked as handled: exceptions, or refund_request
   reviewed text[] not null default '{}',
   attention boolean not null default false,
-  -- When a member put a payment away; null: it stands in the lists.
+  -- When a member archived the payment; null: the lists show it.
   archived_at timestamptz,
   -- The key that a program made the payment with.
   key_id text collate "C",
@@ -226,7 +226,7 @@ create index payments_by_status on payments (merchant_id, mode, status, sequence
 create index payments_by_invoice on payments (merchant_id, mode, invoice_id, sequence desc) where invoice_id is not null;
 create index payments_by_description on payments (merchant_id, mode, md5((request ->> 'description')), sequence desc)
   where (request ->> 'description') is not null;
--- Partial: hardly any payment stands in these, so that creations and settlements leave them alone.
+-- Partial indexes with few rows, so creating and settling most payments does not write to them.
 create index payments_attention on payments (merchant_id, mode, sequence) where attention;
 create index payments_exceptional on payments (merchant_id, mode, sequence) where exceptions <> '{}';
 create index payments_refunds on payments (merchant_id, mode, sequence) where refund_requested_at is not null;
@@ -794,7 +794,7 @@ create table unlisted_proxies (
   seen_at timestamptz not null default clock_timestamp()
 );
 
--- What is told of an endpoint without counting its deliveries; a few rows an hour, forgotten after a week.
+-- Statistics of an endpoint that need no count of its deliveries: a few rows an hour, deleted after a week.
 create table attempt_hours (
   endpoint_id text collate "C" not null references endpoints on delete cascade,
   hour timestamptz not null,
@@ -820,7 +820,7 @@ create table payment_links (
   reusable boolean not null,
   return_url text,
   state text not null default 'active' check (state in ('active', 'archived')),
-  -- The newest payment; a link for one payment leads to it while it can still be paid, and for ever once it was
+  -- The newest payment; a link for one payment leads to it while it can still be paid, and forever once it was
   payment_id text collate "C",
   payments bigint not null default 0,
   created_at timestamptz not null default clock_timestamp(),
@@ -863,7 +863,7 @@ create table invites (
   invited_by text not null,
   created_at timestamptz not null default clock_timestamp(),
   expires_at timestamptz not null,
-  -- Whether the link of an invitation went to its mailbox alone. Whoever invited may have seen older ones.
+  -- Whether the link of an invitation went to its mailbox alone. The inviter may have seen older ones.
   mailed boolean not null default false,
   -- The inviter must still be a member who may give the role when the invite is accepted. An invite without one cannot be accepted.
   invited_by_id text collate "C" references users on delete cascade
@@ -881,7 +881,7 @@ create table email_changes (
   expires_at timestamptz not null
 );
 
--- Browsers and addresses a user signed in from, as a hash: a new one is told.
+-- Browsers and addresses that a user signed in from, as a hash: the user is notified of a new one.
 create table known_browsers (
   user_id text collate "C" not null references users on delete cascade,
   hash bytea not null,
