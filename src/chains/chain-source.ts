@@ -58,7 +58,13 @@ export type Matcher = {
  * that is mined, the transfers that its block does not show do not exist: it failed, or paid something else than before.
  */
 export type Conflict = { outpoint: string; txid: string; mined?: boolean };
-export type BlockScan = { block: BlockRef; sightings: readonly Sighting[]; conflicts: readonly Conflict[] };
+export type BlockScan = {
+  block: BlockRef;
+  sightings: readonly Sighting[];
+  conflicts: readonly Conflict[];
+  /** Why transfers of the block may be missing, in words; absent: none can be. */
+  blind?: string;
+};
 export type MempoolScan = {
   sightings: readonly Sighting[];
   conflicts: readonly Conflict[];

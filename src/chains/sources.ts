@@ -4,6 +4,7 @@ import { type Coin, finalityOf, type Network, settingOf } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
 import {
+  type BlockScan,
   ChainError,
   type ChainHealth,
   type ChainSource,
@@ -216,6 +217,36 @@ function withBlame<T extends Scanned>(fetched: T, source: ChainSource, { followe
   return { ...fetched, scan };
 }
 
+type SecondLook = (first: NamedSource['source'], scan: BlockScan, matcher: Matcher) => Promise<BlockScan>;
+/** A block of which one source cannot see everything is read from another one that does. */
+function createSecondLook({ followers, standings }: Following, clock: Clock): SecondLook {
+  /** Until when those that did not see everything either are not asked again. */
+  const untilMs = new Map<NamedSource, number>();
+  const look = async ({ source }: NamedSource, hash: string, matcher: Matcher): Promise<BlockScan | null> => {
+    try {
+      return await (await source.fetchBlock(hash)).scan(matcher);
+    } catch (error) {
+      if (error instanceof ChainError) return null;
+      throw error;
+    }
+  };
+  return async (first, scan, matcher) => {
+    if (scan.blind === undefined) return scan;
+    for (const one of followers) {
+      if (one.source === first || clock.monotonicMs() < (untilMs.get(one) ?? 0) || (await standings.of(one)).state !== 'ok') continue;
+      const seen = await look(one, scan.block.hash, matcher);
+      if (seen && seen.blind === undefined) {
+        const blind = followers.find(({ source }) => source === first);
+        // Only your own node says which blocks are final.
+        if (blind && blind.trust !== 'own') standings.leaveOut(blind, new ChainError('outage', scan.blind));
+        return seen;
+      }
+      untilMs.set(one, clock.monotonicMs() + LEFT_OUT_MS);
+    }
+    return scan;
+  };
+}
+
 /** Ranks errors of several sources, most informative first: a source that knows it does not exist, then one that may know later. */
 const TELLING: readonly ChainError['kind'][] = [
   'refused',
@@ -353,6 +384,7 @@ export function joinSources({ coin, network, sources, proof = null, watch = null
   const standings = createStandings({ coin, network, sources, clock });
   const following = { coin, followers, standings };
   const { follow, survey, isCurrent } = createFollowing({ ...following, log });
+  const lookAgain = createSecondLook(following, clock);
   const chosen = sources.filter((one) => !one.unchosen);
   // Servers that only answer lookups are not even connected for anything else.
   const others = sources.filter((one) => !one.onlyLookUps);
@@ -384,7 +416,11 @@ export function joinSources({ coin, network, sources, proof = null, watch = null
     tip: () => follow((source) => source.tip()),
     blockAt: (height) => follow((source) => source.blockAt(height)),
     block: (hash) => follow((source) => source.block(hash)),
-    fetchBlock: (hash, how) => follow(async (source) => withBlame(await source.fetchBlock(hash, how), source, following)),
+    fetchBlock: (hash, how) =>
+      follow(async (source) => {
+        const fetched = withBlame(await source.fetchBlock(hash, how), source, following);
+        return { ...fetched, scan: async (matcher) => lookAgain(source, await fetched.scan(matcher), matcher) };
+      }),
     fetchMempool: (health) => follow(async (source) => withBlame(await source.fetchMempool(health), source, following)),
     txState: (txid) => follow((source) => source.txState(txid)),
     finality: () => readFinality(follow, following),

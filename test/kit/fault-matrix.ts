@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Outgoing } from '../../src/connections/outgoing.ts';
 
 export const FAULTS = [
@@ -70,7 +70,7 @@ async function tryRounds(subject: Subject, opened: Opened, { truth, rounds }: { 
       const facts = await opened.round();
       const differs = Object.keys(truth).filter((name) => !isDeepStrictEqual(facts[name], truth[name]));
       const untrue = differs.filter((name) => facts[name] !== undefined);
-      if (untrue.length > 0) return `FALSE: ${untrue.map((name) => `${name} ${JSON.stringify(facts[name])}`).join(', ')}`;
+      if (untrue.length > 0) return `FALSE: ${untrue.map((name) => `${name} ${inspect(facts[name])}`).join(', ')}`;
       if (differs.length === 0) return 'read';
       outcome = `read, without ${differs.join(', ')}`;
     } catch (error) {

@@ -457,6 +457,8 @@ const CALLS_AT_ONCE = 50;
 /** Errors that mean that the node already has the transaction, in its mempool or in a block. */
 const KNOWN_CODE = -27;
 const KNOWN_TEXT = /already (in|known)|txn-already/i;
+/** Errors about the transaction: it cannot be read, its inputs are not there, or a rule forbids it. Others are about the node. */
+const REFUSAL_CODES: readonly number[] = [-22, -25, -26];
 
 function createCoreOutlet({
   coin,
@@ -515,8 +517,8 @@ function createCoreOutlet({
       if (!reply) throw new ChainError('outage', `the ${coin} node did not answer`);
       const { error } = reply;
       if (!error || error.code === KNOWN_CODE || KNOWN_TEXT.test(error.message)) return;
-      const outage = failure(error, 'sendrawtransaction');
-      throw outage.kind === 'unsupported' || error.code < -400 ? outage : new ChainError('refused', error.message.slice(0, 300));
+      if (REFUSAL_CODES.includes(error.code)) throw new ChainError('refused', error.message.slice(0, 300));
+      throw failure(error, 'sendrawtransaction');
     },
   };
 }

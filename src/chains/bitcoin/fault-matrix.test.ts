@@ -54,8 +54,23 @@ const answerOf =
     return error ? { error } : { result };
   };
 
+let sent = 0;
+/** Whether a node took what it is said to have taken: another transaction each time. Only the rules of the network refuse one. */
+async function send({ outlet }: JoinedSource, node: World['node']): Promise<boolean | 'refused'> {
+  const raw = Buffer.alloc(60);
+  raw[0] = 1;
+  raw.writeUInt32LE(++sent, 20);
+  try {
+    await outlet.send(raw);
+  } catch (error) {
+    if (error instanceof ChainError && error.kind === 'refused') return 'refused';
+    throw error;
+  }
+  return node.sent.includes(raw.toString('hex'));
+}
+
 /** What a follower reads, and what is looked up. Errors: ChainError. */
-async function read(chain: JoinedSource, { mined, waiting, block }: World): Promise<Facts> {
+async function read(chain: JoinedSource, { mined, waiting, block, node }: World): Promise<Facts> {
   const survey = await chain.survey();
   if (!survey.some(({ state }) => state === 'ok')) throw new ChainError('outage', survey[0]!.reason!);
   const genesis = await chain.genesis();
@@ -80,6 +95,7 @@ async function read(chain: JoinedSource, { mined, waiting, block }: World): Prom
     unspent: await said(chain.readUnspent({ address: '', outputs: [{ ref: `${mined}:0`, units: 70_000n }] })),
     outlet: await said(chain.outlet.areUnspent([`${mined}:0`, `${'ab'.repeat(32)}:0`])),
     depth: await said(chain.outlet.depthOf!([`${mined}:0`])),
+    sent: await said(send(chain, node)),
     bytes: await said(chain.outlet.readTransactions([{ txid: mined, blockHash: block.hash }])),
   };
 }

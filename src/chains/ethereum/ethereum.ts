@@ -80,7 +80,8 @@ export function createEthereumSource({
     if (!isOwn) await proveIdentities(block, placesPaying(block, matcher));
     const found = scanOf(block, { gains: await gains.read(block, matcher), tokens, matcher });
     if (!isOwn) await proveIdentities(block, placesNamed(block, found));
-    return found;
+    const blind = gains.trouble();
+    return { ...found, ...(blind !== null && { blind }) };
   };
   return {
     coin: 'ETH',
@@ -197,13 +198,14 @@ type Pool = { ready: EthTransaction[]; known: Set<string> };
 async function readListed({ attempt }: EthRpc): Promise<Pool | null> {
   const status = fields(await attempt({ call: ['txpool_status'] }));
   const size = [status.pending, status.queued].reduce((sum: bigint, n) => sum + (readOrNull(() => quantity(n)) ?? 0n), 0n);
-  const content = status.pending === undefined || size > MAX_POOL ? undefined : await attempt({ call: ['txpool_content'] });
-  if (content === undefined) return null;
+  const { pending, queued } = status.pending === undefined || size > MAX_POOL ? {} : fields(await attempt({ call: ['txpool_content'] }));
+  // Without a list, or with something else in its place, nothing is said about what waits.
+  if (typeof pending !== 'object' || pending === null) return null;
   const listed = (section: unknown) =>
     Object.values(fields(section)).flatMap((byNonce) => Object.values(fields(byNonce)).flatMap(readable));
   // Queued transactions wait for an earlier nonce or for funds. They may never be mined, so they do not count as seen.
-  const ready = listed(fields(content).pending);
-  return { ready, known: new Set([...ready, ...listed(fields(content).queued)].map((tx) => tx.txid)) };
+  const ready = listed(pending);
+  return { ready, known: new Set([...ready, ...listed(queued)].map((tx) => tx.txid)) };
 }
 
 /** The transactions of the pending block. */
