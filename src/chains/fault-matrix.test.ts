@@ -206,7 +206,7 @@ const FOR_SENDING = ['eth_getTransactionCount', 'eth_estimateGas', 'eth_maxPrior
 async function readForSending({ ask }: JoinedSource): Promise<Facts> {
   const answerTo = async (method: string): Promise<unknown> => {
     const [reply] = await ask([[method, `0x${US}`]]);
-    return typeof reply?.result === 'string' ? reply.result : undefined;
+    return reply?.error === null ? reply.result : undefined;
   };
   return Object.fromEntries(await Promise.all(FOR_SENDING.map(async (method) => [method, await said(answerTo(method))] as const)));
 }

@@ -336,11 +336,13 @@ async function readFees(sources: readonly NamedSource[], standings: Standings): 
 type AccountReply = Awaited<ReturnType<JoinedSource['ask']>>[number];
 /** How nodes say that a contract refuses a call, which is an answer. */
 const OF_CONTRACT = /revert|VM Exception|invalid opcode/i;
-/** Whether a node could not answer a call, or answered with what no call has. Another one may know better. */
-const isUnanswered = ({ result, error }: AccountReply): boolean =>
-  error
-    ? error.code !== 3 && !OF_CONTRACT.test(error.message)
-    : result !== null && typeof result !== 'string' && typeof result !== 'object';
+/** No call has a number or a truth value as its result. */
+const readReply = ({ result, error }: AccountReply): AccountReply =>
+  error || result === null || typeof result === 'string' || typeof result === 'object'
+    ? { result, error }
+    : { result: null, error: { code: 0, message: 'the source answered something else' } };
+/** Whether a node could not answer a call. Another one may know better. */
+const isUnanswered = ({ error }: AccountReply): boolean => error !== null && error.code !== 3 && !OF_CONTRACT.test(error.message);
 
 /** Calls to a chain of accounts. Those that one source cannot answer are asked of the next one; if none can, the words of the first one count. */
 async function askAccounts(
@@ -350,7 +352,7 @@ async function askAccounts(
   let replies: AccountReply[] = [];
   const fill: Ask<void> = async ({ ask }) => {
     if (!ask) throw new ChainError('unsupported', 'the source answers no such calls');
-    const told = await ask(calls);
+    const told = (await ask(calls)).map(readReply);
     replies = told.map((reply, i) => (replies[i] && (isUnanswered(reply) || !isUnanswered(replies[i])) ? replies[i] : reply));
     if (replies.some(isUnanswered)) throw new ChainError('unsupported', 'the source cannot answer');
   };
