@@ -36,13 +36,17 @@ import { ChainError } from '../../src/chains/chain-source.ts';
 import { provenHeader } from '../../src/chains/ethereum/block-header.ts';
 import { encodeTransaction } from '../../src/chains/ethereum/eth-block.ts';
 import { createEthRpc, REPLY_LIMITS } from '../../src/chains/ethereum/eth-rpc.ts';
-import { createBeaconServers, MAX_BYTES } from '../../src/chains/ethereum/light-client/beacon-networks.ts';
+import { createBeaconServers, MAINNET, MAX_BYTES } from '../../src/chains/ethereum/light-client/beacon-networks.ts';
+import { MAX_EXTRA_DATA, startFrom } from '../../src/chains/ethereum/light-client/light-client.ts';
+import { createLightRounds, MOST_SENT, MOST_UPDATES } from '../../src/chains/ethereum/light-client/light-service.ts';
+import { branchOf, LAST_SLOT, MAX_BRANCH, readSlot, uintOf } from '../../src/chains/ethereum/light-client/ssz.ts';
 import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
 import { decodeRlp, encodeRlp, ProofError, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { NODE_BYTES, PROOF_NODES, readAccountProof } from '../../src/chains/ethereum/trie.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
+import { createBeaconChain, smallNetwork } from './beacon-chain.ts';
 import { makeBlock } from './ethereum-blocks.ts';
 import { bytesOfHex } from './ethereum-data.ts';
 import { stateOf } from './ethereum-state.ts';
@@ -385,7 +389,11 @@ const ANSWERS: readonly Limit[] = [
   answer(
     'bytes of an answer of a beacon server',
     'ethereum/light-client/beacon-networks.ts',
-    { ours: MAX_BYTES, rule: 16 * 64 * 1024, source: '16 updates with the 512 keys of a sync committee' },
+    {
+      ours: MAX_BYTES,
+      rule: MOST_UPDATES * 64 * 1024,
+      source: 'as many updates as are asked for, each with the 512 keys of a sync committee',
+    },
     async (url) => {
       const servers = createBeaconServers({ urls: [url], outgoing });
       if (!(await servers.first('x', () => true))) throw new ChainError('outage', servers.states()[0]!.reason ?? '');
@@ -393,4 +401,67 @@ const ANSWERS: readonly Limit[] = [
   ),
 ];
 
-export const LIMITS: readonly Limit[] = [...MESSAGES, ...BLOCKS, ...ELECTRUM, ...ETHEREUM, ...ANSWERS];
+const beacon = createBeaconChain(smallNetwork({ fulu: 0 }, { secondsPerSlot: 1 }));
+const SLOT = 20 * 64;
+const start = beacon.header(SLOT - 40, HASH);
+/** The start of a light client with a part of it replaced. */
+const bootstrapWith = (network: Parameters<typeof startFrom>[0], change: (bootstrap: any) => void) =>
+  sizeOnly(/at most|other than 0 to/, () => {
+    const bootstrap = structuredClone(beacon.bootstrap(start));
+    change(bootstrap);
+    startFrom(network, `0x${start.root}`, bootstrap);
+  });
+/** A beacon server that answers with so many updates. */
+async function updatesOf(count: number): Promise<void> {
+  let refusal: unknown = null;
+  const first = async <T>(path: string, accept: (body: unknown) => T): Promise<T | null> => {
+    if (path.startsWith('bootstrap')) return accept({ data: beacon.bootstrap(start) });
+    if (path.startsWith('updates'))
+      try {
+        sizeOnly(/at most/, () => void accept(Array(count).fill({})));
+      } catch (error) {
+        refusal = error;
+      }
+    return null;
+  };
+  const servers = { first, all: async () => [], states: () => [] };
+  const at = { now: () => new Date(SLOT * 1000), monotonicMs: () => 0 };
+  await createLightRounds({ network: beacon.network, checkpoint: `0x${start.root}`, servers, clock: at, log: quiet }).round();
+  if (refusal !== null) throw refusal;
+}
+const light = (what: string, where: string, row: Pick<Limit, 'ours' | 'rule' | 'source' | 'take'>): Limit => ({
+  ...{ what, where: `ethereum/light-client/${where}`, refusal: ProofError, ...row },
+});
+const LIGHT: readonly Limit[] = [
+  light('updates of an answer', 'light-service.ts', {
+    ...{ ours: MOST_SENT, rule: 128, source: 'MAX_REQUEST_LIGHT_CLIENT_UPDATES; no more than 16 are asked for', take: updatesOf },
+  }),
+  light('hashes of a branch of a beacon block', 'ssz.ts', {
+    ...{ ours: MAX_BRANCH, rule: 11, source: 'Gloas: generalized indices up to 2946' },
+    take: (n) => branchOf(Array(n).fill(HASH), 'a branch'),
+  }),
+  light('keys of a sync committee', 'light-client.ts', {
+    ...{ ours: MAINNET.committeeSize, rule: 512, source: 'SYNC_COMMITTEE_SIZE' },
+    take: (n) =>
+      bootstrapWith({ ...beacon.network, committeeSize: MAINNET.committeeSize }, ({ current_sync_committee: committee }) => {
+        committee.pubkeys = Array(n).fill(committee.pubkeys[0]);
+      }),
+  }),
+  light('bytes of extra_data', 'light-client.ts', {
+    ...{ ours: MAX_EXTRA_DATA, rule: 32, source: 'MAX_EXTRA_DATA_BYTES' },
+    take: (n) =>
+      bootstrapWith(beacon.network, ({ header }) => {
+        header.execution.extra_data = `0x${'00'.repeat(n)}`;
+      }),
+  }),
+  light('bits of a number', 'ssz.ts', {
+    ...{ ours: 256, rule: 256, source: 'uint256: base_fee_per_gas' },
+    take: (bits) => uintOf(String((1n << BigInt(bits)) - 1n), 'a number', 256),
+  }),
+  light('a slot', 'ssz.ts', {
+    ...{ ours: LAST_SLOT, rule: 2 ** 40, source: 'uint64, of which 2^40 slots take 400,000 years' },
+    take: (slot) => readSlot(String(slot), 'a slot'),
+  }),
+];
+
+export const LIMITS: readonly Limit[] = [...MESSAGES, ...BLOCKS, ...ELECTRUM, ...ETHEREUM, ...LIGHT, ...ANSWERS];

@@ -182,12 +182,14 @@ type LightHeader = {
 };
 
 const COUNT_BITS = 64;
+/** `MAX_EXTRA_DATA_BYTES`. */
+export const MAX_EXTRA_DATA = 32;
 
 /** hash_tree_root of an ExecutionPayloadHeader of Capella (15 fields) or later (17). */
 function executionRoot(fields: BeaconFields, fork: BeaconFork): Uint8Array {
   const bytes = (name: string, length: number) => rootOf(chunks(readBytes(fields[name], name, length)), length > 32 ? 3 : 0);
   const number = (name: string, bits: number) => numberLeaf(uintOf(fields[name], name, bits));
-  const extra = dataBytes(fields.extra_data, { name: 'extra_data', min: 0, max: 32 });
+  const extra = dataBytes(fields.extra_data, { name: 'extra_data', min: 0, max: MAX_EXTRA_DATA });
   const leaves = [
     bytes('parent_hash', 32),
     bytes('fee_recipient', 20),

@@ -133,7 +133,9 @@ export function createLightService({ network, checkpoint, servers, store, clock,
 const OLDEST_CHECKPOINT_DAYS = 14;
 /** A head older than this is asked of the other servers, too. */
 const STALE_SLOTS = 3;
-const MOST_UPDATES = 16;
+export const MOST_UPDATES = 16;
+/** The most that a server may send, whatever was asked for (`MAX_REQUEST_LIGHT_CLIENT_UPDATES`). */
+export const MOST_SENT = 128;
 const NO_CHECKPOINT = 'ETH_CHECKPOINT is not set: it is the root of a finalized block, from which everything else is proven';
 
 /** The Beacon API names the fork of what it answers. What another fork signs cannot be checked. */
@@ -217,7 +219,7 @@ export function createLightRounds({ network, checkpoint, servers, clock, log }: 
       if (behind <= 0 && state.next !== null) return;
       const path = `updates?start_period=${period}&count=${Math.max(1, Math.min(MOST_UPDATES, behind + 1))}`;
       const moved = await servers.first(path, (body) => {
-        for (const entry of listOf(body, { name: 'updates', max: 128 })) accept(entry);
+        for (const entry of listOf(body, { name: 'updates', max: MOST_SENT })) accept(entry);
         // Another server may have what this one withholds.
         if (known!.state === state) throw new ProofError(`it has no update for period ${period}`);
         return true;

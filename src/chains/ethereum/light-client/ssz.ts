@@ -75,12 +75,14 @@ export function uintOf(value: unknown, name: string, bits: number): bigint {
   if (number >> BigInt(bits) !== 0n) throw new ProofError(`${name} has more than ${bits} bits`);
   return number;
 }
+export const LAST_SLOT = 2 ** 48;
 /** A slot: far below 2^53 for millions of years. */
 export function readSlot(value: unknown, name: string): number {
   const slot = uintOf(value, name, 64);
-  if (slot > 2n ** 48n) throw new ProofError(`${name} is no possible slot`);
+  if (slot > LAST_SLOT) throw new ProofError(`${name} is no possible slot`);
   return Number(slot);
 }
+export const MAX_BRANCH = 16;
 /** A merkle branch, at most as deep as those of all forks. */
 export const branchOf = (value: unknown, name: string): Uint8Array[] =>
-  listOf(value, { name, max: 16 }).map((entry, i) => readBytes(entry, `${name}[${i}]`, 32));
+  listOf(value, { name, max: MAX_BRANCH }).map((entry, i) => readBytes(entry, `${name}[${i}]`, 32));
