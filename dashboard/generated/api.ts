@@ -410,7 +410,7 @@ export type Api = {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         payable: boolean;
         missing: {
-          code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+          code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_unreachable' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
           message: string;
           fix: string;
           lines: string[];
@@ -3539,7 +3539,7 @@ export type Api = {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
           payable: boolean;
           missing: {
-            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_unreachable' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
             message: string;
             fix: string;
             lines: string[];
@@ -3585,7 +3585,7 @@ export type Api = {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
           payable: boolean;
           missing: {
-            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
+            code: 'wallet_missing' | 'wallet_paused' | 'wallet_network' | 'currency_off' | 'source_missing' | 'source_starting' | 'source_silent' | 'source_unreachable' | 'source_behind' | 'token_held' | 'price_missing' | 'plan_limit_reached' | 'completion_held';
             message: string;
             fix: string;
             lines: string[];

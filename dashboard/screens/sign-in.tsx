@@ -159,6 +159,9 @@ export function Screen() {
           Forgot password?
         </Link>
       </form>
+      <p className="text-center text-sm text-soft">
+        No account yet? On a new server, open the setup link that Florin printed when it started. To join a team, ask for an invite.
+      </p>
     </Entry>
   );
 }

@@ -165,7 +165,7 @@ function Keys() {
     ['Go to a screen, search payments', ['Ctrl K', '⌘ K']],
     ['Search on this screen', ['/']],
     ['Next row', ['j']],
-    ['Row before', ['k']],
+    ['Previous row', ['k']],
     ['Open the row', ['Enter']],
     ...go,
     ['This list', ['?']],
@@ -186,7 +186,7 @@ function Keys() {
       </dl>
       <label className="flex items-center gap-3 border-t border-line pt-4 text-sm">
         <input type="checkbox" className="size-4 accent-accent" checked={on} onChange={(event) => setSingleKeys(event.target.checked)} />
-        Single keys act. Off, only Ctrl K and ⌘ K do.
+        Enable single-key shortcuts
       </label>
     </Dialog>
   );

@@ -1,11 +1,11 @@
 /** The charts of Home: volume by coin, conversion, failures. Each has a text description, a table view, and a CSV download. */
 
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { COINS, type Coin } from '../generated/api.ts';
+import { COIN_KINDS } from '../generated/api.ts';
 import type { Reply } from '../lib/api.ts';
-import { coinText } from '../lib/coin.ts';
+import { partsOf } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
-import { CoinLabel, EXCEPTION_WORDS, Money } from './values.tsx';
+import { EXCEPTION_WORDS, Money } from './values.tsx';
 
 type Home = Reply<'GET /:mode/home'>;
 type Cell = string | number;
@@ -94,14 +94,25 @@ export function ChartCard({
   );
 }
 
-const FILL: Readonly<Partial<Record<Coin, string>>> = {
-  BTC: 'fill-btc',
-  ETH: 'fill-eth',
-  LTC: 'fill-ltc',
-  DASH: 'fill-dash',
-  DOGE: 'fill-doge',
+/** The colors of assets: of a bar, and of its dot in the legend. */
+const LOOKS: Readonly<Record<string, readonly [fill: string, dot: string]>> = {
+  BTC: ['fill-btc', 'bg-btc'],
+  ETH: ['fill-eth', 'bg-eth'],
+  LTC: ['fill-ltc', 'bg-ltc'],
+  DASH: ['fill-dash', 'bg-dash'],
+  DOGE: ['fill-doge', 'bg-doge'],
+  USDC: ['fill-usdc', 'bg-usdc'],
+  USDT: ['fill-usdt', 'bg-usdt'],
+  EURC: ['fill-eurc', 'bg-eurc'],
+  PYUSD: ['fill-pyusd', 'bg-pyusd'],
+  DAI: ['fill-dai', 'bg-dai'],
 };
-const DOT: Readonly<Partial<Record<Coin, string>>> = { BTC: 'bg-btc', ETH: 'bg-eth', LTC: 'bg-ltc', DASH: 'bg-dash', DOGE: 'bg-doge' };
+const PLAIN = ['fill-accent', 'bg-accent'] as const;
+const ASSETS = [...new Set(Object.keys(COIN_KINDS).map((coin) => partsOf(coin).asset))];
+/** The volume of a day in an asset, on all of its networks, in cents: sums of texts with two decimals must be exact. */
+const centsIn = (day: Home['days'][number], asset: string): bigint =>
+  day.coins.reduce((sum, one) => (partsOf(one.currency).asset === asset ? sum + BigInt(one.volume_usd.replace('.', '')) : sum), 0n);
+const usdOf = (cents: bigint): string => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`;
 // Made once: `toLocaleString` makes a formatter on each call, which costs more than drawing the chart.
 const DAY = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
@@ -134,10 +145,7 @@ function ticksTo(most: number): number[] {
 
 function Volume({ data, range }: { data: Home; range: Range }) {
   const { place, width } = useWidth();
-  const coins = COINS.filter((coin) => data.days.some((day) => day.coins.some((one) => one.currency === coin)));
-  // For drawing only: amounts are shown as the exact text from the API.
-  const worth = (day: Home['days'][number], coin: string): number =>
-    Number(day.coins.find((one) => one.currency === coin)?.volume_usd ?? 0);
+  const assets = ASSETS.filter((asset) => data.days.some((day) => day.coins.some(({ currency }) => partsOf(currency).asset === asset)));
   const most = Math.max(0, ...data.days.map((day) => Number(day.volume_usd)));
   const ticks = ticksTo(most);
   const y = (value: number): number => HEIGHT - BOTTOM - (value / ticks.at(-1)!) * (HEIGHT - BOTTOM - 8);
@@ -146,18 +154,13 @@ function Volume({ data, range }: { data: Home; range: Range }) {
   const bar = Math.min(slot * 0.8, 64);
   const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
   const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
-  const summary = `Completed volume per day, stacked by coin. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with $${best.volume_usd}.`;
+  const summary = `Completed volume per day, stacked by currency. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with $${best.volume_usd}.`;
   return (
     <ChartCard
       title="Volume per day"
       file={`volume-${range.from}-${range.until}.csv`}
-      head={['Day', 'Completed', 'USD', ...coins.map(coinText)]}
-      rows={data.days.map((day) => [
-        day.day,
-        day.completed,
-        day.volume_usd,
-        ...coins.map((coin) => day.coins.find((one) => one.currency === coin)?.volume_usd ?? '0.00'),
-      ])}
+      head={['Day', 'Completed', 'USD', ...assets]}
+      rows={data.days.map((day) => [day.day, day.completed, day.volume_usd, ...assets.map((asset) => usdOf(centsIn(day, asset)))])}
       show={(value, column) => (column < 2 ? value : <Money amount={String(value)} />)}
       empty={most === 0 ? 'No completed payments in this period.' : null}
     >
@@ -181,21 +184,23 @@ function Volume({ data, range }: { data: Home; range: Range }) {
           )}
           {data.days.map((day, i) => {
             let below = 0;
-            return coins.map((coin) => {
+            return assets.map((asset) => {
               const from = below;
-              below += worth(day, coin);
+              const cents = centsIn(day, asset);
+              // A number only to draw with.
+              below += Number(cents) / 100;
               const height = y(from) - y(below);
               return (
                 height > 0 && (
                   <rect
-                    key={day.day + coin}
+                    key={day.day + asset}
                     x={middle(i) - bar / 2}
                     y={y(below)}
                     width={bar}
                     height={height}
-                    className={FILL[coin] ?? 'fill-accent'}
+                    className={(LOOKS[asset] ?? PLAIN)[0]}
                   >
-                    <title>{`${shortDay(day.day)}: $${day.coins.find((one) => one.currency === coin)?.volume_usd} in ${coinText(coin)}`}</title>
+                    <title>{`${shortDay(day.day)}: $${usdOf(cents)} in ${asset}`}</title>
                   </rect>
                 )
               );
@@ -204,10 +209,10 @@ function Volume({ data, range }: { data: Home; range: Range }) {
         </svg>
       </div>
       <ul className="flex flex-wrap gap-x-4 gap-y-1 pt-3 text-xs text-soft">
-        {coins.map((coin) => (
-          <li key={coin} className="flex items-center gap-1.5">
-            <span className={`size-2.5 rounded-sm ${DOT[coin] ?? 'bg-accent'}`} />
-            <CoinLabel coin={coin} />
+        {assets.map((asset) => (
+          <li key={asset} className="flex items-center gap-1.5">
+            <span className={`size-2.5 rounded-sm ${(LOOKS[asset] ?? PLAIN)[1]}`} />
+            {asset}
           </li>
         ))}
       </ul>

@@ -58,6 +58,7 @@ const STATES: Readonly<Record<Missing['code'], { tone: Tone; icon?: IconName; wo
   source_missing: { tone: 'warn', icon: 'alert', word: 'Needs a source' },
   source_starting: { tone: 'info', icon: 'clock', word: 'Connecting' },
   source_silent: { tone: 'bad', icon: 'alert', word: 'Source is down' },
+  source_unreachable: { tone: 'bad', icon: 'alert', word: 'Can’t reach the network' },
   token_held: { tone: 'warn', icon: 'alert', word: 'On hold' },
   source_behind: { tone: 'info', icon: 'clock', word: 'Syncing' },
   price_missing: { tone: 'warn', icon: 'alert', word: 'No price' },

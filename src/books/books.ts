@@ -29,9 +29,9 @@ export const ACCOUNTS = [
 export type Account = (typeof ACCOUNTS)[number];
 
 export const ACCOUNT_NAMES: Readonly<Record<Account | 'trial_balance', string>> = {
-  deposit_addresses: 'Crypto on hand: deposit addresses',
-  destination_wallet: 'Crypto on hand: destination wallet',
-  gas_address: 'Crypto on hand: gas address',
+  deposit_addresses: 'Crypto in deposit addresses',
+  destination_wallet: 'Crypto in destination wallet',
+  gas_address: 'Crypto in gas address',
   moved_elsewhere: 'Moved by other transactions',
   held_for_review: 'Held for review',
   overpayments: 'Overpayments',

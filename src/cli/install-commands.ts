@@ -5,7 +5,7 @@ import type { Config } from '#config';
 import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { claimDeposit, readChainStatus, releaseChain } from '#follow';
-import { createFirstMerchant, SETUP_DAYS } from '#merchants';
+import { createFirstMerchant, renewFirstSetupLink, SETUP_DAYS } from '#merchants';
 import { diagnose, verifyAddresses } from '#operate';
 import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, commaList, type Flags, need, oneOfOption } from './command.ts';
 
@@ -127,7 +127,7 @@ async function serve(config: Config, flags: Flags): Promise<void> {
   process.on('SIGINT', stop);
   if (app.url) process.stdout.write(`\nFlorin is ready at ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running: ${roles.join(', ')}\n`);
-  await welcome(app.ctx);
+  if (roles.includes('api')) await welcome(app.ctx);
   // Printed last, so that it is noticed.
   if (process.getuid?.() === 0) process.stderr.write(`\n${AS_ROOT}\n`);
   // In the background: the service already answers, and later starts find the build.
@@ -140,10 +140,20 @@ async function serve(config: Config, flags: Flags): Promise<void> {
   }
 }
 
-/** On an empty install: creates the first merchant and prints its setup link, its test keys and a command to try. */
+/**
+ * On an empty install: creates the first merchant and prints its setup link, its test keys and a command to try. Until there is an
+ * account, later starts print a new link, because the first one may be lost.
+ */
 async function welcome(ctx: Context): Promise<void> {
   const first = await createFirstMerchant(ctx, { name: 'My shop' });
-  if (!first) return;
+  if (!first) {
+    const again = await renewFirstSetupLink(ctx);
+    if (again)
+      process.stdout.write(
+        `\nNobody has an account yet. Create yours: ${again.setupUrl}\nThis link works once, for ${SETUP_DAYS} days, and replaces older ones.\n\n`,
+      );
+    return;
+  }
   const { merchantId, keys, setupUrl } = first;
   process.stdout.write(`
 Your first merchant is ${merchantId}.

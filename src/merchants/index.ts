@@ -14,6 +14,7 @@ export {
   readDisplayCurrencies,
   readMerchant,
   readMerchants,
+  renewFirstSetupLink,
   SETUP_DAYS,
   setPlan,
 } from './merchants.ts';

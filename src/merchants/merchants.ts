@@ -158,6 +158,13 @@ async function makeMerchant(
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 const setupUrlOf = (ctx: Context, token: string): string => `${ctx.settings.publicUrl}/setup#token=${token}`;
 
+/** A new setup link for the first merchant of an install without any account; an older one stops working. Null once there is an account. */
+export async function renewFirstSetupLink(ctx: Context): Promise<{ merchantId: string; setupUrl: string } | null> {
+  const [first] = await ctx.db.sql<{ id: string }[]>`
+    select id from merchants where not exists (select 1 from users) order by created_at, id limit 1`;
+  return first ? { merchantId: first.id, setupUrl: await createSetupLink(ctx, { merchantId: first.id }) } : null;
+}
+
 /** A new setup link for a merchant that nobody owns yet; an older one stops working. Errors: merchant_not_found, parameter_invalid (merchant). */
 export async function createSetupLink(ctx: Context, { merchantId }: { merchantId: string }): Promise<string> {
   const token = base62(32, ctx.random);

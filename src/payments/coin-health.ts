@@ -20,6 +20,8 @@ type CoinHealth = {
 };
 /** A coin is not offered when its source has not been read for this long, or may lack blocks that other sources have. */
 const BEHIND_SECONDS = 60;
+/** Until then, peers may still be on their way. */
+const UNREACHABLE_SECONDS = 120;
 /** Source problems that make its coin unpayable. An old last block alone can be normal. */
 const UNPAYABLE: readonly Doubt['code'][] = ['older', 'syncing', 'alone'];
 
@@ -91,6 +93,8 @@ type Standing = {
   from: number | null;
   to: number | null;
   read: number | null;
+  /** No peer has been connected for a while. */
+  cut: boolean | null;
 } & { [K in 'phase' | 'connected' | 'percent' | 'secondsLeft' | 'trouble']: StoredReport[K] | null };
 
 /** Why a chain is not read although a process works on it; null when nothing says so. */
@@ -101,7 +105,10 @@ function whyNotYet({ phase, connected, percent, secondsLeft, trouble, from, to, 
   return from === null || to === null || read === null ? null : explainCatchUp(catchUpOf({ from, to, read }));
 }
 
-export type Unreachable = { code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_behind' | 'token_held'; reason: string };
+export type Unreachable = {
+  code: 'source_missing' | 'source_starting' | 'source_silent' | 'source_unreachable' | 'source_behind' | 'token_held';
+  reason: string;
+};
 /**
  * Live coins for which no address can be issued now, and why: a payment to it must be detected. An address is watched from the block
  * at which the follower of its coin started.
@@ -112,7 +119,8 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
       case when f.behind_code = any(${[...UNPAYABLE]}::text[]) and f.behind_since < clock_timestamp() - ${BEHIND_SECONDS} * interval '1 second'
         then f.behind_reason end as doubt, case when t.chain is null and f.behind_code = 'syncing' then f.behind_reason end as waits,
       f.catch_up_from::int as "from", f.catch_up_to::int as "to", t.height::int as read, p.phase, p.connected, p.percent,
-      p.seconds_left as "secondsLeft", p.trouble
+      p.seconds_left as "secondsLeft", p.trouble,
+      p.connected = 0 and p.started_at < clock_timestamp() - ${UNREACHABLE_SECONDS} * interval '1 second' as cut
     from tips t full join (select * from peer_status where reported_at > clock_timestamp() - ${STALE_SECONDS} * interval '1 second') p using (chain)
       full join followers f using (chain)`;
   const held = await sql<{ coin: string; hold: string }[]>`select coin, hold from token_contracts where hold is not null`;
@@ -128,6 +136,7 @@ export async function readUnreachable(ctx: Context, sql: Sql | Tx): Promise<Read
       // Peers that a node is only compared with keep nobody waiting.
       const phase = ctx.chains.get(COIN[coin].chain)!.watch ? null : (row?.phase ?? null);
       const working = row ? whyNotYet({ ...row, phase }) : null;
+      if (working !== null && phase !== null && row!.cut) return away('source_unreachable', row!.trouble ?? 'no peer is connected');
       if (working !== null) return away('source_behind', working);
       if (!row || row.unread === null) return away('source_starting', 'its source has not been reached yet');
       return away('source_silent', 'its source has not answered for a minute');

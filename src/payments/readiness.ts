@@ -15,7 +15,14 @@ export const WEBHOOK_STATES = ['none', 'untested', 'failing', 'delivered'] as co
 type WebhookState = (typeof WEBHOOK_STATES)[number];
 
 const OF_WALLETS: readonly MissingCode[] = ['wallet_missing', 'wallet_paused', 'wallet_network', 'currency_off'];
-const OF_SOURCES: readonly MissingCode[] = ['source_missing', 'source_starting', 'source_silent', 'source_behind', 'price_missing'];
+const OF_SOURCES: readonly MissingCode[] = [
+  'source_missing',
+  'source_starting',
+  'source_silent',
+  'source_unreachable',
+  'source_behind',
+  'price_missing',
+];
 const lacks = (coin: CoinReadiness, codes: readonly MissingCode[]): boolean => coin.missing.some(({ code }) => codes.includes(code));
 const of = (coin: CoinReadiness, codes: readonly MissingCode[]): CoinReadiness => ({
   ...coin,
@@ -89,6 +96,7 @@ export const MISSING = [
   'source_missing',
   'source_starting',
   'source_silent',
+  'source_unreachable',
   'source_behind',
   'token_held',
   'price_missing',
@@ -192,7 +200,6 @@ const sourceLines = (coin: Coin): string[] =>
         '# or the peers of its network, without a node (mainnet)',
         `#${coin}_P2P=auto`,
       ];
-const PRICE_LINES = ['PRICES=coinbase,kraken,bitstamp,bitfinex,coingecko'];
 const PASTE = 'Add this to the service’s settings (.env) and restart it:';
 const DOCTOR = 'Run `./florin doctor` on the server to see the cause.';
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, '.');
@@ -241,6 +248,12 @@ function explain(
       return told(`The ${source} source has not answered yet.`, DOCTOR, `${guide}#connect-a-node`);
     case 'source_silent':
       return told(`The ${source} source has not answered for over a minute.`, DOCTOR, `${guide}#connect-a-node`);
+    case 'source_unreachable':
+      return told(
+        `Florin can’t reach the ${source} network: ${about}.`,
+        `Check that this server may open connections to the internet on any port. ${DOCTOR}`,
+        `${guide}#connect-a-node`,
+      );
     case 'source_behind':
       return told(`The ${source} source is not in sync: ${about}.`, `Wait until it has caught up. ${DOCTOR}`, `${guide}#connect-a-node`);
     case 'token_held':
@@ -248,9 +261,8 @@ function explain(
     case 'price_missing':
       return told(
         `There is no current ${name} price: ${about}.`,
-        `At least two price sources must agree. ${PASTE}`,
+        `Two price sources must agree, or PRICES must set the price. ${DOCTOR}`,
         'guides/prices#sources',
-        PRICE_LINES,
       );
     case 'plan_limit_reached':
       return told(

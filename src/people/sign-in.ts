@@ -151,10 +151,23 @@ export async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Pr
   }
 }
 
+/** What guesses begin with. */
+const GUESSED =
+  /p[a@]ss ?w[o0]rd|passwort|pass|qwert[yz]?(?:uiop)?|azerty(?:uiop)?|asdf(?:ghjkl)?|letmein|welcome|admin(?:istrator)?|iloveyou|monkey|dragon|football|baseball|sunshine|princess|superman|changeme|default|secret|login|bitcoin|crypto|florin/g;
+/** A password needs this many different characters besides guessed words and runs such as 1234 or aaaa. */
+const UNGUESSED_MIN = 4;
+/** Whether a password is among the first that are tried: common words, keyboard rows and runs, alone or together. */
+function isEasyToGuess(password: string): boolean {
+  const rest = password.toLowerCase().replace(GUESSED, '');
+  const unlike = [...rest].filter((char, i, all) => i === 0 || Math.abs(char.codePointAt(0)! - all[i - 1]!.codePointAt(0)!) > 1);
+  return new Set(unlike).size < UNGUESSED_MIN;
+}
+
 export function checkPassword(password: string, param = 'password'): void {
-  if (password.length < PASSWORD_MIN || password.length > PASSWORD_MAX) {
-    throw new Problem('parameter_invalid', { reason: `it must have ${PASSWORD_MIN} to ${PASSWORD_MAX} characters` }, { param });
-  }
+  const refuse = (reason: string) => new Problem('parameter_invalid', { reason }, { param });
+  if (password.length < PASSWORD_MIN || password.length > PASSWORD_MAX)
+    throw refuse(`it must have ${PASSWORD_MIN} to ${PASSWORD_MAX} characters`);
+  if (isEasyToGuess(password)) throw refuse('it is too easy to guess; use several unrelated words');
 }
 export async function hashPassword(ctx: Context, { password }: { password: string }): Promise<string> {
   checkPassword(password);

@@ -232,7 +232,7 @@ test('a refund: requested with a link, entered by the customer, approved, and ma
   assert.equal((await sql`select 1 from refunds where payment_id = ${json.id} and claim_number = 1`).length, 1);
   await sql`update refunds set address = 'test_usdx_second_payer' where payment_id = ${json.id}`;
   await open('test/refunds');
-  await page.getByRole('row').filter({ hasText: 'To be approved' }).getByRole('button', { name: '10 USDX' }).click();
+  await page.getByRole('row').filter({ hasText: 'Needs approval' }).getByRole('button', { name: '10 USDX' }).click();
   await dialog.getByRole('button', { name: 'Approve' }).click();
   const question = page.getByRole('dialog', { name: 'Approve this refund?' }).or(page.getByRole('alertdialog'));
   await question.getByText('test_usdx_second_payer').waitFor();

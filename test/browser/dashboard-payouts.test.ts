@@ -39,7 +39,7 @@ test('a CSV file: wrong lines are named, all of it is approved at once, and the 
   await choose(right);
   const files = page.locator('section', { has: page.getByRole('heading', { name: 'Imported files' }) });
   await files.getByText('2 payouts, 0.03 BTC').waitFor();
-  await page.getByRole('row').filter({ hasText: 'bob-1' }).getByText('To be approved').waitFor();
+  await page.getByRole('row').filter({ hasText: 'bob-1' }).getByText('Needs approval').waitFor();
   await audit('an imported file');
   await files.getByRole('button', { name: 'Approve all of november.csv' }).click();
   const question = page.getByRole('dialog', { name: 'Approve 2 payouts?' }).or(page.getByRole('alertdialog'));
@@ -106,7 +106,7 @@ test('a payout: requested, approved, signed offline, uploaded, and confirmed wit
   noFaults(/payouts/);
   await dialog.getByLabel('BTC address of the recipient').fill(recipient);
   await dialog.getByRole('button', { name: 'Request payout' }).click();
-  await dialog.getByText('To be approved').waitFor();
+  await dialog.getByText('Needs approval').waitFor();
   await audit('a payout to be approved');
   await dialog.getByRole('button', { name: 'Approve' }).click();
   const question = page.getByRole('dialog', { name: 'Approve this payout?' }).or(page.getByRole('alertdialog'));

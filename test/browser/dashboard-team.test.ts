@@ -312,7 +312,7 @@ test('keyboard: the palette jumps and searches, g navigates, j and k move throug
   await page.keyboard.press('?');
   await heading('Keys');
   await audit('keys');
-  await page.getByLabel(/Single keys act/).uncheck();
+  await page.getByLabel(/Enable single-key shortcuts/).uncheck();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'hidden' });
   await page.keyboard.press('?');

@@ -11,6 +11,7 @@ import { client, eventually, testEnvironment } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { freePort } from '../kit/nodes.ts';
+import { setUpPerson } from '../kit/person.ts';
 
 type Site = { origin: string; server: Server };
 /** A website of its own origin, with an empty page. */
@@ -35,11 +36,9 @@ let environment: Record<string, string>;
 const florin = async (...args: string[]): Promise<any> =>
   JSON.parse((await promisify(execFile)(process.execPath, ['src/main.ts', ...args, '--json'], { env: env() })).stdout);
 const printed = (shape: RegExp): string => shape.exec(output)![1]!;
-before(async () => {
-  [database, browser, shop, stranger] = await Promise.all([testDatabase(), startBrowser(), startSite(), startSite()]);
-  const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
-  environment = testEnvironment(database.url, database.folder, { PORT: String(port), PUBLIC_URL: url });
+/** Starts the service, and waits until it has printed what a start prints last. */
+async function serve(last: string): Promise<void> {
+  output = '';
   service = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve'], {
     env: env(),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -49,9 +48,21 @@ before(async () => {
   });
   await eventually(
     async () => output,
-    (text) => text.includes('Create a test payment'),
+    (text) => text.includes(last),
     60_000,
   );
+}
+async function end(): Promise<void> {
+  const ended = once(service, 'exit');
+  service.kill('SIGTERM');
+  await ended;
+}
+before(async () => {
+  [database, browser, shop, stranger] = await Promise.all([testDatabase(), startBrowser(), startSite(), startSite()]);
+  const port = await freePort();
+  url = `http://127.0.0.1:${port}`;
+  environment = testEnvironment(database.url, database.folder, { PORT: String(port), PUBLIC_URL: url });
+  await serve('Create a test payment');
 });
 after(async () => {
   await browser?.close();
@@ -141,4 +152,18 @@ test('with origins set, a page of another site reads the refusal, and no payment
   assert.equal(seen(await createIn(own.page, key)).status, 201);
   assert.equal(await payments(), before + 1);
   await own.close();
+});
+
+test('until there is an account, each start prints a link to create it, and the newest one works', async () => {
+  const first = printed(/Create your account +(\S+)/);
+  await end();
+  await serve('replaces older ones');
+  const second = printed(/Create yours: (\S+)/);
+  assert.notEqual(second, first);
+  await assert.rejects(setUpPerson({ url, merchant: { setupUrl: first } }), /setup_link_invalid|no owner was made/);
+  await setUpPerson({ url, merchant: { setupUrl: second } });
+  await end();
+  await serve('Florin is ready');
+  await florin('merchant', 'list');
+  assert.doesNotMatch(output, /Create your/);
 });

@@ -575,8 +575,8 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
   const rate = { currency: 'EUR' as const, rateE8: 90_000_000n };
   assert.deepEqual((await whole(exportStatement(ctx, { ...wish, display: rate }))).toString().split('\r\n'), [
     'currency,network,account,opening,received,settled,refunded,paid_out,swept,fees,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display,mode',
-    'BTC,bitcoin,Crypto on hand: deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
-    'BTC,bitcoin,Crypto on hand: destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00000000,0.00099000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78,live',
+    'BTC,bitcoin,Crypto in deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
+    'BTC,bitcoin,Crypto in destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00000000,0.00099000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78,live',
     'BTC,bitcoin,Held for review,0.00000000,0.00100000,-0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
     'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30,live',
     'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65,live',
@@ -883,8 +883,8 @@ test('commands show the statement and write every format', async () => {
   assert.deepEqual(
     statement.map((line: any) => [line.currency, line.account, line.closing, line.closing_usd]),
     [
-      ['BTC', 'Crypto on hand: deposit addresses', '0.00000000', '0.00'],
-      ['BTC', 'Crypto on hand: destination wallet', '0.00049000', '47.53'],
+      ['BTC', 'Crypto in deposit addresses', '0.00000000', '0.00'],
+      ['BTC', 'Crypto in destination wallet', '0.00049000', '47.53'],
       ['BTC', 'Held for review', '0.00000000', '0.00'],
       ['BTC', 'Sales', '0.00100000', '97.00'],
       ['BTC', 'Refunds', '0.00050000', '48.50'],

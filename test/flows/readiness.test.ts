@@ -13,7 +13,12 @@ let app: TestApp;
 before(async () => {
   // The node is never called. It only makes Bitcoin a configured coin; the tests write what a follower would write.
   app = await startTestApp(
-    { BTC_NODE_URL: 'http://user:pass@127.0.0.1:9', PRICES: 'static:BTC=97000.00,LTC=100.00', LOG_LEVEL: 'silent' },
+    {
+      BTC_NODE_URL: 'http://user:pass@127.0.0.1:9',
+      DASH_PEERS: '127.0.0.1:9',
+      PRICES: 'static:BTC=97000.00,LTC=100.00,DASH=30.00',
+      LOG_LEVEL: 'silent',
+    },
     { roles: ['api', 'worker'] },
   );
 });
@@ -34,9 +39,11 @@ const codesOf = async (coin: string) => {
 const notices = () =>
   app.app.ctx.db.sql<{ detail: { reason: string } }[]>`select detail from notices where kind = 'payments_unavailable' order by id`;
 const page = async (id: string) => (await fetch(`${app.url}/pay?id=${id}`)).text();
-const importAccountKey = (coin: 'BTC' | 'LTC' = 'BTC') => {
-  const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive(`m/84'/${coin === 'BTC' ? 0 : 2}'/0'`).publicExtendedKey;
-  return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin, accountKey, script: 'p2wpkh' });
+const PATHS = { BTC: "m/84'/0'/0'", LTC: "m/84'/2'/0'", DASH: "m/44'/5'/0'" } as const;
+const importAccountKey = (coin: keyof typeof PATHS = 'BTC') => {
+  const accountKey = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive(PATHS[coin]).publicExtendedKey;
+  const script = coin === 'DASH' ? 'p2pkh' : 'p2wpkh';
+  return setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin, accountKey, script });
 };
 
 test('a create that nobody could pay succeeds as documented, with a warning that links to the guide', async () => {
@@ -106,6 +113,41 @@ test('everything that is missing is listed, each with what to do and where to re
       const text = await (await fetch(`${app.url}${pathname}`)).text();
       assert.ok(hash === '' || text.includes(`id="${hash.slice(1)}"`), docUrl);
     }
+});
+
+test('a network of which no peer stays is called out of reach after two minutes, with the reason and what to check', async () => {
+  const { sql } = app.app.ctx.db;
+  await importAccountKey('DASH');
+  const report = (secondsAgo: number) => sql`
+    insert into peer_status (chain, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, bytes_in,
+      bytes_out, started_at, trouble)
+    values ('DASH', 'mainnet', 'connecting', 0, 0, 0, '', '', now(), true, 0, 0, 0, now() - make_interval(secs => ${secondsAgo}::int),
+      'of 8 addresses tried, none accepts connections')
+    on conflict (chain, network) do update set started_at = excluded.started_at, reported_at = clock_timestamp()`;
+  const found = async () =>
+    (await readPayableCoins(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live' })).find(({ coin }) => coin === 'DASH')!
+      .missing[0]!;
+  await report(60);
+  assert.equal(
+    (await found()).message,
+    'The Dash source is not in sync: connecting to peers; of 8 addresses tried, none accepts connections.',
+  );
+  await report(180);
+  const { code, message, fix } = await found();
+  assert.equal(code, 'source_unreachable');
+  assert.equal(message, 'Florin can’t reach the Dash network: of 8 addresses tried, none accepts connections.');
+  assert.match(fix, /^Check that this server may open connections to the internet on any port\./);
+  await sql`delete from peer_status`;
+  await sql`delete from wallets where family = 'DASH'`;
+});
+
+test('advice about prices is never a setting that is the default', async () => {
+  const { missing } = (await readPayableCoins(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live' })).find(
+    ({ coin }) => coin === 'DOGE',
+  )!;
+  const price = missing.find(({ code }) => code === 'price_missing')!;
+  assert.deepEqual(price.lines, []);
+  assert.match(price.fix, /`\.\/florin doctor`/);
 });
 
 test('once wallet, source and price are there, an open page continues, creates no longer warn, and the outage ends', async () => {

@@ -21,7 +21,7 @@ function progressOf(step: Step, { webhook, payable, steps }: Onboarding): string
   if (payable.length === 0)
     return isDone('wallet') && isDone('source')
       ? 'No currency can be paid right now. Wallets shows what is missing.'
-      : 'Connect a wallet and a source first.';
+      : 'Connect a wallet and a network first.';
   return `Customers can pay with ${new Intl.ListFormat('en').format(payable)} now. This step is done when your first live payment completes.`;
 }
 

@@ -65,7 +65,7 @@ export function Health() {
       <Card title={mode === 'test' ? 'Currencies in test mode' : 'Sources and prices'}>
         {mode === 'test' ? (
           <p className="px-4 py-3 text-sm text-soft">
-            Test payments run on a simulated blockchain: BTC, ETH, LTC, DASH, and DOGE are always available. Live mode shows the state of
+            Test payments run on a simulated blockchain: every currency that you accept is always available. Live mode shows the state of
             your sources and prices.
           </p>
         ) : (

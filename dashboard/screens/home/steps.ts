@@ -31,8 +31,8 @@ export const STEPS: Readonly<Record<Step, { title: string; text: string; minutes
       act: 'Open wallets',
     },
     source: {
-      title: 'Connect a source',
-      text: 'A node, or the network of the coin itself, detects incoming payments. The operator of this service adds it to the settings.',
+      title: 'Connect to the networks',
+      text: 'BTC, LTC, DOGE, and DASH connect by themselves. ETH and stablecoins need a node or a provider in the settings of this service.',
       minutes: '15 min',
       screen: 'wallets',
       action: 'wallets.read',

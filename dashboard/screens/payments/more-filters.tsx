@@ -33,7 +33,7 @@ export function MoreFilters({
         value={filters.exception}
         onChange={(event) => change({ exception: event.target.value })}
         options={[
-          { value: '', label: 'With and without exception' },
+          { value: '', label: 'Any or no exception' },
           { value: 'any', label: 'Any exception' },
           ...Object.entries(EXCEPTION_WORDS).map(([value, label]) => ({ value, label })),
         ]}
@@ -52,8 +52,8 @@ export function MoreFilters({
         value={filters.archived}
         onChange={(event) => change({ archived: event.target.value })}
         options={[
-          { value: '', label: 'Without archived' },
-          { value: 'with', label: 'With archived' },
+          { value: '', label: 'Hide archived' },
+          { value: 'with', label: 'Include archived' },
           { value: 'only', label: 'Archived only' },
         ]}
       />

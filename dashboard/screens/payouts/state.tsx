@@ -12,7 +12,7 @@ export function PayoutState({ payout: { state, approved_by: by } }: { payout: Pa
   const { tone, icon, word } = STATES[state];
   return (
     <Badge tone={tone} icon={icon}>
-      {state !== 'requested' ? word : by === null ? 'To be approved' : 'Second approval needed'}
+      {state !== 'requested' ? word : by === null ? 'Needs approval' : 'Second approval needed'}
     </Badge>
   );
 }

@@ -26,7 +26,7 @@ export function RefundState({ refund: { state, address, claim_expired: expired, 
         ? word
         : by !== null
           ? 'Second approval needed'
-          : 'To be approved';
+          : 'Needs approval';
   return (
     <Badge tone={forCustomer ? 'calm' : tone} icon={icon}>
       {waits}

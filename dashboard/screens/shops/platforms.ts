@@ -14,7 +14,8 @@ export const PLATFORM_WORDS = {
 } as const;
 
 export const PLATFORM_STEPS = {
-  woocommerce: 'Install “BTCPay for WooCommerce V2”. Then open WooCommerce → Settings → BTCPay Settings.',
+  woocommerce:
+    'This key is for “BTCPay for WooCommerce V2”: open WooCommerce → Settings → BTCPay Settings. Florin’s own plugin, which you download under Shops, needs no key from here.',
   prestashop: 'Install the BTCPay module. Then open Modules → BTCPay → Configure.',
   magento: 'Install BTCPay’s extension. Then open Stores → Configuration → Sales → Payment methods → BTCPay Server.',
   opencart: 'Install BTCPay’s extension. Then open Extensions → Payments → BTCPay → Edit.',

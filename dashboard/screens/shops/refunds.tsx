@@ -90,7 +90,7 @@ function Status({ refund }: { refund: Refund }) {
       </Button>
     );
   }
-  if (refund.approved_at === null) return mayApprove ? <Approve refund={refund} /> : <Badge tone="warn">To be approved</Badge>;
+  if (refund.approved_at === null) return mayApprove ? <Approve refund={refund} /> : <Badge tone="warn">Needs approval</Badge>;
   if (!mayMark) return <Badge tone="warn">To be sent</Badge>;
   return (
     <>

@@ -60,7 +60,7 @@ export function History() {
   return (
     <section className="grid gap-3">
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <h2>Sweeps made</h2>
+        <h2>Sweep history</h2>
         {may && <Upload onDone={setShown} />}
       </div>
       <ListCard

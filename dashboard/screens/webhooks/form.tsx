@@ -18,19 +18,19 @@ const MEANINGS: Readonly<Record<string, string>> = {
   'payment.expired': 'The payment expired without a transfer.',
   'payment.cancelled': 'The payment was canceled.',
   'payment.reversed': 'A completed payment lost its money: the network reversed its transfer.',
-  [UPDATED]: 'The received amount, the exception or the payment window changed. Off by default.',
-  'refund.requested': 'A refund was requested. Off by default.',
-  'refund.approved': 'A refund was approved. Off by default.',
-  'refund.sent': 'The transaction of a refund was sent. Off by default.',
-  'refund.confirmed': 'The transaction of a refund is confirmed. Off by default.',
-  'refund.failed': 'The transaction of a refund failed. Off by default.',
-  'refund.canceled': 'A refund was canceled. Off by default.',
-  'payout.requested': 'A payout was requested. Off by default.',
-  'payout.approved': 'A payout was approved. Off by default.',
-  'payout.sent': 'The transaction of a payout was sent. Off by default.',
-  'payout.confirmed': 'The transaction of a payout is confirmed. Off by default.',
-  'payout.failed': 'The transaction of a payout failed. Off by default.',
-  'payout.canceled': 'A payout was canceled. Off by default.',
+  [UPDATED]: 'The received amount, the exception or the payment window changed.',
+  'refund.requested': 'A refund was requested.',
+  'refund.approved': 'A refund was approved.',
+  'refund.sent': 'The transaction of a refund was sent.',
+  'refund.confirmed': 'The transaction of a refund is confirmed.',
+  'refund.failed': 'The transaction of a refund failed.',
+  'refund.canceled': 'A refund was canceled.',
+  'payout.requested': 'A payout was requested.',
+  'payout.approved': 'A payout was approved.',
+  'payout.sent': 'The transaction of a payout was sent.',
+  'payout.confirmed': 'The transaction of a payout is confirmed.',
+  'payout.failed': 'The transaction of a payout failed.',
+  'payout.canceled': 'A payout was canceled.',
 };
 
 export function EndpointForm({
@@ -65,6 +65,19 @@ export function EndpointForm({
       description: description.trim() || null,
     });
   };
+  const choice = (type: EndpointEventType) => (
+    <label key={type} className="flex items-start gap-2.5 text-sm">
+      <input
+        type="checkbox"
+        checked={types.has(type)}
+        onChange={(event) => toggle([type], event.target.checked)}
+        className="mt-0.5 size-4 shrink-0 accent-accent"
+      />
+      <span>
+        <code>{type}</code> <span className="text-soft">{MEANINGS[type]}</span>
+      </span>
+    </label>
+  );
   return (
     <form onSubmit={submit} className="grid gap-5">
       <Field
@@ -89,19 +102,9 @@ export function EndpointForm({
           />
           All payment events
         </label>
-        {offered.map((type) => (
-          <label key={type} className="flex items-start gap-2.5 text-sm">
-            <input
-              type="checkbox"
-              checked={types.has(type)}
-              onChange={(event) => toggle([type], event.target.checked)}
-              className="mt-0.5 size-4 shrink-0 accent-accent"
-            />
-            <span>
-              <code>{type}</code> <span className="text-soft">{MEANINGS[type]}</span>
-            </span>
-          </label>
-        ))}
+        {offered.filter((type) => STARRED.includes(type)).map(choice)}
+        <p className="border-t border-line pt-2 text-sm text-soft">These are sent only if you select them:</p>
+        {offered.filter((type) => !STARRED.includes(type)).map(choice)}
         {missesReversal([...types]) && <MissedReversal />}
         {types.size === 0 && <p className="text-sm text-bad">Select at least one event.</p>}
         {fault('events') && <p className="text-sm text-bad">{fault('events')}</p>}
