@@ -36,7 +36,7 @@ test('home without payments says what to do first; one button creates a test pay
 
 test('home shows the figures of the range, each chart as picture, table and file', async () => {
   await go('Home');
-  await page.getByRole('img', { name: /Completed volume per day, stacked by coin.*\$25\.00 in 1 payments/ }).waitFor();
+  await page.getByRole('img', { name: /Completed volume per day, stacked by currency.*\$25\.00 in 1 payments/ }).waitFor();
   await page.getByRole('img', { name: /Created 1, Opened 1, Coin chosen 1, Transfer detected 1, Completed 1/ }).waitFor();
   await page.getByText('1 of 7 steps done').waitFor();
   await audit('home');
@@ -49,6 +49,16 @@ test('home shows the figures of the range, each chart as picture, table and file
   await audit('home, table', { narrow: false });
   const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: /CSV.*Volume/ }).click()]);
   assert.match(await textOf(file), /^Day,Completed,USD,LTC\r\n[\s\S]*,1,25\.00,25\.00\r\n/);
+  // Tokens are summed over their networks, so that the columns add up to the volume.
+  await app.app.ctx.db.sql`
+    insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
+    select ${app.merchant.merchantId}, 'test', (now() at time zone 'UTC')::date, 'completed', coin, 1, cents, 0
+    from (values ('USDC@base', 1205), ('USDC@ethereum', 795), ('EURC@base', 1)) as sold (coin, cents)`;
+  await page.reload();
+  await page.getByRole('img', { name: /Completed volume per day.*\$45\.01 in 4 payments/ }).waitFor();
+  await page.getByRole('listitem').getByText('EURC').waitFor();
+  const [summed] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: /CSV.*Volume/ }).click()]);
+  assert.match(await textOf(summed), /^Day,Completed,USD,LTC,USDC,EURC\r\n[\s\S]*,4,45\.01,25\.00,20\.00,0\.01\r\n/);
   await page.getByText('Custom', { exact: true }).click();
   await page.getByLabel('From').fill('2024-01-01');
   await page.getByRole('alert').getByText('at most one year').waitFor();
