@@ -232,6 +232,8 @@ export type Api = {
         mode: Mode;
         status: PaymentStatus;
         amount_usd: string;
+        amount_fiat: string | null;
+        currency_fiat: string | null;
         invoice_id: string | null;
         description: string | null;
         created_at: string;
@@ -1118,6 +1120,8 @@ export type Api = {
         mode: Mode;
         status: PaymentStatus;
         amount_usd: string;
+        amount_fiat: string | null;
+        currency_fiat: string | null;
         invoice_id: string | null;
         description: string | null;
         created_at: string;

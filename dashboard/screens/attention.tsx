@@ -5,15 +5,15 @@ import { type CoinAmount, isSome, lessOf, sumText } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { PAYMENT_READS, useAct, useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { say } from '../lib/toasts.ts';
-import { About } from '../ui/about.tsx';
 import { Button } from '../ui/button.tsx';
 import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { ListCard } from '../ui/list.tsx';
+import { Price, Worth } from '../ui/price.tsx';
 import { hasReceived, Received } from '../ui/received.tsx';
 import type { Column } from '../ui/table.tsx';
-import { Badge, EXCEPTION_WORDS, ExceptionBadge, Money, Status, Time } from '../ui/values.tsx';
+import { Badge, EXCEPTION_WORDS, ExceptionBadge, Status, Time } from '../ui/values.tsx';
 
 export const DECISIONS = {
   accept: {
@@ -100,9 +100,9 @@ export function Screen() {
             />
           )}
           <ModeLink to={`payments/${row.id}`}>
-            <Money amount={row.amount_usd} />
+            <Price of={row} />
           </ModeLink>
-          <About usd={row.amount_usd} className="text-xs" />
+          <Worth of={row} className="text-xs" />
         </span>
       ),
     },

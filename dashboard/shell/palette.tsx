@@ -11,7 +11,8 @@ import { SCREENS, shownScreens } from '../screens.ts';
 import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icon.tsx';
 import { Match, Sought, TYPING_MS } from '../ui/marked.tsx';
-import { ExceptionBadge, Money, Status, TestLabel, Time } from '../ui/values.tsx';
+import { Price } from '../ui/price.tsx';
+import { PaymentState, TestLabel, Time } from '../ui/values.tsx';
 
 type Choice = { id: string; label: ReactNode; icon: IconName; note?: ReactNode; to: string; search?: Record<string, string> };
 /** Payments shown below the screens; the rest is one more key away. */
@@ -62,10 +63,9 @@ function Palette() {
     label: (
       <span className="grid">
         <span className="flex items-center gap-2">
-          <Money amount={row.amount_usd} />
-          <Status status={row.status} />
+          <Price of={row} />
+          <PaymentState status={row.status} exception={row.exceptions[0] ?? null} />
           <TestLabel />
-          <ExceptionBadge exception={row.exceptions[0] ?? null} />
         </span>
         <span className="text-soft">{row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}</span>
       </span>

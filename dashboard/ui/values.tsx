@@ -107,6 +107,18 @@ export const EXCEPTION_WORDS: Readonly<Record<PaymentException, string>> = {
   underpaid: 'Underpaid',
   overpaid: 'Overpaid',
 };
+/** Where a payment stands, with its most serious exception. What the network took back does not look paid. */
+export const PaymentState = ({ status, exception }: { status: PaymentStatus; exception: PaymentException | null }) =>
+  status === 'completed' && exception === 'reorged' ? (
+    <Badge tone="bad" icon="alert">
+      {EXCEPTION_WORDS.reorged}
+    </Badge>
+  ) : (
+    <>
+      <Status status={status} />
+      <ExceptionBadge exception={exception} />
+    </>
+  );
 export const ExceptionBadge = ({ exception }: { exception: PaymentException | null }) =>
   exception && (
     <Badge tone="warn" icon="alert">

@@ -6,7 +6,7 @@ import { Problem } from '#core/problem';
 import { isFinal } from '#core/status';
 import type { Fragment, Sql, Tx } from '#db';
 import type { PaymentListItem } from './queries.ts';
-import { receivedUsdCents } from './search.ts';
+import { type FiatPrice, fiatPrice, receivedUsdCents } from './search.ts';
 import { uncountedFromJson } from './stored.ts';
 
 /** What a member can mark as handled, besides exceptions. */
@@ -51,13 +51,14 @@ export const isRefundWanted = (sql: Sql | Tx): Fragment => sql`(
 type AttentionItem = Pick<
   PaymentListItem,
   'id' | 'mode' | 'status' | 'exceptions' | 'amountUsdCents' | 'coin' | 'createdAt' | 'invoiceId' | 'description' | 'uncounted'
-> & {
-  receivedUnits: bigint;
-  receivedUsdCents: bigint | null;
-  refundRequestedAt: Date | null;
-  /** What the shop says of the missing order. */
-  orderMissing: string | null;
-};
+> &
+  FiatPrice & {
+    receivedUnits: bigint;
+    receivedUsdCents: bigint | null;
+    refundRequestedAt: Date | null;
+    /** What the shop says of the missing order. */
+    orderMissing: string | null;
+  };
 /** Why a payment is in the queue. */
 export type AttentionReason = Exception | typeof REFUND_REQUEST | typeof ORDER_MISSING;
 
@@ -87,8 +88,8 @@ export async function listAttention(
           ? sql`and metadata ? ${ORDER_MISSING}`
           : sql`and ${exception} = any(exceptions)`;
   const rows = await sql<(Omit<AttentionItem, 'uncounted'> & { uncounted: unknown })[]>`
-    select p.id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt", invoice_id as "invoiceId",
-      request->>'description' as description, received_units as "receivedUnits", ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted,
+    select p.id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", ${fiatPrice(sql)}, coin, created_at as "createdAt",
+      invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits", ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted,
       refund_requested_at as "refundRequestedAt", metadata->>${ORDER_MISSING} as "orderMissing"
     from payments p
     where ${mine} and attention ${wanted}

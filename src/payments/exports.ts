@@ -118,6 +118,8 @@ const PAYMENT_CELLS = {
   network: (row) => apiNamesOf(row.coin).network,
   verified_by: (row) => weakestOf(standing(row).map((t) => t.verifiedBy)),
   amount_refunded: (row) => (row.coin ? formatUnits(row.coin, row.refunded[row.coin] ?? 0n) : null),
+  amount_fiat: (row) => row.request.fiat?.amount ?? null,
+  currency_fiat: (row) => row.request.fiat?.currency ?? null,
 } as Record<string, (row: Row) => string | null>;
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &

@@ -12,15 +12,16 @@ import type { PaymentListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
 import { plainText, readTexts, type TextField } from './texts.ts';
 
-export type FoundItem = PaymentListItem & {
-  receivedUnits: bigint;
-  /** Null if the payment was last settled by a version that did not write it yet. */
-  receivedUsdCents: bigint | null;
-  refundRequestedAt: Date | null;
-  archivedAt: Date | null;
-  /** Where the matching text is. */
-  match: TextField | null;
-};
+export type FoundItem = PaymentListItem &
+  FiatPrice & {
+    receivedUnits: bigint;
+    /** Null if the payment was last settled by a version that did not write it yet. */
+    receivedUsdCents: bigint | null;
+    refundRequestedAt: Date | null;
+    archivedAt: Date | null;
+    /** Where the matching text is. */
+    match: TextField | null;
+  };
 /** The line of keys of a connected shop, or what the metadata of its payments says. */
 export type ShopFilter = { lineId: string } | { metadata: { name: string; values: readonly string[] } };
 export type Filter = {
@@ -52,6 +53,11 @@ export const NO_FILTER: Filter = {
   archived: 'with',
   search: null,
 };
+
+/** The price of a payment in the currency in which it was agreed; null for US dollars. */
+export type FiatPrice = { amountFiat: string | null; currencyFiat: string | null };
+export const fiatPrice = (sql: Sql): Fragment =>
+  sql`request->'fiat'->>'amount' as "amountFiat", request->'fiat'->>'currency' as "currencyFiat"`;
 
 /** What a payment received in US cents, as far as its row shows. */
 export const receivedUsdCents = (sql: Sql): Fragment =>
@@ -110,7 +116,7 @@ export async function conditionsOf(
 
 const listedColumns = ({ db: { sql } }: Context) => sql`
   id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
-  completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
+  completed_at as "completedAt", ${fiatPrice(sql)}, invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
   ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted, refund_requested_at as "refundRequestedAt", archived_at as "archivedAt"`;
 type ListedRow = Omit<FoundItem, 'match' | 'uncounted'> & { uncounted: unknown };
 const listedItem = (row: ListedRow): Omit<FoundItem, 'match'> => ({ ...row, uncounted: uncountedFromJson(row.uncounted) });

@@ -165,6 +165,12 @@ test('a translated screen shows the same as a new one after its payments complet
       ([kept, made]) => kept === made,
     );
     assert.equal(now, then, path);
+    if (path.endsWith(reversed.id)) {
+      const badges = await fresh.page.locator('main h1 + p').innerText();
+      assert.match(badges, /Reversed/);
+      assert.doesNotMatch(badges, /Completed/);
+      assert.match(now, /The network took this payment back: \$25\.00 is missing\. Don’t ship\./);
+    }
     await fresh.close();
     assert.deepEqual(tabs[i]!.faults, []);
     await tabs[i]!.close();

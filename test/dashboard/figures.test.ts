@@ -214,6 +214,14 @@ test('files show amounts in the display currency too, exactly where the price wa
     const rows = parse((await owner.get(path)).text);
     assert.deepEqual(shown(rows.find(({ id }) => id === priced.id)!), ['EUR', priced.fiat_rate, '20.00']);
     assert.deepEqual(shown(rows.find(({ id }) => id === dollars)!), ['EUR', rate, about('12.34')]);
+    const agreed = rows.map(({ id, amount_fiat, currency_fiat }) => [id, amount_fiat, currency_fiat]);
+    assert.deepEqual(
+      agreed.filter(([id]) => id === priced.id || id === dollars),
+      [
+        [dollars, '', ''],
+        [priced.id, '20.00', 'EUR'],
+      ],
+    );
   }
   const fees = parse(await report('fees'));
   assert.ok(fees.length > 0);
@@ -234,6 +242,20 @@ test('files show amounts in the display currency too, exactly where the price wa
   ]);
   assert.equal((await owner.post('/test/settings/business', { display_currency: 'USD' })).status, 200);
   assert.equal(await hasColumns(), false);
+});
+
+test('lists show the price as it was agreed, and its worth in dollars beside it', async () => {
+  const id = await play('late', 'ltc', { amount_usd: undefined, amount: '1250.00', currency_fiat: 'EUR' });
+  await app.test.post('/v1/test/clock/advance', { payment_id: id, seconds: 7_200 });
+  for (const path of ['/test/payments', '/test/attention']) {
+    const { data } = await eventually(
+      async () => (await owner.get(path)).json,
+      ({ data }) => data.some((row: { id: string }) => row.id === id),
+    );
+    const { amount_fiat, currency_fiat, amount_usd } = data.find((row: { id: string }) => row.id === id);
+    assert.deepEqual([amount_fiat, currency_fiat], ['1250.00', 'EUR']);
+    assert.equal(amount_usd, (await app.test.get(`/api/payment/${id}`)).json.amount_usd);
+  }
 });
 
 test('the pages of an export have no gaps and no repetitions', async () => {

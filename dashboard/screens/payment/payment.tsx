@@ -2,17 +2,18 @@
 
 import { useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense } from 'react';
-import { isSome, moneyText, sumText, withUsd } from '../../lib/amount.ts';
+import { isSome, lessOf, moneyText, sumText, withUsd } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { canBePriced, coinOf, coinText, partsOf } from '../../lib/coin.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { About } from '../../ui/about.tsx';
 import { buttonClass } from '../../ui/button.tsx';
 import { Note } from '../../ui/form.tsx';
+import { Price, Worth } from '../../ui/price.tsx';
 import { countedOf, shortUsd, uncountedWord } from '../../ui/received.tsx';
 import { Card, Facts, Skeleton } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { Badge, CopyButton, ExceptionBadge, Money, Status, TestLabel, Time } from '../../ui/values.tsx';
+import { Badge, CopyButton, Money, PaymentState, TestLabel, Time } from '../../ui/values.tsx';
 import { Acts } from './acts.tsx';
 import { ApiView, Items, Metadata, MissingOrder, RefundRequest, Simulator } from './parts.tsx';
 import { Timeline } from './timeline.tsx';
@@ -38,12 +39,11 @@ export function Screen() {
       <div className="flex flex-wrap items-start justify-between gap-4">
         <div className="grid gap-2">
           <h1>
-            <Money amount={payment.amount_usd} />
+            <Price of={payment} />
           </h1>
           <p className="flex flex-wrap items-center gap-2">
-            <Status status={payment.status} />
+            <PaymentState status={payment.status} exception={payment.exception} />
             <TestLabel />
-            <ExceptionBadge exception={payment.exception} />
             {data.archived_at !== null && <Badge tone="calm">Archived</Badge>}
           </p>
           <p className="flex items-center gap-1 text-sm break-all text-soft">
@@ -63,6 +63,7 @@ export function Screen() {
           <Acts data={data} />
         </div>
       </div>
+      <Reversed data={data} />
       <Decide data={data} />
       <Simulator payment={payment} />
       {/* Amounts come first on a phone. */}
@@ -137,6 +138,21 @@ const Both = ({ amount, currency, usd }: { amount: string; currency: string; usd
   </span>
 );
 
+/** A completed payment of which the network took money back. */
+function Reversed({ data: { payment, uncounted } }: { data: Full }) {
+  if (payment.status !== 'completed' || !payment.exceptions.includes('reorged')) return null;
+  const { usd } = countedOf({ ...payment, uncounted });
+  const missing = usd === null ? payment.amount_usd : lessOf(payment.amount_usd, usd);
+  return (
+    <Note tone="bad">
+      <p>
+        The network took this payment back: <strong>{moneyText(missing)}</strong> is missing. Don’t ship. If the transfer isn’t confirmed
+        again, ask the customer to pay once more.
+      </p>
+    </Note>
+  );
+}
+
 /** What an ended payment still waits for: the merchant's decision on money that arrived. */
 function Decide({ data: { payment, uncounted } }: { data: Full }) {
   const held = uncounted.filter(({ state }) => state === 'held');
@@ -180,8 +196,8 @@ function amountRows({ payment, timeline, tolerance, uncounted }: Full): (readonl
     [
       'Price',
       <span key="price" className="flex flex-wrap justify-end gap-x-1.5">
-        <Money amount={payment.amount_usd} />
-        <About usd={payment.amount_usd} />
+        <Price of={payment} />
+        <Worth of={payment} />
       </span>,
     ],
     currency !== null && ['Amount due', <Money key="due" amount={payment.amount} currency={currency} />],

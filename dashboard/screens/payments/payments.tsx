@@ -3,15 +3,15 @@ import { lazy, Suspense, useMemo, useState } from 'react';
 import { useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
 import { useNewest } from '../../lib/newest.ts';
 import type { ScreenModule } from '../../screen.ts';
-import { About } from '../../ui/about.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
 import { Marked, Match, Sought } from '../../ui/marked.tsx';
+import { Price, Worth } from '../../ui/price.tsx';
 import { hasReceived, Received } from '../../ui/received.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { Badge, ExceptionBadge, Money, Status, Time } from '../../ui/values.tsx';
+import { Badge, PaymentState, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
 import { type Filter, KEYS } from './filter.ts';
 import { Filters, queryOf, WORDS, wordOf } from './filters.tsx';
@@ -30,9 +30,9 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     cell: (row) => (
       <span className="flex flex-wrap items-baseline gap-x-1.5 sm:grid sm:justify-items-start">
         <ModeLink to={`payments/${row.id}`}>
-          <Money amount={row.amount_usd} />
+          <Price of={row} />
         </ModeLink>
-        <About usd={row.amount_usd} className="text-xs" />
+        <Worth of={row} className="text-xs" />
       </span>
     ),
   },
@@ -42,8 +42,7 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     phone: 'left',
     cell: (row) => (
       <span className="flex flex-wrap gap-1">
-        <Status status={row.status} />
-        <ExceptionBadge exception={row.exceptions[0] ?? null} />
+        <PaymentState status={row.status} exception={row.exceptions[0] ?? null} />
         {row.refund_requested_at !== null && <Badge tone="warn">Refund requested</Badge>}
         {row.archived_at !== null && <Badge tone="calm">Archived</Badge>}
       </span>

@@ -6,12 +6,13 @@ import { useAct, useApi, useList, useMay, useMode, useTitle } from '../../lib/ho
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard } from '../../ui/list.tsx';
+import { Price } from '../../ui/price.tsx';
 import { Received } from '../../ui/received.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { StatusCode } from '../../ui/status-code.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { ExceptionBadge, Money, Status, TestLabel, Time } from '../../ui/values.tsx';
+import { PaymentState, TestLabel, Time } from '../../ui/values.tsx';
 import { type Endpoint, EndpointState, hostOf, outcomeWords, share } from '../webhooks/words.tsx';
 import { PLATFORM_WORDS } from './platforms.ts';
 
@@ -144,12 +145,11 @@ const ORDERS: readonly Column<Order>[] = [
     phone: 'left',
     cell: (row) => (
       <span className="flex flex-wrap gap-1">
-        <Status status={row.status} />
-        <ExceptionBadge exception={row.exceptions[0] ?? null} />
+        <PaymentState status={row.status} exception={row.exceptions[0] ?? null} />
       </span>
     ),
   },
-  { name: 'Amount', right: true, cell: (row) => <Money amount={row.amount_usd} /> },
+  { name: 'Amount', right: true, cell: (row) => <Price of={row} /> },
   { name: 'Received', right: true, phone: 'right', cell: (row) => <Received row={row} /> },
   { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} /> },
 ];

@@ -78,6 +78,9 @@ export const LISTED = {
   mode: ModeName,
   status: StatusName,
   amount_usd: PlainText,
+  /** The price as it was agreed, where that is not in US dollars. */
+  amount_fiat: Nullable(PlainText),
+  currency_fiat: Nullable(PlainText),
   invoice_id: Nullable(PlainText),
   description: Nullable(PlainText),
   created_at: Instant,
@@ -98,6 +101,8 @@ export const listedPayment = (
     | 'mode'
     | 'status'
     | 'amountUsdCents'
+    | 'amountFiat'
+    | 'currencyFiat'
     | 'invoiceId'
     | 'description'
     | 'createdAt'
@@ -113,6 +118,8 @@ export const listedPayment = (
   mode: item.mode,
   status: item.status,
   amount_usd: formatUsd(item.amountUsdCents),
+  amount_fiat: item.amountFiat,
+  currency_fiat: item.currencyFiat,
   invoice_id: item.invoiceId,
   description: item.description,
   created_at: item.createdAt.toISOString(),
