@@ -596,7 +596,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+        kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
         text: string;
         payment: string | null;
         screen: string;
@@ -623,7 +623,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+        kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
         in_app: boolean;
         email: boolean;
         email_always: boolean;
@@ -641,7 +641,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+      kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
       in_app: boolean;
       email: boolean;
     };

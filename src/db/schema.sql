@@ -397,6 +397,7 @@ create table endpoints (
   made_by text collate "C",
   failure_reason text,
   failure_address text,
+  failure_told_at timestamp with time zone,
   answered boolean not null default false,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),

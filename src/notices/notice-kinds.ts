@@ -9,6 +9,7 @@ import { attentionWords, reversedWords } from './payment-notices.ts';
 
 export const NOTICE_KINDS = [
   'endpoint_off',
+  'endpoint_failing',
   'payment_attention',
   'payment_reversed',
   'payments_unavailable',
@@ -121,14 +122,22 @@ export const KINDS: Readonly<
     }
   >
 > = {
+  endpoint_failing: {
+    mailed: ['owner', 'admin', 'developer'],
+    words: ({ change, host, ...detail }) =>
+      change === 'mended'
+        ? `Webhooks to ${host} are delivered again. Deliveries that failed meanwhile are sent now.`
+        : `Webhooks to ${host} are not being delivered${whyOf(detail)}`,
+    to: 'webhooks',
+    once: 'detail',
+  },
   endpoint_off: {
     mailed: ['owner', 'admin', 'developer'],
-    words: ({ reason, cause, host, address }) => {
+    words: ({ host, ...detail }) => {
+      const { reason, cause } = detail;
       const why = explainUnreached(typeof cause === 'string' ? cause : null);
       if (reason === 'gone') return `A webhook endpoint was disabled: ${host} answered 410 Gone.${why === null ? '' : ` ${why.advice}`}`;
-      const off = `A webhook endpoint was disabled after five days of failed deliveries to ${host}`;
-      const at = address === undefined ? '' : ` (${address})`;
-      return why === null ? `${off}.` : `${off}: ${why.words.charAt(0).toLowerCase()}${why.words.slice(1)}${at}. ${why.advice}`;
+      return `A webhook endpoint was disabled after five days of failed deliveries to ${host}${whyOf(detail)}`;
     },
     to: 'webhooks',
     once: 'detail',
@@ -274,6 +283,12 @@ export const KINDS: Readonly<
     to: 'operator',
   },
 };
+/** The end of a sentence about an endpoint that fails: why, and what to do. */
+function whyOf({ cause, address }: NoticeDetail): string {
+  const why = explainUnreached(typeof cause === 'string' ? cause : null);
+  const at = address === undefined ? '' : ` (${address})`;
+  return why === null ? '.' : `: ${why.words.charAt(0).toLowerCase()}${why.words.slice(1)}${at}. ${why.advice}`;
+}
 const lengthOf = (minutes: number): string =>
   minutes < 60 ? `${minutes} minutes` : minutes === 60 ? '1 hour' : `${Math.round(minutes / 60)} hours`;
 /** A refund or payouts, at the beginning of a sentence. Payouts can be salaries, so their amounts are not stored. */

@@ -20,6 +20,7 @@ import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
+import { noticeText } from '../notices/notice-kinds.ts';
 import { startHousekeeping } from '../payments/retention.ts';
 import { startDeliveries } from './deliver.ts';
 import { createEndpoint, SECRET_PURPOSE } from './endpoints.ts';
@@ -361,6 +362,33 @@ test('five days of only failures turn the endpoint off, unless there is one succ
     (all) => (all[1]?.attempts ?? 0) > 0,
   );
   assert.equal(await stateOf(recovering), 'enabled');
+});
+
+test('members hear once of an endpoint that fails for a quarter of an hour, and once that it works again', async (t) => {
+  const shop = await openShop(t, { answer: status(500), events: ['payment.created'] });
+  const host = new URL((await ctx.db.sql<{ url: string }[]>`select url from endpoints where id = ${shop.endpointId}`)[0]!.url).host;
+  const told = async () =>
+    (
+      await ctx.db.sql<{ detail: Record<string, string> }[]>`
+        select detail from notices where kind = 'endpoint_failing' and detail ->> 'endpoint' = ${shop.endpointId} order by id`
+    ).map(({ detail }) => noticeText('endpoint_failing', detail));
+  const fail = async (minutes: number) => {
+    await shop.create();
+    await ctx.db.sql`update endpoints set failing_since = failing_since - make_interval(mins => ${minutes}), rests_until = null
+      where id = ${shop.endpointId}`;
+    await tryOnce(shop);
+  };
+  await fail(0);
+  await fail(10);
+  assert.deepEqual(await told(), []);
+  for (let again = 0; again < 3; again++) await fail(6);
+  const failing = [
+    `Webhooks to ${host} are not being delivered: the server failed (127.0.0.1). Look in the log of your application at the time of the attempt.`,
+  ];
+  assert.deepEqual(await told(), failing);
+  shop.answer(status(200));
+  for (let again = 0; again < 2; again++) await fail(0);
+  assert.deepEqual(await told(), [...failing, `Webhooks to ${host} are delivered again. Deliveries that failed meanwhile are sent now.`]);
 });
 
 test('a delivery whose worker was killed is resent when its lease ends, not before', async (t) => {

@@ -279,7 +279,8 @@ async function writeUpdate(
   if (url !== undefined) await tellChange(ctx, tx, { merchantId, mode, by, url, was: was.url });
   if (enabled === true && !was.enabled) {
     await tx`
-      update endpoints set state = 'enabled', disabled_reason = null, failing_since = null, failures = 0, rests_until = null
+      update endpoints set state = 'enabled', disabled_reason = null, failing_since = null, failures = 0, rests_until = null,
+        failure_told_at = null
       where id = ${endpointId}`;
     await closeNotices(tx, endpointId);
   }

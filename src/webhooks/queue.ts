@@ -5,7 +5,7 @@ import { newId } from '#core/id';
 import { PLANS } from '#core/plan';
 import type { UnreachedReason } from '#core/unreached';
 import type { Sql, Tx } from '#db';
-import { notifyMembers } from '#notices';
+import { type NewNotice, notifyMembers } from '#notices';
 import type { Dialect } from './dialect.ts';
 
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
@@ -22,6 +22,8 @@ export const ORDERED_LEASE_SECONDS = 60;
 const ORDERED_ATTEMPTS = 3;
 const STRICT_ATTEMPTS = 7;
 const DISABLE_AFTER_DAYS = 5;
+/** Members hear of an endpoint that has failed for this long. Attempts follow each other within half an hour then. */
+const TELL_AFTER_MINUTES = 15;
 /** After this many consecutive failures an endpoint is only probed, every 5 s to a minute. */
 const BREAK_AFTER = 5;
 const REST_SECONDS = 5;
@@ -253,13 +255,21 @@ export async function recordOutcomes(ctx: Context, outcomes: readonly AttemptOut
   const working = new Set(outcomes.flatMap((o) => (o.failure === null ? [o.due.endpointId] : [])));
   const failed = outcomes.filter((o) => o.failure !== null && o.failure !== 'internal' && !working.has(o.due.endpointId));
   const record = (sql: Sql | Tx) => outcomesStatement(ctx, sql, outcomes, [...working].sort());
-  if (failed.length === 0) await record(ctx.db.sql);
-  else
+  if (failed.length === 0) {
+    const mended = await record(ctx.db.sql);
+    if (mended.length > 0) await ctx.db.begin((tx) => notifyMembers(ctx, tx, mended.map(worksAgain)));
+  } else
     await ctx.db.begin(async (tx) => {
-      await record(tx);
+      await notifyMembers(ctx, tx, (await record(tx)).map(worksAgain));
       await recordFailures(ctx, tx, failed);
     });
 }
+
+type Mended = { id: string; merchantId: string; mode: Mode; url: string };
+const worksAgain = ({ id, merchantId, mode, url }: Mended): NewNotice => ({
+  ...{ merchantId, mode, kind: 'endpoint_failing' },
+  detail: { endpoint: id, host: new URL(url).host, change: 'mended' },
+});
 
 /**
  * Records attempts and what follows from them: the deliveries and those that waited for them, the endpoints that respond again, and the
@@ -287,7 +297,7 @@ function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Attem
         : nextStepSeconds(o.due.step + 1, o.retryAfterSeconds, fraction(), { isOrdered: o.due.dialect !== 'florin' }),
     gone: o.status === 410,
   }));
-  return sql`
+  return sql<Mended[]>`
     with input as materialized (
       select * from jsonb_to_recordset(${sql.json(rows as never)}) as r (id bigint, endpoint_id text, lease text, number int, duration_ms int,
         status int, failure text, reason text, counted_as text, address text, url text, request_headers jsonb, reply text,
@@ -323,10 +333,11 @@ function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Attem
         and (i.failure is null or (d.state = 'pending' and d.leased_until::text = i.lease))
       returning d.endpoint_id, d.payment_id, d.state, d.step, d.recovery_id
     ), was as materialized (
-      select id, failures from endpoints
+      select id, failures, failure_told_at is not null as told, merchant_id, mode, url from endpoints
       where id = any(${working}::text[]) and (failing_since is not null or failures > 0 or not answered) order by id for update
     ), mended as (
-      update endpoints e set failing_since = null, failures = 0, rests_until = null, answered = true, failure_reason = null, failure_address = null
+      update endpoints e set failing_since = null, failures = 0, rests_until = null, answered = true, failure_reason = null, failure_address = null,
+        failure_told_at = null
       from was where e.id = was.id
     ), recovering as (
       -- Failed deliveries wait for hours. The endpoint responds again, so they are sent now.
@@ -349,10 +360,10 @@ function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Attem
           order by sequence limit ${LOOK_AT_ONCE}
         ) n where w.payment_id is not null and (w.state <> 'pending' or w.step >= ${ORDERED_ATTEMPTS})))
     )
-    select 1`;
+    select id, merchant_id as "merchantId", mode, url from was where told`;
 }
 
-/** Opens the circuit breakers of endpoints that fail, and disables those that responded with 410 or only fail. */
+/** Opens the circuit breakers of endpoints that fail, tells their members, and disables those that responded with 410 or only fail. */
 async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutcome[]): Promise<void> {
   const failures = tally(failed.map((o) => o.due.endpointId));
   const of = (endpointId: string) => failed.filter((o) => o.due.endpointId === endpointId);
@@ -368,17 +379,21 @@ async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutc
     state: string;
     cause: string | null;
     address: string | null;
+    /** Members have just not heard of it yet. */
+    news: boolean;
   };
-  const off = await tx<Off[]>`
+  const changed = await tx<Off[]>`
     with input as (
-      select i.*, e.failures + i.n as total from unnest(${failures.map(([id]) => id)}::text[], ${failures.map(([, n]) => n)}::int[],
+      select i.*, e.failures + i.n as total, e.failure_told_at is null as untold from unnest(${failures.map(([id]) => id)}::text[], ${failures.map(([, n]) => n)}::int[],
         ${asked}::float8[], ${gone}::int[], ${last.map((o) => o.reason)}::text[], ${last.map((o) => o.address)}::text[])
         as i (id, n, asked, gone, reason, address)
-      join (select id, failures from endpoints where id = any(${failures.map(([id]) => id)}::text[]) and state = 'enabled' order by id for update) e
+      join (select id, failures, failure_told_at from endpoints where id = any(${failures.map(([id]) => id)}::text[]) and state = 'enabled' order by id for update) e
         on e.id = i.id
     )
     update endpoints e set
       failures = i.total, failure_reason = i.reason, failure_address = i.address, failing_since = coalesce(e.failing_since, clock_timestamp()),
+      failure_told_at = case when e.failing_since < clock_timestamp() - make_interval(mins => ${TELL_AFTER_MINUTES})
+        then coalesce(e.failure_told_at, clock_timestamp()) end,
       rests_until = clock_timestamp() + make_interval(secs => greatest(i.asked, case when i.total < ${BREAK_AFTER} then 0
         else least(${LONGEST_REST_SECONDS}, ${REST_SECONDS} * 2 ^ least(i.total - ${BREAK_AFTER}, 10)) end)),
       state = case when i.gone = 1 then 'gone'
@@ -386,14 +401,18 @@ async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutc
       disabled_reason = case when i.gone = 1 then 'gone'
         when e.failing_since < clock_timestamp() - make_interval(days => ${DISABLE_AFTER_DAYS}) then 'failures' end
     from input i where e.id = i.id
-    returning e.id, e.merchant_id as "merchantId", e.mode, e.url, e.state, e.disabled_reason as reason, i.reason as cause, i.address`;
-  for (const { id, merchantId, mode, url, reason, cause, address } of off.filter((row) => row.state !== 'enabled')) {
+    returning e.id, e.merchant_id as "merchantId", e.mode, e.url, e.state, e.disabled_reason as reason, i.reason as cause, i.address,
+      i.untold and e.failure_told_at is not null as news`;
+  for (const { id, merchantId, mode, url, state, reason, cause, address, news } of changed) {
+    const why = { ...(cause !== null && { cause }), ...(address !== null && { address }) };
+    const about = { endpoint: id, host: new URL(url).host, ...why };
+    if (state === 'enabled') {
+      if (news) await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_failing', detail: about }]);
+      continue;
+    }
     ctx.log.warn({ endpoint: id, merchant: merchantId, mode, reason }, 'A webhook endpoint was disabled');
     await tx`insert into endpoint_notices (endpoint_id, merchant_id, mode, reason) values (${id}, ${merchantId}, ${mode}, ${reason})`;
-    const why = { ...(cause !== null && { cause }), ...(address !== null && { address }) };
-    await notifyMembers(ctx, tx, [
-      { merchantId, mode, kind: 'endpoint_off', detail: { endpoint: id, host: new URL(url).host, reason, ...why } },
-    ]);
+    await notifyMembers(ctx, tx, [{ merchantId, mode, kind: 'endpoint_off', detail: { ...about, reason } }]);
   }
 }
 

@@ -21,6 +21,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
     'One was requested, its customer entered an address, or a second member must approve it.',
   ],
   money_out_failed: ['Refund or payout failed', 'Its transaction can no longer be mined.'],
+  endpoint_failing: ['Webhooks not delivered', 'Every delivery to an endpoint failed for a quarter of an hour, or it works again.'],
   endpoint_off: ['Webhook endpoint disabled', 'It answered 410 Gone, or every delivery failed for five days.'],
   usage: ['Plan limit', 'At 80% and 100% of the live payments of a month.'],
   wallet_changed: ['Wallet changed', 'Payments of a coin go to another account key, or will after the waiting period.'],

@@ -470,6 +470,8 @@ create table endpoints (
   made_by text collate "C",
   failure_reason text,
   failure_address text,
+  -- When members heard that it fails: they hear once, and again when it works.
+  failure_told_at timestamptz,
   -- Whether the endpoint has taken a delivery since it exists. One that has not may hang, and gets a smaller share of the requests.
   answered boolean not null default false
 );
