@@ -296,7 +296,7 @@ function InviteDialog({ onClose }: { onClose: () => void }) {
           required
           value={email}
           onChange={(e) => setEmail(e.target.value)}
-          hint="The invite link is for this address. Keep it private: whoever opens it first can join."
+          hint="The invite link is for this address. Keep it private: the first person who opens it can join."
           fault={invite.error?.message}
         />
         <div className="grid gap-1.5">

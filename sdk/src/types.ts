@@ -33,6 +33,7 @@ export type ErrorCode =
   | 'unknown_route'
   | 'method_not_allowed'
   | 'invalid_api_key'
+  | 'metrics_token_required'
   | 'secret_key_required'
   | 'key_read_only'
   | 'key_permission_missing'

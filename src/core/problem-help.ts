@@ -36,6 +36,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The Authorization header is missing, is not of the form `Bearer <API_KEY>`, or its key does not exist, has expired or was revoked. Keys of another install do not work here.',
     fix: 'Copy the key again from Developers, API keys. A secret is shown only once: if it is lost, create a new key.',
   },
+  metrics_token_required: {
+    why: 'Metrics are for the operator of the service. Without the token they are served only to this machine, and never through a proxy.',
+    fix: 'Set METRICS_TOKEN in the settings of the service, restart it, and give the same token to your monitoring.',
+  },
   secret_key_required: {
     why: 'The request was made with a public key (`pk_...`). Public keys are visible to everyone, so they work only with `POST /api/payment/create/simple` and `POST /api/payment/create/advanced`.',
     fix: 'Make this request from your server with a secret key (`sk_...`). Never put a secret key into a page or an app.',

@@ -47,6 +47,11 @@ export const PROBLEMS = {
     'authentication_failed',
     'The API key is missing, wrong, expired or revoked. Send a valid one in the header Authorization: Bearer <API_KEY>.',
   ),
+  metrics_token_required: entry(
+    401,
+    'authentication_failed',
+    'Metrics need the METRICS_TOKEN of this service, in the header Authorization: Bearer <METRICS_TOKEN>.',
+  ),
   secret_key_required: entry(
     403,
     'permission_denied',
@@ -193,11 +198,7 @@ export const PROBLEMS = {
     'This is a private key. Never share it with anyone. Paste the extended PUBLIC key of the account instead. What you sent was not stored.',
   ),
   // Objects and states
-  payment_not_found: entry(
-    404,
-    'not_found',
-    'No such payment: {id}. Check the ID, and that the API key belongs to the same account and mode.',
-  ),
+  payment_not_found: entry(404, 'not_found', 'No such payment: {id}. Check the ID, and that it was created in this account and mode.'),
   transaction_not_found: entry(404, 'not_found', 'No such transaction on the {coin} network: {id}.'),
   event_not_found: entry(404, 'not_found', 'No such event: {id}.'),
   endpoint_not_found: entry(404, 'not_found', 'No such webhook endpoint: {id}.'),

@@ -319,7 +319,7 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
   app.get('/metrics', async (request, reply) => {
     const local = !isPublic && isFromHere(request);
     const token = metricsToken !== null && isSameText(request.headers.authorization ?? '', `Bearer ${metricsToken}`);
-    if (!local && !token) throw new Problem('invalid_api_key');
+    if (!local && !token) throw new Problem('metrics_token_required');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
   });
   // Loaded on request: a fault in an example must not keep the service from starting.

@@ -183,11 +183,12 @@ test("the button: creates a payment with the shop's public key and opens it; a s
   assert.equal(detail.json.invoice_id, 'A-1');
   await page.getByRole('button', { name: 'Close' }).click();
   await page.locator('#bad').click();
-  await page.getByText('The payment could not be started').waitFor();
+  await page.getByText('Payments are not set up for this website.').waitFor();
   assert.ok(
     ((await page.evaluate('window.steps')) as [string, any][]).some(([name, d]) => name === 'error' && /secret key/.test(d.message)),
   );
-  assert.deepEqual(tab.faults, []);
+  assert.equal(tab.faults.length, 1);
+  assert.match(tab.faults[0]!, /Florin: public-key must be a public key/);
   await tab.close();
 });
 
@@ -198,8 +199,14 @@ test('the button on a page whose origin is not listed: nothing is created, and t
   );
   const before = (await app.test.get('/api/payments?limit=1')).json.total_count;
   const tab = await openTab(browser, `${stranger.origin}/button`, { width: 1280 });
+  const logged: string[] = [];
+  tab.page.on('console', (message) => logged.push(message.text()));
   await tab.page.locator('florin-button').click();
-  await tab.page.getByText('The payment could not be started').waitFor();
+  await tab.page.getByText('Payments are not set up for this website.').waitFor();
+  assert.ok(
+    logged.some((text) => /^Florin: This public key cannot be used on pages of /.test(text)),
+    logged.join(),
+  );
   assert.equal((await app.test.get('/api/payments?limit=1')).json.total_count, before);
   await tab.close();
 });

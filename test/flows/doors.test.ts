@@ -31,6 +31,7 @@ test('metrics stay inside the install, also behind a local proxy that does not f
   for (const host of [true, false]) {
     const proxy = await silentProxy(t, outside.url, { host });
     assert.equal(await statusOf(`${proxy}/metrics`), 401);
+    assert.match(await (await fetch(`${proxy}/metrics`)).text(), /METRICS_TOKEN/);
     assert.equal(await statusOf(`${proxy}/metrics`, { authorization: 'Bearer figures' }), 200);
   }
   const inside = await startTestApp();
