@@ -154,7 +154,7 @@ export async function refusing<T>(code: ProblemCode, work: () => Promise<T>): Pr
 /** What guesses begin with. */
 const GUESSED =
   /p[a@]ss ?w[o0]rd|passwort|pass|qwert[yz]?(?:uiop)?|azerty(?:uiop)?|asdf(?:ghjkl)?|letmein|welcome|admin(?:istrator)?|iloveyou|monkey|dragon|football|baseball|sunshine|princess|superman|changeme|default|secret|login|bitcoin|crypto|florin/g;
-/** A password needs this many different characters besides guessed words and runs such as 1234 or aaaa. */
+/** A password needs this many different characters besides guessed words and runs such as 1234. */
 const UNGUESSED_MIN = 4;
 /** Whether a password is among the first that are tried: common words, keyboard rows and runs, alone or together. */
 function isEasyToGuess(password: string): boolean {

@@ -32,7 +32,7 @@ export const STEPS: Readonly<Record<Step, { title: string; text: string; minutes
     },
     source: {
       title: 'Connect to the networks',
-      text: 'BTC, LTC, DOGE, and DASH connect by themselves. ETH and stablecoins need a node or a provider in the settings of this service.',
+      text: 'BTC, LTC, DOGE, and DASH connect automatically. ETH and stablecoins need a node or a provider in the settings of this service.',
       minutes: '15 min',
       screen: 'wallets',
       action: 'wallets.read',
