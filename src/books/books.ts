@@ -269,7 +269,8 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
   ), paid as (
     -- What mined transactions of files paid to others.
-    select e.id as file_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, coalesce(t.paid_units, t.fee_units) as fee_units, t.after_number is not null as is_funded
+    select e.id as file_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, coalesce(t.paid_units, t.fee_units) as fee_units,
+      t.fee_units as most, t.after_number is not null as is_funded
     from ended e join refunds r on r.file_id = e.id
     join signed_transactions t on t.file_id = e.id and t.number = r.transaction_number and t.block_height is not null
     where cardinality(t.unmoved) = 0 or not exists (select 1 from deposit_addresses a
@@ -277,7 +278,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     union all
     -- What several deposits pay together left each of them.
     select e.id, 'payout', p.id, coalesce(part.payment_id, a.payment_id), coalesce(part.units, p.units), t.txid,
-      coalesce(t.paid_units, t.fee_units), t.after_number is not null
+      coalesce(t.paid_units, t.fee_units), t.fee_units, t.after_number is not null
     from ended e join payouts p on p.file_id = e.id
     join signed_transactions t on t.file_id = e.id and t.number = p.transaction_number and t.block_height is not null
     left join deposit_addresses a on p.anchor like 'nonce:%' and a.address = split_part(p.anchor, ':', 2) and a.wallet_id = p.wallet_id
@@ -285,8 +286,8 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       from jsonb_array_elements(p.parts -> 'parts') as one) part on true
     where cardinality(t.unmoved) = 0 or not lower(coalesce(p.parts -> 'parts' -> 0 ->> 'address', a.address)) = any(t.unmoved)
   ), fees as (
-    -- What arrived is known for native coin of accounts.
-    select e.id, sum(coalesce(t.paid_units, t.fee_units)) as units,
+    -- What arrived is known for accounts, and what their money was planned to pay at most.
+    select e.id, sum(coalesce(t.paid_units, t.fee_units)) as units, sum(case when e.coin = e.fee_coin then t.fee_units else 0 end) as most,
       case when bool_and(t.arrived_units is not null) then sum(t.arrived_units) end as arrived
     from ended e join signed_transactions t on t.file_id = e.id
     where t.block_height is not null and (e.coin <> e.fee_coin or cardinality(t.unmoved) = 0) group by 1
@@ -299,35 +300,63 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     where e.coin = e.fee_coin and e.has_accounts
   ), given_back as (
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed, sum(own) as own from own_fees group by id
+  ), beyond as (
+    -- What files took from an account beyond the transfers that the books move with them: a part of one. A sweep does that where its deposit
+    -- left the chain, and its customer paid more afterwards.
+    select e.id, e.ended_at, e.number, e.coin, p.payment_id, sum(p.units + coalesce(o.own, 0)) - coalesce(max(m.units), 0) as units
+    from paid p join ended e on e.id = p.file_id and e.has_accounts left join moved_of m on m.id = e.id and m.payment_id = p.payment_id
+    left join own_fees o on o.id = e.id and o.refund_id = p.id and o.payment_id = p.payment_id group by 1, 2, 3, 4, 5
+    union all
+    select e.id, e.ended_at, e.number, e.coin, i.payment_id, sum(i.units)
+    from ended e join signing_inputs i on i.file_id = e.id and i.released_at is not null
+    join settled s on s.payment_id = i.payment_id and s.coin = i.coin and s.ref = i.ref and s.mined and i.units < s.units
+    where e.has_accounts and e.purpose = 'sweep' group by 1, 2, 3, 4, 5
+  ), charged as (
+    -- The books move the rest of these transfers with the next file that moves money of the account.
+    select id, payment_id, sum(units) as taken from (
+      select distinct on (b.id, b.payment_id) s.id, b.payment_id, b.units
+      from beyond b join moved_of m on m.payment_id = b.payment_id
+      join ended s on s.id = m.id and s.coin = b.coin and (s.ended_at, s.number) > (b.ended_at, b.number)
+      where b.units > 0 order by b.id, b.payment_id, s.ended_at, s.number) as first group by 1, 2
+  ), missed as (
+    -- What was on an account, and neither left it with a file nor stayed there for its fee: others moved it before.
+    select e.id, greatest(0, sum(m.units) - max(f.arrived) - max(f.most) - coalesce(sum(c.taken), 0)) as units
+    from ended e join moved_of m on m.id = e.id join fees f on f.id = e.id left join charged c on c.id = e.id and c.payment_id = m.payment_id
+    where e.has_accounts and e.purpose = 'sweep' and f.arrived is not null group by 1
+    union all
+    select id, sum(greatest(0, units)) from (
+      select e.id, m.units - coalesce(c.taken, 0) - sum(p.units + case when e.coin = e.fee_coin then p.most else 0 end) as units
+      from ended e join paid p on p.file_id = e.id join moved_of m on m.id = e.id and m.payment_id = p.payment_id
+      left join charged c on c.id = e.id and c.payment_id = p.payment_id
+      where e.has_accounts group by e.id, m.payment_id, m.units, c.taken) as outs group by 1
   ), costs as (
-    select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, f.arrived, b.id is not null as is_refund,
+    select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, b.id is not null as is_refund,
       b.units as refunded, b.cents as refunded_cents, b.displayed as refunded_displayed,
-      least(coalesce(f.units, 0), b.own) as own
+      least(coalesce(f.units, 0), b.own) as own, coalesce(f.most, 0) as most, f.arrived is not null as is_known, coalesce(x.units, 0) as missing
     from ended e left join moved m on m.id = e.id left join fees f on f.id = e.id left join given_back b on b.id = e.id
+    left join missed x on x.id = e.id
   ), priced as (
     select c.*,
       case when coin = fee_coin and not is_refund then least(fees, units) else 0 end as fee,
       case when coin <> fee_coin then fees when is_refund then fees - own else 0 end as gas,
       -- What a refund takes is booked from the destination wallet, and so is its fee: a sweep adds what arrived.
-      case when is_refund then own else 0 end as refund_fee,
+      case when is_refund then own when has_accounts and coin = fee_coin then greatest(0, fees - units) else 0 end as refund_fee,
       (select t.txid from signed_transactions t where t.file_id = c.id and t.block_height is not null order by t.number, t.round limit 1) as txid
     from costs c
-  ), charged as (
-    -- What refunds and payouts took from an account before a sweep moved the rest: the books move the whole transfer with that sweep.
-    select id, sum(units) as taken from (
-      select distinct on (o.id, o.refund_id, o.payment_id) s.id, o.units + o.own as units
-      from own_fees o join ended e on e.id = o.id join moved_of m on m.payment_id = o.payment_id
-      join ended s on s.id = m.id and s.coin = e.coin and s.purpose = 'sweep' and (s.ended_at, s.number) > (e.ended_at, e.number)
-      order by o.id, o.refund_id, o.payment_id, s.ended_at, s.number) as first group by 1
-  ), behind as (
-    select p.id, stayed.units, sum(stayed.units) over (partition by coin order by ended_at, number) as total
-    from priced p left join charged c on c.id = p.id
-    cross join lateral (select p.units - p.fee - p.arrived - coalesce(c.taken, 0) as units) as stayed
-    where arrived is not null and coin = fee_coin and not is_refund
-  ), swept as (
+  ), kept as (
     -- More stays on an account than the fee, because that was planned at its highest.
-    select p.*, p.units - p.fee - coalesce(greatest(0, b.total) - greatest(0, b.total - b.units), 0) as net
-    from priced p left join behind b on b.id = p.id
+    select p.*, case when coin = fee_coin and not is_refund and is_known then greatest(0, least(most - fees, units - fee)) else 0 end as stays
+    from priced p
+  ), parted as (
+    select k.*, least(missing, units - fee - stays) as elsewhere from kept k
+  ), swept as (
+    select p.*, units - fee - stays - elsewhere as net, coalesce(round(cents * fee / nullif(units, 0)), 0) as fee_cents,
+      coalesce(round(displayed * fee / nullif(units, 0)), 0) as fee_displayed,
+      coalesce(round(cents * (fee + elsewhere) / nullif(units, 0)), 0) as gone_cents,
+      coalesce(round(displayed * (fee + elsewhere) / nullif(units, 0)), 0) as gone_displayed,
+      coalesce(round(cents * (units - stays) / nullif(units, 0)), 0) as all_cents,
+      coalesce(round(displayed * (units - stays) / nullif(units, 0)), 0) as all_displayed
+    from parted p
   )`;
 
 /** All entries, as the common table expression `entries`. */
@@ -362,10 +391,13 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     select sent_at, 'payout', coin, 'payouts', 'destination_wallet', units, usd_cents, null, id, txid, false, null, displayed
     from paid_out
     union all
-    select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', net,
-      case when net + fee = units then cents - round(cents * fee / units) else round(cents * net / units) end, null, id, txid, false, purpose,
-      case when net + fee = units then displayed - round(displayed * fee / units) else round(displayed * net / units) end
+    select ended_at, 'swept', coin, 'destination_wallet', 'deposit_addresses', net, all_cents - gone_cents, null, id, txid, false, purpose,
+      all_displayed - gone_displayed
     from swept where net > 0
+    union all
+    select ended_at, 'moved_elsewhere', coin, 'moved_elsewhere', 'deposit_addresses', elsewhere, gone_cents - fee_cents, null, id, null, false,
+      purpose, gone_displayed - fee_displayed
+    from swept where elsewhere > 0
     union all
     select e.ended_at, 'moved_elsewhere', l.coin, 'moved_elsewhere', 'deposit_addresses', l.units, l.cents, null, e.id, null, false, e.purpose,
       l.displayed
@@ -374,15 +406,15 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     select at, 'moved_elsewhere', coin, 'moved_elsewhere', 'deposit_addresses', units, cents, payment_id, ref, null, false, null, displayed
     from stray
     union all
-    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, round(cents * fee / units), null, id, txid, false,
-      purpose, round(displayed * fee / units)
+    select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, fee_cents, null, id, txid, false, purpose, fee_displayed
     from swept where fee > 0
     union all
     select ended_at, 'network_fee', fee_coin, 'network_fees', 'gas_address', gas, 0, null, id, txid, false, purpose, 0
     from swept where gas > 0
     union all
-    select ended_at, 'network_fee', coin, 'network_fees', 'destination_wallet', refund_fee, round(refunded_cents * refund_fee / refunded), null, id,
-      txid, false, purpose, round(refunded_displayed * refund_fee / refunded)
+    select ended_at, 'network_fee', coin, 'network_fees', 'destination_wallet', refund_fee,
+      coalesce(round(refunded_cents * refund_fee / refunded), 0), null, id, txid, false, purpose,
+      coalesce(round(refunded_displayed * refund_fee / refunded), 0)
     from swept where refund_fee > 0
   )`;
 

@@ -219,7 +219,7 @@ type Outcome = {
   unmoved: string[];
   /** The fee, in the coin that pays for gas. */
   paid: bigint | null;
-  /** What a transaction of native coin paid to its recipient. */
+  /** What it paid to recipients, in the coin of the file. */
   arrived: bigint | null;
 };
 const NO_RECEIPT: Outcome = { unmoved: [], paid: null, arrived: null };
@@ -234,9 +234,23 @@ async function readOutcome(ctx: Context, chain: JoinedSource, one: PendingTransa
   const request = signingFileOf(row!.file).requests[number];
   if (!request || request.kind === 'psbt') return NO_RECEIPT;
   const unmoved = await readUnmoved(chain, request, reply.result);
-  // Every round pays another amount, so the transaction itself says it.
-  const arrived = request.kind === 'native' ? (unmoved.length > 0 ? 0n : readSignedTransaction(raw)!.units) : null;
-  return { unmoved, paid: paidFor(reply.result), arrived };
+  return { unmoved, paid: paidFor(reply.result), arrived: arrivedBy(request, { raw, unmoved }) };
+}
+
+/** What a mined transaction paid to those for whom its file is. */
+function arrivedBy(request: AccountRequest, { raw, unmoved }: { raw: Uint8Array; unmoved: readonly string[] }): bigint {
+  const isMoved = ({ from }: { from: string }): boolean => !unmoved.includes(from.toLowerCase());
+  switch (request.kind) {
+    case 'fund':
+      return 0n;
+    case 'native':
+      // Every round pays another amount, so the transaction itself says it.
+      return isMoved(request) ? readSignedTransaction(raw)!.units : 0n;
+    case 'token':
+      return isMoved(request) ? request.line.units : 0n;
+    case 'batch':
+      return request.authorizations.reduce((sum, one) => (isMoved(one) && one.line.purpose !== 'gather' ? sum + one.line.units : sum), 0n);
+  }
 }
 
 async function readUnmoved(chain: JoinedSource, request: AccountRequest, receipt: unknown): Promise<string[]> {
@@ -289,6 +303,14 @@ async function areInChain(ctx: Context, chain: JoinedSource, { id, rows }: { id:
   return gone.length === 0;
 }
 
+/** Whether the follower has read the blocks of the transactions. On chains of accounts, these say which deposits were there to be moved. */
+async function areRecorded(ctx: Context, chain: JoinedSource, { coin, rows }: { coin: Coin; rows: readonly Row[] }): Promise<boolean> {
+  if (kindOf(coin) !== 'ethereum') return true;
+  const [tip] = await ctx.db.sql<{ height: number; hash: string }[]>`select height::int, hash from tips where chain = ${chainCode(coin)}`;
+  if (!tip || rows.some(({ height }) => height !== null && height > tip.height)) return false;
+  return (await chain.blockAt(tip.height))?.hash === tip.hash;
+}
+
 /**
  * The state of a sweep from those of its transactions. Transactions with the same number in different rounds spend the same inputs, so at
  * most one of them can be mined.
@@ -296,7 +318,8 @@ async function areInChain(ctx: Context, chain: JoinedSource, { id, rows }: { id:
 async function conclude(ctx: Context, chain: JoinedSource, { tip, id, coin }: { tip: BlockRef; id: string; coin: Coin }): Promise<void> {
   const looked = await readTransactions(ctx.db.sql, id);
   const endHeight = await readEndHeight(ctx, coin, tip);
-  const ends = areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked }));
+  const ends =
+    areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked })) && (await areRecorded(ctx, chain, { coin, rows: looked }));
   await ctx.db.begin(async (tx) => {
     const [sweep] = await tx`select 1 from signing_files where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;
@@ -338,6 +361,7 @@ const unmovedText = (count: number): string =>
  */
 async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin: Coin; rows: readonly Row[] }): Promise<void> {
   const unmoved = [...new Set(rows.flatMap((row) => row.unmoved))];
+  if (kindOf(coin) === 'ethereum') await moveInstead(tx, { id, unmoved });
   const [{ moved } = { moved: 0 }] = await tx<{ moved: number }[]>`
     with kept as (
       select i.number, s.purpose = 'refund' as waits from signing_inputs i join signing_files s on s.id = i.file_id
@@ -349,12 +373,11 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
     )
     select count(*)::int as moved from signing_inputs
     where file_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
-  // What a paid refund or a payout left on an account may be moved. Its share of the last transfer is smaller than what arrived.
+  // What was left on an account may be moved. The share of its last transfer is smaller than what arrived.
   if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed))
     await tx`
-      update signing_inputs i set released_at = clock_timestamp() from signing_files s, transfers t
-      where i.file_id = ${id} and i.released_at is null and s.id = i.file_id and s.purpose in ('refund', 'payout')
-        and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
+      update signing_inputs i set released_at = clock_timestamp() from transfers t
+      where i.file_id = ${id} and i.released_at is null and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
         and not lower(t.address) = any(${unmoved}::text[])`;
   const failures = [...(unmoved.length > 0 ? [unmovedText(unmoved.length)] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
@@ -363,6 +386,36 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
       ended_at = clock_timestamp(), failure = ${failure} where id = ${id}`;
   ctx.log.info({ sweep: id, chain: chainCode(coin), unmoved: unmoved.length }, 'A sweep ended');
 }
+
+/**
+ * A deposit may leave the chain after its file was signed. If its customer pays the account again, the file moves that money instead: all
+ * that it moves is on the account before its block.
+ */
+const moveInstead = (tx: Tx, { id, unmoved }: { id: string; unmoved: readonly string[] }) => tx`
+  with gone as (
+    select i.number, i.chain, i.coin, i.payment_id, i.units from signing_inputs i
+    join signing_files s on s.id = i.file_id join wallets w on w.id = s.wallet_id
+    join deposit_addresses a on a.payment_id = i.payment_id and a.wallet_id = w.id and a.family = w.family
+    where i.file_id = ${id} and i.released_at is null and not lower(a.address) = any(${unmoved as string[]}::text[])
+      and not exists (select 1 from transfers t where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+        and t.block_height is not null and t.conflict_height is null)
+  ), wanted as (
+    select chain, coin, payment_id, sum(units) as units from gone group by 1, 2, 3
+  ), found as (
+    select w.chain, w.coin, w.payment_id, t.ref, t.units, w.units as wanted,
+      sum(t.units) over (partition by t.payment_id order by t.block_height, t.first_seen_at, t.ref) - t.units as before
+    from wanted w join transfers t on t.payment_id = w.payment_id and t.coin = w.coin
+    where t.conflict_height is null and t.block_height <= (select max(block_height) from signed_transactions where file_id = ${id})
+      and not exists (select 1 from signing_inputs i
+        where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
+  ), released as (
+    update signing_inputs set released_at = clock_timestamp()
+    where file_id = ${id} and number in (select number from gone where payment_id in (select payment_id from found))
+  )
+  insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
+  select ${id}, (select max(number) from signing_inputs where file_id = ${id}) + row_number() over (order by payment_id, ref), chain,
+    coin || ':' || payment_id || ':' || ref, coin, payment_id, ref, least(units, wanted - before)
+  from found where before < wanted`;
 
 // What a mined transaction of a sweep moved and cost. A batch succeeds as a whole even where a transfer in it failed, so its transfers are
 // counted.

@@ -130,13 +130,17 @@ async function held(ctx: Context, { merchantId }: BooksOwner, { coin, walletId }
   return mined + dust.units - unmined!.units + row!.units + (await leftBehind(ctx, { merchantId, coin }));
 }
 
-/** Sweeps of native coin are planned with the highest fee. What the chain did not take stays on the addresses, and is not listed again. */
+/**
+ * Sweeps of native coin are planned with the highest fee. What the chain did not take stays on the addresses, and is not listed again, unless
+ * the transfer is of which the sweep took a part.
+ */
 async function leftBehind(ctx: Context, { merchantId, coin }: { merchantId: string; coin: Coin }): Promise<bigint> {
   if (kindOf(coin) !== 'ethereum' || isToken(coin)) return 0n;
   const [row] = await ctx.db.sql<{ units: bigint }[]>`
     select coalesce(sum(t.fee_units - t.paid_units), 0) as units from signing_files s join signed_transactions t on t.file_id = s.id
     where s.merchant_id = ${merchantId} and s.coin = ${coin} and s.purpose = 'sweep' and s.state in ('confirmed', 'failed')
-      and t.block_height is not null and cardinality(t.unmoved) = 0`;
+      and t.block_height is not null and cardinality(t.unmoved) = 0
+      and exists (select 1 from signing_inputs i where i.file_id = s.id and i.payment_id is not null and i.released_at is null)`;
   return row!.units;
 }
 

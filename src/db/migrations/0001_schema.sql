@@ -1381,8 +1381,7 @@ create table signed_transactions (
   conflict_height bigint,
   conflict_hash text,
   failed_at timestamptz,
-  -- What a mined transaction of an account cost, by its receipt, and for a sweep of native coin what arrived at the destination.
-  -- Null: not mined.
+  -- What a mined transaction of an account cost, by its receipt, and what it paid to recipients in the coin of the file. Null: not mined.
   paid_units numeric(38, 0),
   arrived_units numeric(38, 0),
   primary key (file_id, round, number)

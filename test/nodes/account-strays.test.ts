@@ -1,0 +1,229 @@
+/** The books of ETH and tokens after deposits left the chain and were paid again, and after somebody sent kept files. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { trialBalance } from '../../src/books/books.ts';
+import { checksumAddress } from '../../src/chains/ethereum/address.ts';
+import type { Coin } from '../../src/core/coin.ts';
+import { parseDecimal } from '../../src/core/money.ts';
+import { readSignedFile } from '../../src/core/signing-file.ts';
+import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
+import { approvePayouts, cancelPayout, getPayout } from '../../src/outgoing/payouts.ts';
+import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
+import { eventually } from '../kit/app.ts';
+import { checkBooks } from '../kit/books.ts';
+import { reach } from '../kit/shop.ts';
+
+const USDC = 'USDC@ethereum' satisfies Coin;
+type Tested = 'ETH' | typeof USDC;
+let desk: AccountDesk;
+before(async () => {
+  desk = await startAccountDesk({ tokens: [USDC], environment: { ETH_CONFIRMATIONS: '2' } });
+  await desk.paid(USDC, 1);
+  await desk.payGas(USDC, () => desk.make(USDC));
+  await sweepAll(USDC);
+});
+after(() => desk?.stop());
+
+const actor = { userId: '', name: 'Test', ip: '' };
+let people = 0;
+const somebody = () => checksumAddress((0xcafe0000 + ++people).toString(16).padStart(40, '0'));
+/** What an account of the books has, and the deposits that are listed, after the books were checked. */
+async function readBooks(coin: Coin) {
+  const owner = { ...desk.owner, mode: 'live' } as const;
+  const walletId = (await readWallets(desk.ctx, owner))[0]!.id;
+  await checkBooks(desk.ctx, owner, { walletOf: () => walletId });
+  const balances = await trialBalance(desk.ctx, { ...owner, until: new Date(Date.now() + 3_600_000) });
+  const { holdings } = await readHoldings(desk.ctx, { ...owner, walletId, coin });
+  return {
+    of: (account: string) => balances.find((one) => one.coin === coin && one.account === account)?.units ?? 0n,
+    listed: holdings.map(({ address }) => address),
+  };
+}
+const depositsHold = async (coin: Coin): Promise<bigint> => {
+  const rows = await desk.ctx.db.sql<{ address: string }[]>`select distinct address from transfers where coin = ${coin}`;
+  return (await Promise.all(rows.map(({ address }) => desk.held(coin, address)))).reduce((sum, one) => sum + one, 0n);
+};
+/** The books have what the chain has at the destination and on all deposit addresses, and so much was moved elsewhere. */
+async function checkBooked(coin: Coin, elsewhere: bigint): Promise<void> {
+  const { of } = await readBooks(coin);
+  assert.deepEqual(
+    { home: of('destination_wallet'), deposits: of('deposit_addresses'), elsewhere: of('moved_elsewhere') },
+    { home: await desk.held(coin, DESTINATION), deposits: await depositsHold(coin), elsewhere },
+  );
+}
+async function sweepAll(coin: Coin): Promise<void> {
+  const { sweep } = await desk.make(coin);
+  // The price of gas falls after the file was made, so less than the highest fee is paid.
+  await desk.nodeOf(coin).rpc('anvil_setNextBlockBaseFeePerGas', '0x1');
+  await desk.upload(await desk.sign(sweep.id));
+  assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+}
+const pay = (coin: Tested, address: string, units: bigint, from = 0) =>
+  coin === 'ETH'
+    ? desk.nodeOf(coin).send({ from: desk.nodeOf(coin).accounts[from]!, to: address, value: units })
+    : desk.mint(coin, address, units);
+
+/** A payment that is completed by a deposit which can leave the chain. `leave`: it does, for good. */
+async function paidLoosely(coin: Tested) {
+  const node = desk.nodeOf(coin);
+  const { id, address, amount } = await desk.create(coin);
+  const units = parseDecimal(amount, coin === 'ETH' ? 18 : 6)!;
+  const payer = coin === 'ETH' ? node.accounts[1]! : node.accounts[0]!;
+  const nonce = await node.rpc('eth_getTransactionCount', payer, 'latest');
+  await pay(coin, address, units, 1);
+  const height = (await node.mine(3)) - 2;
+  await reach(desk.app, id, ({ status }) => status === 'completed');
+  const leave = async () => {
+    const instead = { from: payer, to: somebody(), value: '0x1', nonce, gas: '0x5208', gasPrice: '0x4a817c800' };
+    await node.rpc('anvil_reorg', (await node.mine(1)) - height + 1, [[instead, 0]]);
+    assert.equal(await desk.held(coin, address), 0n);
+  };
+  return { id, address, units, leave };
+}
+/** As if a minute had passed, so that it is sent again. */
+const dueAgain = (sweepId: string) =>
+  desk.ctx.db.sql`update signed_transactions set sent_at = sent_at - interval '61 seconds' where file_id = ${sweepId}`;
+async function caughtUp(): Promise<void> {
+  const { hash } = await desk.nodeOf('ETH').rpc('eth_getBlockByNumber', 'latest', false);
+  await eventually(
+    () => desk.ctx.db.sql<{ hash: string }[]>`select hash from tips where chain = 'ETH'`,
+    ([tip]) => tip?.hash === hash,
+  );
+}
+/** The payment is completed on the newest chain. */
+async function isCompleted(id: string): Promise<void> {
+  await caughtUp();
+  await reach(desk.app, id, ({ status }) => status === 'completed');
+}
+
+for (const coin of ['ETH', USDC] as const) {
+  test(`${coin}: a sweep whose deposit left the chain and was paid again moves the new one`, async () => {
+    // What this one leaves of its fee stays in the books.
+    await desk.paid(coin, 1);
+    await sweepAll(coin);
+    const { id, address, units, leave } = await paidLoosely(coin);
+    const { sweep } = await desk.make(coin);
+    const signed = await desk.sign(sweep.id);
+    await leave();
+    await pay(coin, address, units);
+    await desk.nodeOf(coin).mine(3);
+    await isCompleted(id);
+    await desk.upload(signed);
+    assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+    assert.deepEqual((await readBooks(coin)).listed, []);
+    await checkBooked(coin, 0n);
+  });
+
+  test(`${coin}: what is paid again above what was signed stays listed, and is swept`, async () => {
+    const { id, address, units, leave } = await paidLoosely(coin);
+    const { sweep } = await desk.make(coin);
+    const signed = await desk.sign(sweep.id);
+    await leave();
+    await pay(coin, address, 3n * units);
+    await desk.nodeOf(coin).mine(3);
+    await isCompleted(id);
+    await desk.upload(signed);
+    assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+    assert.deepEqual((await readBooks(coin)).listed, [address]);
+    await sweepAll(coin);
+    assert.deepEqual((await readBooks(coin)).listed, []);
+    await checkBooked(coin, 0n);
+  });
+
+  test(`${coin}: a refund whose deposit left the chain and was paid again returns the new one`, async () => {
+    const { id, address, units, leave } = await paidLoosely(coin);
+    const customer = somebody();
+    const refund = await desk.approved({ id }, coin === 'ETH' ? '0.004' : '25', customer);
+    const { sweep } = await desk.makeRefunds(coin);
+    await desk.upload(await desk.sign(sweep.id, customer));
+    await eventually(
+      () => desk.transactionsOf(sweep.id),
+      ([one]) => one?.sentAt != null,
+    );
+    await leave();
+    await pay(coin, address, units);
+    await desk.nodeOf(coin).mine(3);
+    await isCompleted(id);
+    await dueAgain(sweep.id);
+    assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+    await eventually(
+      () => desk.refundOf(refund),
+      ({ state }) => state === 'confirmed',
+    );
+    const { listed } = await readBooks(coin);
+    assert.deepEqual(listed, coin === 'ETH' ? [address] : []);
+    if (listed.length > 0) await sweepAll(coin);
+    await checkBooked(coin, 0n);
+  });
+
+  test(`${coin}: what the kept copy of a canceled payout file paid is moved elsewhere once a sweep moves the rest`, async () => {
+    const [payment] = await desk.paid(coin, 1);
+    const owner = { ...desk.owner, mode: 'live' } as const;
+    const recipient = somebody();
+    const amount = coin === 'ETH' ? '0.004' : '6';
+    const elsewhere = (await readBooks(coin)).of('moved_elsewhere');
+    const [currency, network = 'ethereum'] = coin.split('@');
+    const made = await desk.app.live.post('/v1/payouts', { currency, network, amount, address: recipient, payout_reference: coin });
+    assert.equal(made.status, 201, made.text);
+    const { id } = made.json;
+    await approvePayouts(desk.ctx, { ...owner, which: { id }, actor });
+    await desk.resetPrice(coin);
+    const { sweep } = await makePayoutFile(desk.ctx, { ...desk.owner, coin, speed: 'normal', actor });
+    const [raw] = readSignedFile(await desk.sign(sweep.id, `${recipient} ${amount}`)).transactions;
+    await desk.cancel(sweep.id);
+    await eventually(
+      () => getPayout(desk.ctx, { ...owner, id }),
+      ({ sweepId }) => sweepId === null,
+    );
+    await cancelPayout(desk.ctx, { ...owner, id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+    const before = await desk.held(coin, payment!.address);
+    await desk.nodeOf(coin).rpc('eth_sendRawTransaction', `0x${raw}`);
+    await desk.nodeOf(coin).mine(1);
+    const moved = before - (await desk.held(coin, payment!.address));
+    assert.ok(moved >= (await desk.held(coin, recipient)) && moved < before);
+    await sweepAll(coin);
+    assert.deepEqual((await readBooks(coin)).listed, []);
+    await checkBooked(coin, elsewhere + moved);
+  });
+}
+
+test('ETH: a refund waits that was refused once, while another deposit of its payment left the chain, and fails once that is gone', async () => {
+  const node = desk.nodeOf('ETH');
+  const [payment] = await desk.paid('ETH', 1);
+  const { id, address } = payment!;
+  const second = await node.rpc('eth_getTransactionCount', node.accounts[1]!, 'latest');
+  await pay('ETH', address, 10n ** 16n, 1);
+  const height = (await node.mine(3)) - 2;
+  await caughtUp();
+  const other = await desk.app.live.post('/v1/refunds', { payment_id: id, amount: '0.008', address: somebody() });
+  assert.equal(other.status, 201, other.text);
+  const customer = somebody();
+  const refund = await desk.approved(payment!, '0.009', customer);
+  const { sweep } = await desk.makeRefunds('ETH');
+  const signed = await desk.sign(sweep.id, customer);
+  const refusal = async () =>
+    (await desk.ctx.db.sql<{ refusal: string | null }[]>`select refusal from signed_transactions where file_id = ${sweep.id}`)[0]
+      ?.refusal ?? '';
+  // The network takes more than the file pays, so nobody was sent it.
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x174876e800');
+  await node.mine(1);
+  await desk.upload(signed);
+  await eventually(refusal, (text) => /network fee rose/.test(text));
+  const instead = { from: node.accounts[1]!, to: somebody(), value: '0x1', nonce: second, gas: '0x5208', gasPrice: '0x4a817c800' };
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+  await node.rpc('anvil_reorg', (await node.mine(1)) - height + 1, [[instead, 0]]);
+  await desk.resetPrice('ETH');
+  await caughtUp();
+  assert.equal(await desk.held('ETH', address), 10n ** 16n, 'it could be paid');
+  await dueAgain(sweep.id);
+  await eventually(refusal, (text) => /what the payment of its refund received is not confirmed any more/.test(text));
+  const ended = await desk.finish(sweep.id, 'ETH');
+  assert.deepEqual([ended.state, ended.failure?.split(':')[0]], ['failed', 'deposit gone']);
+  await eventually(
+    () => desk.refundOf(refund),
+    ({ state }) => state === 'failed',
+  );
+  assert.deepEqual([await desk.held('ETH', customer), await desk.held('ETH', address)], [0n, 10n ** 16n]);
+  assert.deepEqual((await readBooks('ETH')).listed, [address]);
+});
