@@ -319,7 +319,9 @@ async function conclude(ctx: Context, chain: JoinedSource, { tip, id, coin }: { 
   const looked = await readTransactions(ctx.db.sql, id);
   const endHeight = await readEndHeight(ctx, coin, tip);
   const ends =
-    areFinal(looked, endHeight) && (await areInChain(ctx, chain, { id, rows: looked })) && (await areRecorded(ctx, chain, { coin, rows: looked }));
+    areFinal(looked, endHeight) &&
+    (await areInChain(ctx, chain, { id, rows: looked })) &&
+    (await areRecorded(ctx, chain, { coin, rows: looked }));
   await ctx.db.begin(async (tx) => {
     const [sweep] = await tx`select 1 from signing_files where id = ${id} and state in ('signed', 'sent') for update`;
     if (!sweep) return;

@@ -4,10 +4,10 @@
  */
 import { type BlockRef, ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, chainCode, coinsBeside, contractOf, kindOf } from '#core/coin';
+import { COIN, type Coin, chainCode, coinsBeside, contractOf, isToken, kindOf } from '#core/coin';
 import type { Fragment, Tx } from '#db';
-import { type Holding, readEndHeight } from './holdings.ts';
-import { onChain } from './make-accounts.ts';
+import { DEFAULT_WISH, type Holding, readEndHeight } from './holdings.ts';
+import { onChain, readGasPrice, TRANSFER_GAS } from './make-accounts.ts';
 import { outputsOfHolding } from './make-utxo.ts';
 
 /** How often each deposit is looked at, how often while it is missing, and how many are in one round. */
@@ -65,6 +65,7 @@ type WatchedDeposit = {
   hash: string;
   missingHeight: number | null;
   missingHash: string | null;
+  isMoved: boolean;
 };
 
 /** One round for a chain, in the process that follows it. What one of our files spends is not moved by others. */
@@ -86,7 +87,8 @@ export async function followMoved(ctx: Context, chain: JoinedSource): Promise<vo
       order by m.looked_at nulls first limit ${LOOKS} for update of m skip locked
     ) chosen
     where m.chain = chosen.chain and m.input = chosen.input
-    returning m.input, m.coin, m.units, chosen.address, chosen.block_height::int as height, chosen.block_hash as hash, m.missing_height::int as "missingHeight", m.missing_hash as "missingHash"`;
+    returning m.input, m.coin, m.units, chosen.address, chosen.block_height::int as height, chosen.block_hash as hash, m.missing_height::int as "missingHeight", m.missing_hash as "missingHash",
+      m.moved_at is not null as "isMoved"`;
   if (watched.length === 0) return;
   const tip = await chain.tip();
   for (const [coin, some] of Map.groupBy(watched, (one) => one.coin)) {
@@ -116,7 +118,9 @@ async function missingAmong(
   }
   const lots = some.map(({ address, units }) => ({ address, units, index: 0, holdings: [] }));
   const held = await onChain(chain, lots, contractOf(coin, ctx.settings.networks[COIN[coin].chain]));
-  return new Set(some.filter((_, i) => held[i]!.units === 0n));
+  // Its transaction may have left something of native coin. It is missing if that is not worth a fee, and is there again with all of it.
+  const worthless = isToken(coin) ? 0n : TRANSFER_GAS * (await readGasPrice(chain, DEFAULT_WISH)).max;
+  return new Set(some.filter(({ units, isMoved }, i) => held[i]!.units < units && (isMoved || held[i]!.units <= worthless)));
 }
 
 /** It was moved once the block at which it was first missing is final, and it is still missing. It was not, if it is there after all. */

@@ -27,7 +27,7 @@ import {
   type SweepWish,
   selectHoldings,
 } from './holdings.ts';
-import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice } from './make-accounts.ts';
+import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice, TRANSFER_GAS } from './make-accounts.ts';
 import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
 import { readGasPrices } from './out-payments.ts';
@@ -181,10 +181,16 @@ async function findRequests(
     const chosen = selectHoldings(holdings, { wish: work.wish, now, wholeAddress: kindOf(coin) === 'ethereum' });
     const ready = chosen.filter(({ stays }) => stays === null);
     const made = await asking(coin, makeRequests(ctx, chain, { ...work, holdings: ready, coin, now }));
-    await watchMissing(ctx, { merchantId, holdings: ready.filter((holding) => made.stay.get(holding) === 'spent') });
+    await watchMissing(ctx, { merchantId, holdings: ready.filter((holding) => mayBeMoved(holding, made)) });
     for (const holding of chosen) kept.push({ units: holding.units, stays: holding.stays ?? made.stay.get(holding) ?? null });
     if (made.requests.length > 0 || holdings.length < MOST_TRANSFERS || read === MOST_READS) return { ...made, kept, dust };
   }
+}
+
+/** Whether the chain has so little of it that another wallet may have moved it: what is left of native coin is not worth its fee. */
+function mayBeMoved(holding: Holding, { stay, gasPrice }: RequestsToSign): boolean {
+  const reason = stay.get(holding);
+  return reason === 'spent' || (reason === 'dust' && gasPrice !== null && holding.units > TRANSFER_GAS * gasPrice.max);
 }
 
 const WORDS: Readonly<Record<StayReason, string>> = {

@@ -51,11 +51,11 @@ before(async () => {
     { roles: [] },
   );
   ctx = app.app.ctx;
-  // What their networks say is final: files end there.
+  // What their networks say is final, and what the follower has read: files end there.
   for (const coin of ['ETH', 'USDC@base'] as const)
     await ctx.db.sql`
       insert into tips (chain, height, hash, finalized_height, scanned_through)
-      values (${chainCode(coin)}, ${TIP_HEIGHT}, 'tip', ${TIP_HEIGHT - 100}, clock_timestamp())`;
+      values (${chainCode(coin)}, ${TIP_HEIGHT}, 'b900', ${TIP_HEIGHT - 100}, clock_timestamp())`;
 });
 after(() => app?.stop());
 

@@ -113,11 +113,13 @@ const KNOTS_SETTINGS = { file: 'bitcoin.conf', text: 'softwareexpiry=0\nrejectpa
 export const startBitcoind = ({ txindex = true, ...how }: { txindex?: boolean } & Company = {}): Promise<RealNode> =>
   startNode({
     command: bitcoindCommand(),
-    flags: ['-walletrbf=1', '-fallbackfee=0.0001', indexed(txindex)],
+    flags: ['-walletrbf=1', '-fallbackfee=0.0001', LASTING, indexed(txindex)],
     settings: KNOTS_SETTINGS,
     addressType: 'bech32',
     ...how,
   });
+/** A node ends connections that were idle for half a minute, just when a busy test may use one again. */
+const LASTING = '-rpcservertimeout=3600';
 const indexed = (txindex: boolean): string => `-txindex=${txindex ? 1 : 0}`;
 
 /** A node with its own configuration file, on an empty chain, without a wallet; the tests' flags only keep it isolated. */

@@ -9,6 +9,7 @@ import { readSignedFile } from '../../src/core/signing-file.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout } from '../../src/outgoing/payouts.ts';
 import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { followMoved } from '../../src/signing/moved.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
@@ -187,6 +188,31 @@ for (const coin of ['ETH', USDC] as const) {
     await checkBooked(coin, elsewhere + moved);
   });
 }
+
+test('ETH: a deposit that another wallet moved leaves the books, also if its fee left something', async () => {
+  const node = desk.nodeOf('ETH');
+  const elsewhere = (await readBooks('ETH')).of('moved_elsewhere');
+  const [payment] = await desk.paid('ETH', 1);
+  const { address } = payment!;
+  const units = await desk.held('ETH', address);
+  const gas = { gas: '0x5208', maxFeePerGas: '0x77359400', maxPriorityFeePerGas: '0x0' };
+  await node.rpc('anvil_impersonateAccount', address);
+  await node.rpc('eth_sendTransaction', { from: address, to: somebody(), value: `0x${(units - 21_000n * 2n * 10n ** 9n).toString(16)}`, ...gas });
+  await node.rpc('anvil_stopImpersonatingAccount', address);
+  await node.mine(1);
+  assert.ok((await desk.held('ETH', address)) > 0n);
+  await assert.rejects(desk.make('ETH'), (error: any) => error.code === 'sweep_empty');
+  await eventually(
+    async () => {
+      await desk.resetPrice('ETH');
+      await desk.ctx.db.sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
+      await followMoved(desk.ctx, desk.ctx.chains.get('ethereum')!);
+      return (await readBooks('ETH')).listed;
+    },
+    (listed) => !listed.includes(address),
+  );
+  assert.equal((await readBooks('ETH')).of('moved_elsewhere'), elsewhere + units);
+});
 
 test('ETH: a refund waits that was refused once, while another deposit of its payment left the chain, and fails once that is gone', async () => {
   const node = desk.nodeOf('ETH');
