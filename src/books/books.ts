@@ -300,7 +300,11 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     where e.coin = e.fee_coin and e.has_accounts
   ), given_back as (
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed, sum(own) as own from own_fees group by id
-  ), beyond as (
+  )`;
+
+/** What of each of these files moved to the destination, paid for fees, stayed on accounts, or had left them before. */
+const parting = (sql: Sql | Tx): Fragment => sql`
+  beyond as (
     -- What files took from an account beyond the transfers that the books move with them: a part of one. A sweep does that where its deposit
     -- left the chain, and its customer paid more afterwards.
     select e.id, e.ended_at, e.number, e.coin, p.payment_id, sum(p.units + coalesce(o.own, 0)) - coalesce(max(m.units), 0) as units
@@ -362,7 +366,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
 /** All entries, as the common table expression `entries`. */
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
   with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)},
-  ${payingOut(sql, owner, display)}, ${refundingShops(sql, owner, display)}, ${sweeping(sql, owner)}, entries as (
+  ${payingOut(sql, owner, display)}, ${refundingShops(sql, owner, display)}, ${sweeping(sql, owner)}, ${parting(sql)}, entries as (
     select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
       sold > 0 as counts, null as purpose, displayed
     from valued where mined

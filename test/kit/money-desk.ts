@@ -85,17 +85,20 @@ const actsOf = (ctx: Context) => ({
   readFile: async (of: Of) => signingFileText(await readSigningFileOf(ctx, owned(of))),
   upload: ({ merchantId, content }: { merchantId: string; content: string }) =>
     acceptSigned(ctx, { merchantId, content, actor }).then(nothing),
-  /** What the books say in a coin, after they were checked, and the money that sweeps list. */
-  readBooks: async ({ merchantId, coin }: InCoin): Promise<Books> => {
+  /** What the books say in each coin, after they were checked, and the money that sweeps list. */
+  readBooks: async ({ merchantId, coins }: { merchantId: string; coins: readonly Coin[] }): Promise<(readonly [Coin, Books])[]> => {
     const owner = { merchantId, mode: 'live' } as const;
     const walletId = (await readWallets(ctx, owner))[0]!.id;
     await checkBooks(ctx, owner, { walletOf: () => walletId });
     const lines = await trialBalance(ctx, { ...owner, until: EVER });
-    const { holdings } = await readHoldings(ctx, { ...owner, walletId, coin });
-    return {
-      listed: holdings.map(({ ref, address }) => ({ ref, address })),
-      accounts: Object.fromEntries(lines.flatMap((one) => (one.coin === coin ? [[one.account, one.units.toString()]] : []))),
-    };
+    return Promise.all(
+      coins.map(async (coin) => {
+        const { holdings } = await readHoldings(ctx, { ...owner, walletId, coin });
+        const listed = holdings.map(({ ref, address }) => ({ ref, address }));
+        const accounts = lines.flatMap((one) => (one.coin === coin ? [[one.account, one.units.toString()]] : []));
+        return [coin, { listed, accounts: Object.fromEntries(accounts) }] as const;
+      }),
+    );
   },
 });
 export type Acts = ReturnType<typeof actsOf>;

@@ -152,8 +152,7 @@ export async function openMoneyWorld({
       const made = await processes[i % 2]!.ask('openMerchant', { secret, destination, coins: [...ground.coins], limit });
       return { id: made!.merchantId, key: made!.key, secret, destination, limit };
     };
-    const merchants: Merchant[] = [];
-    for (let i = 0; i < count; i++) merchants.push(await open(i));
+    const merchants = await Promise.all(Array.from({ length: count }, (_, i) => open(i)));
     return {
       ...{ ground, database, merchants, refusals },
       desk: (below) => {
