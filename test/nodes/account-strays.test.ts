@@ -197,7 +197,12 @@ test('ETH: a deposit that another wallet moved leaves the books, also if its fee
   const units = await desk.held('ETH', address);
   const gas = { gas: '0x5208', maxFeePerGas: '0x77359400', maxPriorityFeePerGas: '0x0' };
   await node.rpc('anvil_impersonateAccount', address);
-  await node.rpc('eth_sendTransaction', { from: address, to: somebody(), value: `0x${(units - 21_000n * 2n * 10n ** 9n).toString(16)}`, ...gas });
+  await node.rpc('eth_sendTransaction', {
+    from: address,
+    to: somebody(),
+    value: `0x${(units - 21_000n * 2n * 10n ** 9n).toString(16)}`,
+    ...gas,
+  });
   await node.rpc('anvil_stopImpersonatingAccount', address);
   await node.mine(1);
   assert.ok((await desk.held('ETH', address)) > 0n);
