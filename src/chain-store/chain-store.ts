@@ -13,6 +13,11 @@ export const createChainStore = (db: Db): ChainStore => ({
     const [last] = await db.sql<{ height: bigint }[]>`select height from tips where chain = ${chainCode(coin)}`;
     return last ? Number(last.height) : null;
   },
+  paidOf: async (coin, most) => {
+    const rows = await db.sql<{ paid: bigint | null }[]>`
+      select paid from blocks where chain = ${chainCode(coin)} order by height desc limit ${most}`;
+    return rows.flatMap(({ paid }) => paid ?? []);
+  },
   headers: (place) => ({
     read: (from, take) => loadHeaders(db.sql, place, from, take),
     lastOfSave: (from) => (pageOf(from) + PAGES_AT_ONCE) * PAGE - 1,
@@ -163,15 +168,15 @@ export async function forgetCertificate(db: Db, { server }: { server: string }):
 
 async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
   const { coin, network, phase, connected, relaying, height, hash, parent, blockTime, syncing, percent, secondsLeft } = report;
-  const { trouble, clockAheadSeconds, bytesIn, bytesOut, startedAt } = report;
+  const { trouble, clockAheadSeconds, feeFloor, bytesIn, bytesOut, startedAt } = report;
   await sql`
     insert into peer_status (chain, network, phase, connected, relaying, height, hash, parent, block_time, syncing, percent, seconds_left,
-      trouble, clock_ahead_seconds, bytes_in, bytes_out, started_at)
+      trouble, clock_ahead_seconds, fee_floor, bytes_in, bytes_out, started_at)
     values (${coin}, ${network}, ${phase}, ${connected}, ${relaying}, ${height}, ${hash}, ${parent}, ${blockTime}, ${syncing}, ${percent},
-      ${secondsLeft}, ${trouble}, ${clockAheadSeconds}, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
+      ${secondsLeft}, ${trouble}, ${clockAheadSeconds}, ${feeFloor?.toString() ?? null}::numeric, ${bytesIn}::bigint, ${bytesOut}::bigint, ${startedAt})
     on conflict (chain, network) do update set phase = excluded.phase, connected = excluded.connected, relaying = excluded.relaying,
       height = excluded.height, hash = excluded.hash, parent = excluded.parent, block_time = excluded.block_time,
-      syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left, trouble = excluded.trouble,
+      fee_floor = coalesce(excluded.fee_floor, peer_status.fee_floor), syncing = excluded.syncing, percent = excluded.percent, seconds_left = excluded.seconds_left, trouble = excluded.trouble,
       clock_ahead_seconds = excluded.clock_ahead_seconds, bytes_in = excluded.bytes_in, bytes_out = excluded.bytes_out,
       started_at = excluded.started_at, reported_at = clock_timestamp()`;
 }
@@ -179,7 +184,7 @@ async function writeReport(sql: Sql, report: PeerReport): Promise<void> {
 /** What was last reported about each network, whatever its age. */
 export const readReports = (sql: Sql): Promise<StoredReport[]> => sql<StoredReport[]>`
   select chain as coin, network, phase, connected, relaying, height, hash, parent, block_time as "blockTime", syncing, percent,
-    seconds_left as "secondsLeft", trouble, clock_ahead_seconds as "clockAheadSeconds", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
+    seconds_left as "secondsLeft", trouble, clock_ahead_seconds as "clockAheadSeconds", fee_floor as "feeFloor", bytes_in::float8 as "bytesIn", bytes_out::float8 as "bytesOut",
     started_at as "startedAt", extract(epoch from clock_timestamp() - reported_at)::float8 as "ageSeconds"
   from peer_status order by chain, network`;
 

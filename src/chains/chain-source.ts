@@ -298,6 +298,8 @@ export interface ChainSource {
     ref: BlockRef;
     /** Who vouches for the block; absent: nobody. */
     verifiedBy?: Verifier;
+    /** Bitcoin-like chains: the fee per 1,000 virtual bytes that it was paid on average; 0 if it had room. */
+    paid?: bigint;
     scan(matcher: Matcher): BlockScan | Promise<BlockScan>;
     done?(): void;
   }>;

@@ -5,6 +5,7 @@ import { type ChainId, COIN, type Coin, chainOf, isToken, leadingCoins, type Net
 import type { Clock } from '#core/dates';
 import { type TrustSetting, trustOf } from '#core/guard';
 import type { Log } from '#log';
+import { FEE_BLOCKS, feesOf } from './bitcoin/block-fees.ts';
 import { createCoreSource } from './bitcoin/core-rpc.ts';
 import type { Ours } from './bitcoin/electrum/electrum-desk.ts';
 import { createElectrumSource } from './bitcoin/electrum/electrum-source.ts';
@@ -209,7 +210,8 @@ export function openSources({ starts = MAIN_STARTS, helpers = [], unchosenServer
     const sources = sourcesOf({ ...opening, watch, light: lightOf });
     if (sources.length === 0) continue;
     const proof = service ? proofOf(service) : lightOf && committeeProof(lightOf);
-    chains.set(id, joinSources({ coin, network, sources, proof, watch, log, clock }));
+    const paid = isBitcoinLike(family) && { paid: async () => feesOf(family, { paid: await store.paidOf(family, FEE_BLOCKS) }) };
+    chains.set(id, joinSources({ coin, network, sources, proof, watch, ...paid, log, clock }));
   }
   return {
     chains,

@@ -141,3 +141,32 @@ test('money is sent through sources that check it, then through peers, then thro
   await assert.rejects(send(), { kind: 'refused', message: 'its inputs are spent' });
   assert.deepEqual(asked, ['node']);
 });
+
+test('fees: an estimate, but nothing below what peers take; without one, the highest that a source suggests or blocks were paid', async () => {
+  const chain = createAdversaryChain({ height: 10, now: () => new Date() });
+  const tiers =
+    (source: 'estimate' | 'fallback', ...perByte: readonly number[]) =>
+    async () =>
+      (['fast', 'normal', 'slow'] as const).map((speed, i) => ({
+        ...{ speed, rateE8: BigInt(perByte[i]!) * 100_000_000n, units: BigInt(perByte[i]!) * 140n, minutes: '10', source },
+      }));
+  const source = (fees: ReturnType<typeof tiers>) => ({
+    ...createAdversarySource({ chain, coin: 'BTC', interrupt: async () => {} }),
+    fees,
+  });
+  const connection = { start: async () => {}, isReady: () => true, stop: async () => {} };
+  const ratesOf = async (kind: 'estimate' | 'fallback') => {
+    const joined = joinSources({
+      ...{ coin: 'BTC', network: 'regtest', log: createLog('silent') },
+      sources: [
+        { name: 'peers', source: source(tiers('fallback', 8, 8, 8)), follows: true, trust: 'proven', connection },
+        { name: 'node', source: source(tiers(kind, 20, 9, 2)), follows: true, trust: 'own' },
+      ],
+      paid: tiers('fallback', 30, 7, 5),
+      clock: { now: () => new Date(), monotonicMs: () => performance.now() },
+    });
+    return (await joined.fees()).map(({ rateE8 }) => Number(rateE8 / 100_000_000n));
+  };
+  assert.deepEqual(await ratesOf('estimate'), [20, 9, 8]);
+  assert.deepEqual(await ratesOf('fallback'), [30, 9, 8]);
+});

@@ -45,6 +45,8 @@ type Joined = {
   sources: readonly NamedSource[];
   proof?: Proof | null;
   watch?: JoinedSource['watch'];
+  /** Fees from the newest blocks that were read, where no source estimates any. */
+  paid?(): Promise<readonly FeeTier[]>;
   log: Log;
   clock: Clock;
 };
@@ -316,8 +318,20 @@ async function readFinality(follow: <T>(ask: Ask<T>) => Promise<T>, { coin, foll
   return found;
 }
 
-/** Fees as the first source estimates them; where none does, the lowest that the first one would suggest. */
-async function readFees(sources: readonly NamedSource[], standings: Standings): Promise<readonly FeeTier[]> {
+/** For each speed the highest fee. */
+const highestOf = (all: readonly (readonly FeeTier[])[]): readonly FeeTier[] =>
+  all.reduce((fees, others) =>
+    fees.map((one) => {
+      const other = others.find(({ speed }) => speed === one.speed);
+      return other && other.rateE8 > one.rateE8 ? other : one;
+    }),
+  );
+
+/**
+ * Fees as the first source estimates them, and nothing below what peers take, which would not spread; where none estimates, for each speed
+ * the highest that a source would suggest or blocks were paid.
+ */
+async function readFees({ sources, standings, paid }: Asked): Promise<readonly FeeTier[]> {
   const suggested: (readonly FeeTier[])[] = [];
   const estimate: Ask<readonly FeeTier[]> = async (source) => {
     const tiers = await source.fees();
@@ -326,10 +340,12 @@ async function readFees(sources: readonly NamedSource[], standings: Standings): 
     throw new ChainError('unsupported', 'the source has no estimate');
   };
   try {
-    return await lookUp(estimate, { sources, standings });
+    const told = await lookUp(estimate, { sources, standings });
+    const taken = await Promise.all(sources.flatMap(({ connection, source }) => (connection ? source.fees() : [])));
+    return highestOf([told, ...taken]);
   } catch (error) {
-    if (error instanceof ChainError && suggested[0]) return suggested[0];
-    throw error;
+    if (!(error instanceof ChainError) || suggested.length === 0) throw error;
+    return highestOf([...suggested, ...(paid ? [await paid()] : [])]);
   }
 }
 
@@ -364,8 +380,9 @@ async function askAccounts(
   return replies;
 }
 
+type Asked = { sources: readonly NamedSource[]; standings: Standings; paid: Joined['paid'] };
 /** What these sources answer to somebody who asks. */
-function lookUpsOf(sources: readonly NamedSource[], standings: Standings): JoinedSource['lookUps'] {
+function lookUpsOf({ sources, standings, paid }: Asked): JoinedSource['lookUps'] {
   // Peers know no balances, and only transactions of blocks that are named: whether they can be reached does not matter for others.
   const withIndex = sources.filter((one) => !one.connection);
   const askIndex = <T>(ask: Ask<T>): Promise<T> =>
@@ -376,12 +393,12 @@ function lookUpsOf(sources: readonly NamedSource[], standings: Standings): Joine
     transaction: (txid, hint) =>
       hint ? lookUp((source) => source.transaction(txid, hint), { sources, standings }) : askIndex((source) => source.transaction(txid)),
     addressSummary: (address) => askIndex((source) => source.addressSummary(address)),
-    fees: () => readFees(forFees, standings),
+    fees: () => readFees({ sources: forFees, standings, paid }),
   };
 }
 
 /** Joins sources in order of preference. */
-export function joinSources({ coin, network, sources, proof = null, watch = null, log, clock }: Joined): JoinedSource {
+export function joinSources({ coin, network, sources, proof = null, watch = null, paid, log, clock }: Joined): JoinedSource {
   const followers = sources.filter((one) => one.follows);
   const standings = createStandings({ coin, network, sources, clock });
   const following = { coin, followers, standings };
@@ -391,7 +408,7 @@ export function joinSources({ coin, network, sources, proof = null, watch = null
   // Servers that only answer lookups are not even connected for anything else.
   const others = sources.filter((one) => !one.onlyLookUps);
   const any = <T>(ask: Ask<T>): Promise<T> => lookUp(ask, { sources: others, standings });
-  const [asked, unasked] = [lookUpsOf(sources, standings), lookUpsOf(chosen, standings)];
+  const [asked, unasked] = [lookUpsOf({ sources, standings, paid }), lookUpsOf({ sources: chosen, standings, paid })];
   /** A part that not every source has. */
   const part = <T>(found: T | undefined): T => {
     if (found !== undefined) return found;

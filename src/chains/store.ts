@@ -47,6 +47,8 @@ export type ChainStore = {
   headers(place: Pick<ProofParams, 'coin' | 'network'>): HeaderPages;
   peers(place: Place): { load(): Promise<KnownPeers>; save(peers: KnownPeers): Promise<void> };
   transactions(place: Place): KeptTransactions;
+  /** What the newest of the blocks that followers read were paid (`feeOfBlock`), at most so many. */
+  paidOf(coin: BitcoinFamily, most: number): Promise<bigint[]>;
   /** The state of the connections to peers, for processes that have none. */
   reports: { read(place: Place): Promise<StoredReport | undefined>; write(report: PeerReport): Promise<void> };
   /** The certificate that each Electrum server showed at first. One that shows another later is not asked until an operator agrees. */

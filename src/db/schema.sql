@@ -332,7 +332,9 @@ create table blocks (
   time timestamp with time zone not null,
   scanned_at timestamp with time zone not null default clock_timestamp(),
   usd_cents bigint not null default 0,
-  PRIMARY KEY (chain, height)
+  paid numeric,
+  PRIMARY KEY (chain, height),
+  CHECK ((paid >= (0)::numeric))
 );
 
 create table tips (
@@ -1152,7 +1154,9 @@ create table peer_status (
   started_at timestamp with time zone not null,
   reported_at timestamp with time zone not null default clock_timestamp(),
   trouble text,
+  fee_floor numeric,
   PRIMARY KEY (chain, network),
+  CHECK ((fee_floor >= (0)::numeric)),
   CHECK ((phase = ANY (ARRAY['connecting'::text, 'headers'::text, 'ready'::text])))
 );
 

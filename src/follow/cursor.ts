@@ -75,9 +75,10 @@ export async function holdCursor(tx: Tx, coin: Coin, cursor: Cursor): Promise<vo
   if (same.length === 0) throw new CursorMoved();
 }
 
-export async function insertBlock(tx: Tx, coin: Coin, block: BlockRef): Promise<void> {
+/** `paid`: as a source tells it of a block that was read; null: it was not. */
+export async function insertBlock(tx: Tx, coin: Coin, block: BlockRef, paid: bigint | null = null): Promise<void> {
   await tx`
-    insert into blocks (chain, height, hash, parent, time)
-    values (${chainCode(coin)}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time})
-    on conflict (chain, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time`;
+    insert into blocks (chain, height, hash, parent, time, paid)
+    values (${chainCode(coin)}, ${block.height}, ${block.hash}, ${block.parent}, ${block.time}, ${paid?.toString() ?? null}::numeric)
+    on conflict (chain, height) do update set hash = excluded.hash, parent = excluded.parent, time = excluded.time, paid = excluded.paid`;
 }

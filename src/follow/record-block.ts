@@ -46,7 +46,7 @@ export async function recordBlock(watching: ChainWatch, fetched: FetchedBlock, {
       // One statement each, sent without waiting for the previous one; the database runs them in this order.
       await Promise.all([
         advance(tx),
-        insertBlock(tx, coin, fetched.ref),
+        insertBlock(tx, coin, fetched.ref, fetched.paid),
         tx`delete from blocks where chain = ${chainCode(coin)} and height < (select height from tips where chain = ${chainCode(coin)}) - ${BLOCKS_KEPT}`,
       ]);
       await writeSightings(tx, sightings, {

@@ -1,10 +1,10 @@
 /** Sending over real nodes that take different fees: what no mempool has is not sent, and the fee that is offered next gets through. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { feesOf } from '../../src/chains/bitcoin/block-fees.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { readEndpoint } from '../../src/chains/bitcoin/p2p/peer-book.ts';
 import { createPeerService, type PeerService } from '../../src/chains/bitcoin/p2p/peer-service.ts';
-import { feesOf } from '../../src/chains/bitcoin/p2p/source.ts';
 import { eventually } from '../kit/app.ts';
 import { type RealNode, startBitcoind } from '../kit/nodes.ts';
 import { createRegtestHeaders } from '../kit/regtest-chain.ts';
@@ -72,7 +72,7 @@ test('peers that take 1, 8 and 100 sat/vB: nothing is sent that peers refuse in 
   const [first, second, third] = nodes as [RealNode, RealNode, RealNode];
   const service = await connect(nodes);
   const floor = await eventually(
-    async () => service.sender.floor(),
+    async () => service.sender.floor() ?? 0n,
     (told) => told >= 8_000n && told < 10_000n,
   );
   const [coin] = (await first.rpc('listunspent', 1, 9_999_999, [], true, { minimumAmount: 1 })) as { txid: string; vout: number }[];

@@ -2,6 +2,7 @@
 import type { BitcoinFamily } from '#core/coin';
 import { type BlockRef, ChainError, type ChainSource } from '../chain-source.ts';
 import { createHexReader, fields, type ReplyFields } from '../reply.ts';
+import { feeOfBlock } from './block-fees.ts';
 import { BlockError, parseBlockOf } from './block-proof.ts';
 import { type CoreCall, type CoreCalls, integer, text } from './core-calls.ts';
 import { HEADER_BYTES } from './header.ts';
@@ -63,6 +64,7 @@ export function createCoreBlocks({
       }
       return {
         ref,
+        paid: feeOfBlock(block, { family: coin, height: ref.height }),
         scan: async (matcher) => ({ block: ref, ...(await matchBlock(block, matcher)) }),
         done: () => rooms.free(room),
       };

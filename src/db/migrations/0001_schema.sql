@@ -392,6 +392,8 @@ create table blocks (
   scanned_at timestamptz not null default clock_timestamp(),
   -- USD this install counts in the block, cents
   usd_cents bigint not null default 0,
+  -- The fee per 1,000 virtual bytes that the block was paid on average, 0 if it had room; null where that is not known.
+  paid numeric check (paid >= 0),
   primary key (chain, height)
 );
 
@@ -1245,6 +1247,8 @@ create table peer_status (
   reported_at timestamptz not null default clock_timestamp(),
   -- Why no peer stays connected.
   trouble text,
+  -- The lowest fee per 1,000 virtual bytes that most peers take, as they last told; null: none ever told.
+  fee_floor numeric check (fee_floor >= 0),
   primary key (chain, network)
 );
 

@@ -8,6 +8,7 @@ import { type Link, type ScriptedPeer, startScriptedPeer } from '../../../../tes
 import { createLog } from '../../../log.ts';
 import { ChainError, type Matcher } from '../../chain-source.ts';
 import { checkedSource } from '../../checked-source.ts';
+import { feesOf } from '../block-fees.ts';
 import { workHash } from '../header.ts';
 import { createHeaderChain } from '../header-chain.ts';
 import { frame, MAX_PAYLOAD, type PeerMessage } from './messages.ts';
@@ -120,7 +121,7 @@ function follow(asked: readonly ScriptedPeer[], { answerMs: ms }: Patience) {
     isReady: () => headers.tip().height === HEIGHT,
     kept: { keep: async () => {}, find: async () => new Map() },
   });
-  return { service, source: checkedSource(source, { name: 'peers', clock }) };
+  return { service, source: checkedSource({ ...source, fees: async () => feesOf('BTC') }, { name: 'peers', clock }) };
 }
 
 testFaults(

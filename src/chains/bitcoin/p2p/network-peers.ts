@@ -9,6 +9,7 @@ import type { Clock } from '#core/dates';
 import type { Log } from '#log';
 import { ChainError, type ChainSource, NO_FINALITY, type SourceConnection } from '../../chain-source.ts';
 import type { ChainStore } from '../../store.ts';
+import { feesOf } from '../block-fees.ts';
 import { encodeHeader, HeaderError, idOf, showHash } from '../header.ts';
 import type { HeaderReader } from '../header-chain.ts';
 import type { HeaderService, Headers, ProofStart } from '../header-service.ts';
@@ -20,7 +21,7 @@ import { createPeerService, type PeerService } from './peer-service.ts';
 import { explainReport, isStale, type PeerPhase, type PeerReport } from './peer-status.ts';
 import { PEERS_LIMITS, type PeerStore, type PeersLimits } from './peers.ts';
 import type { PeerAddress, SocksProxy } from './socks5.ts';
-import { blockZero, createPeerSource, feesOf, MOST_BLOCKS, noLookUps } from './source.ts';
+import { blockZero, createPeerSource, MOST_BLOCKS, noLookUps, readTransactions } from './source.ts';
 
 const WATCH_LIMITS: PeersLimits = { ...PEERS_LIMITS, connections: 4, relaying: 0 };
 /** How often progress is checked, and written down while nothing changes. */
@@ -56,7 +57,7 @@ type NetworkPeersOptions = {
 type NetworkPeers = { source: ChainSource; connection: SourceConnection };
 
 /** Blocks and announcements come from here once it is started. */
-type Live = { source: ChainSource; service: PeerService; headers: Headers; progress(): SyncState; startedAt: Date };
+type Live = { source: Omit<ChainSource, 'fees'>; service: PeerService; headers: Headers; progress(): SyncState; startedAt: Date };
 
 const resolveSeed = async (name: string): Promise<readonly string[]> => (await lookup(name, { all: true })).map(({ address }) => address);
 
@@ -93,7 +94,7 @@ function reportOf({ family, network }: NetworkPeersOptions, { service, headers, 
   const { height, hash, parent, timeSeconds } = headers.tip();
   return {
     ...{ coin: family, network, ...state, connected, relaying, syncing, trouble, bytesIn, bytesOut, clockAheadSeconds, startedAt },
-    ...{ height, hash, parent, blockTime: new Date(timeSeconds * 1000) },
+    ...{ height, hash, parent, blockTime: new Date(timeSeconds * 1000), feeFloor: service.sender.floor() },
   };
 }
 
@@ -111,7 +112,7 @@ function createTeller({ family, clock, log }: NetworkPeersOptions): (report: Pee
   };
 }
 
-/** Tells what the connected process reported. */
+/** Tells what the connected process reported. Each process reads fees this way, so that all suggest the same. */
 function createReportedSource({ family, network, headers, store }: NetworkPeersOptions): ChainSource {
   const read = async (): Promise<PeerReport> => {
     const report = await store.reports.read({ coin: family, network });
@@ -126,7 +127,8 @@ function createReportedSource({ family, network, headers, store }: NetworkPeersO
     return { height, hash, parent, time: blockTime };
   };
   return {
-    ...{ coin: family, network, genesis: async () => headers.params.genesis, tip, fees: async () => feesOf(family) },
+    ...{ coin: family, network, genesis: async () => headers.params.genesis, tip },
+    fees: async () => feesOf(family, { told: (await store.reports.read({ coin: family, network }))?.feeFloor ?? 0n }),
     health: async () => {
       const { phase, height, connected } = await read();
       return {
@@ -141,9 +143,11 @@ function createReportedSource({ family, network, headers, store }: NetworkPeersO
     transaction: async (_, hint) => (hint ? elsewhere() : noLookUps(family)),
     addressSummary: () => noLookUps(family),
     outlet: {
-      readTransactions: async () => {
-        throw new ChainError('outage', 'only the running service is connected to peers; make the file in the dashboard');
-      },
+      readTransactions: (wanted) =>
+        readTransactions(store.transactions({ coin: family, network }), wanted, async () => {
+          const reason = 'this process is not connected to peers, and a deposit is in a transaction that has to be read from them';
+          throw new ChainError('outage', `${reason}; make the file in the dashboard of a process that also runs the role watcher`);
+        }),
       send: elsewhere,
     },
     close: () => {},
@@ -172,7 +176,7 @@ export function createNetworkPeers(options: NetworkPeersOptions): NetworkPeers {
     phase = report.phase;
     tell(report);
     const { bytesIn, bytesOut, ...rest } = report;
-    const text = JSON.stringify(rest);
+    const text = JSON.stringify(rest, (_, value) => (typeof value === 'bigint' ? String(value) : value));
     const nowMs = clock.monotonicMs();
     if (text === written.text && nowMs - written.atMs < REPORT_MS) return;
     written = { text, atMs: nowMs };
@@ -180,11 +184,11 @@ export function createNetworkPeers(options: NetworkPeersOptions): NetworkPeers {
       .then(() => store.reports.write(report))
       .catch((error: unknown) => log.warn({ err: error, coin: family }, 'Could not record the state of the peers'));
   };
-  const using = <K extends keyof ChainSource>(method: K): ChainSource[K] =>
+  const using = <K extends keyof Live['source']>(method: K): ChainSource[K] =>
     ((...args: unknown[]) => ((live?.source ?? reported)[method] as (...given: unknown[]) => unknown)(...args)) as ChainSource[K];
   const METHODS = [
     ...(['genesis', 'health', 'inspect', 'tip', 'blockAt', 'block', 'fetchBlock', 'fetchMempool', 'txState'] as const),
-    ...(['finality', 'transaction', 'addressSummary', 'fees'] as const),
+    ...(['finality', 'transaction', 'addressSummary'] as const),
   ];
   const start = async (): Promise<void> => {
     const headers = await options.headers.open();

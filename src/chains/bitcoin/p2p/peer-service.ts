@@ -330,8 +330,8 @@ export type Sender = {
   onItems(peer: Peer | null, items: readonly Inventory[]): void;
   /** Whether a peer announced a transaction that it was not offered. */
   isOut(txid: string): boolean;
-  /** The lowest fee per 1,000 virtual bytes that most peers take, as they tell; 0 while none told. */
-  floor(): bigint;
+  /** The lowest fee per 1,000 virtual bytes that most peers take, as they tell; null while none told. */
+  floor(): bigint | null;
 };
 type Offer = { to: Set<string>; isOut: boolean };
 
@@ -362,13 +362,13 @@ export function createSender({
     for (let i = 0; i < looks && !isOut(txid); i++) await setTimeout(LOOK_MS);
     isSilent = !isOut(txid);
   };
-  const floor = (): bigint => {
+  const floor = (): bigint | null => {
     const told = peers()
       .connected()
       .flatMap((peer) => peer.feeFloor() ?? [])
       .toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     // Half of the peers or more take this. One alone, or the few that take nothing while they start, do not decide.
-    return told[told.length >> 1] ?? 0n;
+    return told[told.length >> 1] ?? null;
   };
   /** Those first that announce nothing to us and take the lowest fees; others than before, while enough are left to announce it. */
   const chooseFrom = (connected: readonly Peer[], { to }: Offer): readonly Peer[] => {
@@ -401,7 +401,8 @@ export function createSender({
       for (const peer of chooseFrom(connected, offer)) peer.offer(transaction);
       if (isFirst) await waitFor(txid);
       if (isOut(txid)) return;
-      const least = floor() > lowest ? floor() : lowest;
+      const told = floor() ?? 0n;
+      const least = told > lowest ? told : lowest;
       throw new ChainError('unseen', `announced, and not seen at another peer yet; peers take fees from ${perByte(least)} sat/vB`);
     },
     onItems: (peer, items) => {

@@ -22,6 +22,8 @@ export type PeerReport = {
   /** Why no peer stays, as the end of a sentence; null while one does. */
   trouble: string | null;
   clockAheadSeconds: number | null;
+  /** The lowest fee per 1,000 virtual bytes that most peers take; null while none says. The last one stays stored. */
+  feeFloor: bigint | null;
   /** Since `startedAt`. */
   bytesIn: number;
   bytesOut: number;

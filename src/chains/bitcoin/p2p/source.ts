@@ -1,27 +1,22 @@
 /** The peers of a network as a source of its chain: no node, no server, no look-ups by address. Every block belongs to the header chain that we checked. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { BitcoinFamily, Network } from '#core/coin';
-import { minerUnits } from '#core/confirmation';
 import { type Clock, DAY_MS, MINUTE_MS } from '#core/dates';
-import { divideCeil } from '#core/money';
 import { addressOfScript } from '../../address.ts';
 import {
   type BlockRef,
   ChainError,
   type ChainSource,
   type ChainTransaction,
-  type FeeTier,
   type Matcher,
   type MempoolScan,
   NO_FINALITY,
   type Sighting,
 } from '../../chain-source.ts';
 import type { ChainStore } from '../../store.ts';
+import { feeOfBlock } from '../block-fees.ts';
 import { parseBlockOf } from '../block-proof.ts';
-import { feeTier } from '../core-calls.ts';
 import { type HeaderReader, type KnownHeader, refOf } from '../header-chain.ts';
-import { PARAMS } from '../params.ts';
 import type { ProofParams } from '../proof-params.ts';
 import {
   matchBlock,
@@ -33,7 +28,6 @@ import {
   strippedOf,
   txidOf,
 } from '../raw-block.ts';
-import { strippedSize } from '../strict-reader.ts';
 import type { PeerService } from './peer-service.ts';
 import type { Relay, RelayedTransaction } from './relay.ts';
 
@@ -42,9 +36,6 @@ const SETTLED_MS = 3_600_000;
 /** Blocks from which transactions are read for one file, and how many are downloaded at the same time. */
 export const MOST_BLOCKS = 100;
 const AT_ONCE = 4;
-/** How long somebody who asks for fees waits for the newest blocks. */
-const PAID_MS = 10_000;
-const SPEEDS = ['fast', 'normal', 'slow'] as const;
 
 type PeerSourceOptions = {
   family: BitcoinFamily;
@@ -60,13 +51,9 @@ type PeerSourceOptions = {
   close(): void;
 };
 
-/** What the newest blocks were paid, by hash (`feeOfBlock`). */
-type PaidBlocks = Map<string, { height: number; fee: bigint }>;
-type State = PeerSourceOptions & { paid: PaidBlocks };
-
 /** The one block of a proven header, from any peer. `next`: as for `fetchBlock`. Errors: ChainError. */
 async function download(
-  { family, chain, service, paid }: State,
+  { family, chain, service }: PeerSourceOptions,
   hash: string,
   { next = false }: { next?: boolean } = {},
 ): Promise<{ header: KnownHeader; block: RawBlock }> {
@@ -74,12 +61,6 @@ async function download(
   if (!header) throw new ChainError('outage', `block ${hash} is not on the chain with the most work`);
   try {
     const block = await service.readBlock(header, (bytes) => parseBlockOf(hash, bytes, family), { next });
-    const { height } = header;
-    const oldest = chain.tip().height - FEE_BLOCKS;
-    if (height > oldest) {
-      paid.set(hash, { height, fee: feeOfBlock(block, { family, height }) });
-      for (const [known, { height }] of paid) if (height <= oldest) paid.delete(known);
-    }
     return { header, block };
   } catch (error) {
     throw error instanceof ChainError ? error : new ChainError('outage', (error as Error).message, { cause: error });
@@ -87,7 +68,7 @@ async function download(
 }
 
 /** A transaction of a block that is known to have it, with its header. One that paid us was kept, so no peer is asked. */
-async function findMined(options: State, txid: string, hash: string): Promise<{ header: KnownHeader; tx: RawTransaction }> {
+async function findMined(options: PeerSourceOptions, txid: string, hash: string): Promise<{ header: KnownHeader; tx: RawTransaction }> {
   const { family, chain, kept } = options;
   const header = chain.find(hash);
   const raw = header && (await kept.find([txid])).get(txid);
@@ -99,7 +80,7 @@ async function findMined(options: State, txid: string, hash: string): Promise<{ 
 }
 
 /** A transaction as it is shown. Where its money comes from is not known. */
-async function describe(options: State, txid: string, hash: string): Promise<ChainTransaction> {
+async function describe(options: PeerSourceOptions, txid: string, hash: string): Promise<ChainTransaction> {
   const { family, network, chain } = options;
   const { header, tx } = await findMined(options, txid, hash);
   const outputs = outputsOfTransaction(tx).map(({ units, script }) => ({
@@ -132,14 +113,18 @@ async function keepFound({ kept }: PeerSourceOptions, { transactions }: RawBlock
     );
 }
 
-/** Transactions that were kept, and of blocks those that were not, in order. Errors: ChainError. */
-async function readTransactions(options: State, wanted: readonly { txid: string; blockHash: string }[]): Promise<Uint8Array[]> {
+/** Transactions that were kept, and of the blocks that `read` reads those that were not, in order. Errors: ChainError. */
+export async function readTransactions(
+  kept: PeerSourceOptions['kept'],
+  wanted: readonly { txid: string; blockHash: string }[],
+  read: (hash: string) => Promise<RawBlock>,
+): Promise<Uint8Array[]> {
   const txids = new Set(wanted.map(({ txid }) => txid));
-  const found = new Map(await options.kept.find([...txids]));
+  const found = new Map(await kept.find([...txids]));
   const hashes = new Set(wanted.flatMap(({ txid, blockHash }) => (found.has(txid) ? [] : [blockHash]))).values();
   const work = async (): Promise<void> => {
     for (const hash of hashes)
-      for (const tx of (await download(options, hash)).block.transactions) {
+      for (const tx of (await read(hash)).transactions) {
         const txid = txidOf(tx);
         if (txids.has(txid)) found.set(txid, strippedOf(tx));
       }
@@ -152,36 +137,6 @@ async function readTransactions(options: State, wanted: readonly { txid: string;
   });
 }
 
-/** No network in normal use asks for this many times its lowest fee, whatever peers say. */
-const MOST_TIMES = 500n;
-/**
- * Fees without an estimate: what the newest blocks were `paid` where they are full, and never less than what peers take (`told`), or than the
- * lowest that is ever suggested.
- */
-export function feesOf(family: BitcoinFamily, { told = 0n, paid = [] }: { told?: bigint; paid?: readonly bigint[] } = {}): FeeTier[] {
-  const fees = feesOfBlocks(paid);
-  return SPEEDS.map((speed) => ({
-    ...feeTier(family, feeWithin(PARAMS[family].floorPerKilobyte, told > fees[speed] ? told : fees[speed])),
-    speed,
-    minutes: PARAMS[family].minutes[speed],
-    source: 'fallback',
-  }));
-}
-
-/** Downloads those of the newest blocks that were not read since the start, for a while, and says what all of them were paid. */
-async function readPaid(state: State): Promise<bigint[]> {
-  const { chain, paid } = state;
-  const newest = Array.from({ length: FEE_BLOCKS }, (_, i) => chain.at(chain.tip().height - i)?.hash ?? '').filter((hash) => hash !== '');
-  const missing = newest.filter((hash) => !paid.has(hash));
-  // Fees are answered without a block that no peer sends.
-  if (missing.length > 0)
-    await Promise.race([Promise.allSettled(missing.map((hash) => download(state, hash))), sleep(PAID_MS, undefined, { ref: false })]);
-  return newest.flatMap((hash) => paid.get(hash)?.fee ?? []);
-}
-
-const feeWithin = (lowest: bigint, told: bigint): bigint =>
-  told < lowest ? lowest : told > lowest * MOST_TIMES ? lowest * MOST_TIMES : told;
-
 /** Any address is a question that peers do not answer, and ours are never told to them. */
 export const noLookUps = async (family: BitcoinFamily): Promise<never> => {
   throw new ChainError('unsupported', `peers do not answer look-ups; set ${family}_ELECTRUM_URL or ${family}_NODE_URL`);
@@ -189,10 +144,9 @@ export const noLookUps = async (family: BitcoinFamily): Promise<never> => {
 /** The first block of the network, which a chain that begins at a checkpoint does not hold. */
 export const blockZero = ({ genesis }: ProofParams): BlockRef => ({ height: 0, hash: genesis, parent: '', time: new Date(0) });
 
-/** Creates the source. The service must have been started. */
-export function createPeerSource(options: PeerSourceOptions): ChainSource {
+/** Creates the source, without the fees, which other processes tell as well. The service must have been started. */
+export function createPeerSource(options: PeerSourceOptions): Omit<ChainSource, 'fees'> {
   const { family, network, chain, service, clock, isReady } = options;
-  const state: State = { ...options, paid: new Map() };
   const settledMs = network === 'regtest' ? 0 : SETTLED_MS;
   /** Since when nothing that peers announce is missed; now, while something may be. */
   const heardSinceMs = (): number => {
@@ -240,14 +194,14 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       return found && refOf(found);
     },
     fetchBlock: async (hash, how) => {
-      const { header, block } = await download(state, hash, how);
+      const { header, block } = await download(options, hash, how);
       const ref = refOf(header);
       const scan = async (matcher: Matcher) => {
         const found = await matchBlock(block, matcher);
         await keepFound(options, block, found.sightings);
         return { block: ref, ...found };
       };
-      return { ref, verifiedBy: 'proof_of_work', scan };
+      return { ref, verifiedBy: 'proof_of_work', paid: feeOfBlock(block, { family, height: ref.height }), scan };
     },
     fetchMempool: createPeerMempool({ relay: service.relay, family, clock, heardSinceMs, settledMs }),
     txState: async (txid) => {
@@ -255,11 +209,10 @@ export function createPeerSource(options: PeerSourceOptions): ChainSource {
       return { state: isOut ? 'mempool' : 'unknown', blockHash: null, lock: null };
     },
     finality: async () => NO_FINALITY,
-    transaction: async (txid, hint) => (hint ? describe(state, txid, hint.blockHash) : noLookUps(family)),
+    transaction: async (txid, hint) => (hint ? describe(options, txid, hint.blockHash) : noLookUps(family)),
     addressSummary: () => noLookUps(family),
-    fees: async () => feesOf(family, { told: service.sender.floor(), paid: await readPaid(state) }),
     outlet: {
-      readTransactions: (wanted) => readTransactions(state, wanted),
+      readTransactions: (wanted) => readTransactions(options.kept, wanted, async (hash) => (await download(options, hash)).block),
       send: (raw) => service.sender.send({ txid: txidOf(parseTransaction(Buffer.from(raw), family)), bytes: raw }),
     },
     onHint: options.onHint,
@@ -353,41 +306,4 @@ export function createPeerMempool({
       done: () => relay.done(fresh),
     };
   };
-}
-
-// What the newest blocks were paid, for fees without a node. A block does not say the fee of each transaction, but its first one pays out
-// all fees together, and only miners could claim others: at the price of a block.
-
-/** Blocks that are looked at, and how many of them must be known: with fewer, one miner alone could decide. */
-const FEE_BLOCKS = 6;
-const LEAST_BLOCKS = 5;
-/** The part of a block's limit from which it counts as full. Some miners, of DOGE by default, stop at three quarters. */
-const FULL = { share: 7, of: 10 } as const;
-
-/** The average fee per 1,000 virtual bytes of a full block; 0 for one that had room, which the lowest fee got into. */
-export function feeOfBlock(
-  { transactions }: Pick<RawBlock, 'transactions'>,
-  { family, height }: { family: BitcoinFamily; height: number },
-): bigint {
-  // Others than miners are paid by the blocks of DASH, and it is not known how much. None was ever full.
-  if (family === 'DASH') return 0n;
-  let weight = 0;
-  let paidOut = 0n;
-  for (const tx of transactions) {
-    if (tx.coinbase) for (const { units } of outputsOfTransaction(tx)) paidOut += units;
-    else weight += 3 * strippedSize(tx.extent) + tx.extent.to - tx.extent.from;
-  }
-  const fees = paidOut - minerUnits(family, height);
-  if (fees <= 0n || weight * FULL.of < 4 * PARAMS[family].maxBlockBytes * FULL.share) return 0n;
-  return divideCeil(fees * 4_000n, BigInt(weight));
-}
-
-/**
- * The fees per 1,000 virtual bytes for each speed: what a quarter, half and three quarters of the newest blocks were paid or less, so that
- * the block of one miner decides nothing. 0 while too few blocks are known.
- */
-export function feesOfBlocks(paid: readonly bigint[]): Readonly<Record<FeeTier['speed'], bigint>> {
-  const sorted = paid.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-  const at = (quarters: number): bigint => (sorted.length < LEAST_BLOCKS ? 0n : sorted[(sorted.length * quarters) >> 2]!);
-  return { slow: at(1), normal: at(2), fast: at(3) };
 }
