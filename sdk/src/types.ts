@@ -670,7 +670,7 @@ export type Refund = {
   reason: string | null;
   /** Transaction that returned the money. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the refund was requested. */
   created_at: string;
@@ -712,7 +712,7 @@ export type RefundItem = {
   reason: string | null;
   /** Transaction that returned the money. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the refund was requested. */
   created_at: string;
@@ -788,7 +788,7 @@ export type RefundEventData = {
   reason: string | null;
   /** Transaction that returned the money. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the refund was requested. */
   created_at: string;
@@ -829,7 +829,7 @@ export type Payout = {
   batch_id: string | null;
   /** Transaction that paid it. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the payout was requested. */
   created_at: string;
@@ -867,7 +867,7 @@ export type PayoutItem = {
   batch_id: string | null;
   /** Transaction that paid it. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the payout was requested. */
   created_at: string;
@@ -931,7 +931,7 @@ export type PayoutEventData = {
   batch_id: string | null;
   /** Transaction that paid it. Null until it is sent. */
   transaction_hash: string | null;
-  /** Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
   /** When the payout was requested. */
   created_at: string;

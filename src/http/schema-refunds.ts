@@ -78,7 +78,7 @@ export const PayoutItem = Type.Object(
     ),
     failure: OrNull(
       Text('A text.', 'another transaction spent the money'),
-      'Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null.',
+      'Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null.',
     ),
     created_at: Time('When the payout was requested.'),
     approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),
@@ -174,7 +174,7 @@ export const RefundItem = Type.Object(
     transaction_hash: OrNull(Text('A hash.', TXID), 'Transaction that returned the money. Null until it is sent.'),
     failure: OrNull(
       Text('A text.', 'another transaction spent the money'),
-      'Why it failed, or, while it is `sent`, that its transaction does not pay it. Otherwise null.',
+      'Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null.',
     ),
     created_at: Time('When the refund was requested.'),
     approved_at: OrNull(A_TIME, 'When it was approved. Null until then.'),

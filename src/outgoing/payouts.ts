@@ -23,7 +23,7 @@ import {
 import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '#people';
 import { recordEvents } from '#webhooks';
 import { notifyOfPayouts, weighApproval, weightOf } from './approvals.ts';
-import { checkNoFile, correctedFrom, mayBeCorrected, openFileOf, readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, correctedFrom, failureOf, mayBeCorrected, openFileOf, readTxid, simulatedTxid } from './refunds.ts';
 
 export type Payout = {
   id: string;
@@ -63,7 +63,7 @@ export type Payout = {
 };
 export const PAYOUT_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, batch_id as "batchId", reference, coin, units, usd_cents as "usdCents", address, description, state,
-  txid, failure, missed, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
+  txid, ${failureOf(sql)} as failure, missed, requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt",
   approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", file_id as "sweepId", ${openFileOf(sql)} as "fileId",
   published_until as "publishedUntil", event_count as "eventCount"`;
 

@@ -86,10 +86,13 @@ export type Refund = {
 };
 /** The signing file of a refund or payout, unless it was canceled: it sends nothing then. */
 export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from signing_files s where s.id = file_id and s.state <> 'canceled')`;
+/** Why a refund or payout does not move on; while it is signed, also why its signing file is not sent. */
+export const failureOf = (sql: Sql | Tx) =>
+  sql`coalesce(failure, case when state = 'signed' then (select s.failure from signing_files s where s.id = file_id) end)`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
   claim_until as "claimUntil", claim_number as "claimNumber", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
-  approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", failure, missed,
+  approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", ${failureOf(sql)} as failure, missed,
   file_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
 type Owner = { merchantId: string; mode: Mode };

@@ -9,7 +9,7 @@ import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import { Money, TestLabel, Time } from '../../ui/values.tsx';
-import { MarkSent, TransactionLink } from '../refunds/sent.tsx';
+import { MarkSent, TransactionLink, WaitingFile } from '../refunds/sent.tsx';
 import { PAYOUT_READS, type Payout, PayoutState } from './state.tsx';
 
 /** The chain confirms it without the dashboard. */
@@ -77,6 +77,7 @@ function Acts({ payout }: { payout: Payout }) {
   const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
   // The transaction that a member entered does not pay it.
   const isWrong = state === 'sent' && payout.failure !== null;
+  if (file !== null && state === 'signed' && payout.failure !== null) return <WaitingFile />;
   if (file !== null && state === 'approved')
     return (
       <p className="text-sm text-soft">

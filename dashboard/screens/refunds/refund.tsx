@@ -11,7 +11,7 @@ import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import { Money, TestLabel, Time } from '../../ui/values.tsx';
 import { ClaimEmail } from './claim-email.tsx';
-import { MarkSent, TransactionLink } from './sent.tsx';
+import { MarkSent, TransactionLink, WaitingFile } from './sent.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
 /** What an act on a refund changes. */
@@ -147,6 +147,7 @@ function Acts({ refund }: { refund: Refund }) {
   const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
   // The transaction that a member entered does not pay it.
   const isWrong = state === 'sent' && refund.failure !== null;
+  if (file !== null && state === 'signed' && refund.failure !== null) return <WaitingFile />;
   if (file !== null && isOpen && state !== 'failed')
     return (
       <p className="text-sm text-soft">

@@ -192,7 +192,7 @@ function Transactions({ of }: { of: Reply<'GET /:mode/sweeps/:id'>['transactions
           <li key={txid} className="grid gap-1 border-b border-line px-4 py-2.5 text-sm last:border-b-0">
             <span>
               <code className="text-xs break-all">{txid}</code>
-              {url !== null && (sentAt !== null || height !== null) && (
+              {url !== null && ((sentAt !== null && refusal === null) || height !== null) && (
                 <a href={url} target="_blank" rel="noreferrer noopener" className="ml-2 underline">
                   Explorer<span className="sr-only"> (opens in a new tab)</span>
                 </a>
@@ -203,7 +203,7 @@ function Transactions({ of }: { of: Reply<'GET /:mode/sweeps/:id'>['transactions
                 `In block ${height}`
               ) : sentAt !== null ? (
                 <>
-                  Sent <Time at={sentAt} />
+                  {refusal === null ? 'Sent' : 'Last tried'} <Time at={sentAt} />
                 </>
               ) : (
                 'Not sent yet'
