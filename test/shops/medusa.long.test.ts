@@ -1,147 +1,38 @@
 /** A real Medusa store with the packed provider and a real Florin server: from the cart to the captured order, canceled orders, and a refund. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { packProvider } from '../../scripts/medusa.ts';
 import { REFUND_COMMANDS } from '../../src/cli/signing-commands.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { type TestDatabase, testDatabase } from '../kit/database.ts';
-import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
-import { freePort } from '../kit/nodes.ts';
+import { HOOKS, installMedusa, type MedusaStore, startMedusa } from '../kit/medusa-store.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const STORE = join(ROOT, 'test/fixtures/medusa');
 const run = promisify(execFile);
 const MINUTES = 60_000;
 /** Of a customer who gets a refund. */
 const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
 
 let app: TestApp;
-let database: TestDatabase;
-let proxy: DatabaseProxy;
-let home: string;
-let medusa: ChildProcess | null = null;
-let output = '';
-let url: string;
-let seeded: { publishable: string; secret: string; region: string; variant: string };
-
-/** Medusa from npm, as its lock file names it: 680 MB, kept for later runs. Nothing of it is run while it is installed. */
-async function installMedusa(): Promise<string> {
-  const lock = readFileSync(join(STORE, 'package-lock.json'));
-  const kept = join(ROOT, '.cache', `medusa-${createHash('sha256').update(lock).digest('hex').slice(0, 12)}`);
-  if (existsSync(kept)) return kept;
-  const work = `${kept}-${process.pid}`;
-  mkdirSync(work, { recursive: true });
-  for (const file of ['package.json', 'package-lock.json']) cpSync(join(STORE, file), join(work, file));
-  try {
-    // Not `npm ci`: it demands the native packages of all other platforms, and no registry has to have them.
-    await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: work, maxBuffer: 64 << 20 });
-    renameSync(work, kept);
-    return kept;
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
-}
-
-/** A store: its own folder with Medusa's packages, and beside them the provider, unpacked as npm does. */
-async function createStore(): Promise<string> {
-  const packages = join(await installMedusa(), 'node_modules');
-  const archive = await packProvider(home);
-  const folder = join(home, 'store');
-  mkdirSync(join(folder, 'node_modules'), { recursive: true });
-  for (const file of ['medusa-config.js', 'seed.js', 'package.json']) cpSync(join(STORE, file), join(folder, file));
-  for (const name of (await run('ls', ['-A', packages])).stdout.trim().split('\n'))
-    symlinkSync(join(packages, name), join(folder, 'node_modules', name));
-  await run('tar', ['-xzf', archive], { cwd: home });
-  // A copy, not a link: what it requires is looked for beside it.
-  cpSync(join(home, 'package'), join(folder, 'node_modules/medusa-payment-florin'), { recursive: true });
-  return folder;
-}
-
+let store: MedusaStore;
 before(async () => {
-  home = mkdtempSync(join(tmpdir(), 'florin-medusa-'));
   app = await startTestApp();
-  database = await testDatabase();
-  const folder = await createStore();
-  const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
-  const endpoint = await app.test.post('/v1/webhook_endpoints', { url: `${url}/hooks/payment/florin_florin`, events: ['*'] });
-  await database.db.sql.unsafe(`create database medusa_${port}`);
-  // Medusa connects over TCP only.
-  proxy = await startDatabaseProxy({ host: database.connection.host, port: 5432, database: `medusa_${port}`, user: 'florin' });
-  const env = {
-    PATH: process.env.PATH ?? '',
-    HOME: home,
-    NODE_ENV: 'production',
-    MEDUSA_DISABLE_TELEMETRY: 'true',
-    DATABASE_URL: proxy.url,
-    PORT: String(port),
-    FLORIN_URL: app.url,
-    FLORIN_API_KEY: app.merchant.keys.testSecret,
-    FLORIN_WEBHOOK_SECRET: endpoint.json.secret,
-  };
-  const command = (...args: string[]) => [join(folder, 'node_modules/@medusajs/cli/cli.js'), ...args];
-  const options = { cwd: folder, env, maxBuffer: 64 << 20 };
-  await run(process.execPath, command('db:migrate', '--skip-scripts'), options);
-  const { stdout } = await run(process.execPath, command('exec', './seed.js'), options);
-  seeded = JSON.parse(/^SEEDED (.*)$/m.exec(stdout)![1]!);
-  medusa = spawn(process.execPath, command('start'), { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  for (const stream of [medusa.stdout!, medusa.stderr!])
-    stream.on('data', (part: Buffer) => {
-      output += part;
-    });
-  await eventually(
-    async () => {
-      assert.equal(medusa!.exitCode, null, output);
-      return fetch(`${url}/health`).then(
-        ({ ok }) => ok,
-        () => false,
-      );
-    },
-    (up) => up,
-    2 * MINUTES,
-  );
+  store = await startMedusa(app);
 });
 after(async () => {
-  if (medusa && medusa.exitCode === null) {
-    const ended = once(medusa, 'exit');
-    medusa.kill('SIGTERM');
-    await ended;
-  }
-  await proxy?.stop();
-  await database?.drop();
+  await store?.stop();
   await app?.stop();
-  if (home) rmSync(home, { recursive: true, force: true });
 });
-
-async function ask(path: string, body?: object): Promise<any> {
-  const isAdmin = path.startsWith('/admin');
-  const reply = await fetch(url + path, {
-    method: body === undefined ? 'GET' : 'POST',
-    headers: {
-      'content-type': 'application/json',
-      ...(isAdmin
-        ? { authorization: `Basic ${Buffer.from(`${seeded.secret}:`).toString('base64')}` }
-        : { 'x-publishable-api-key': seeded.publishable }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
-  });
-  const json = (await reply.json()) as any;
-  return { status: reply.status, ...json };
-}
+const ask: MedusaStore['ask'] = (path, body) => store.ask(path, body);
 
 /** A cart with one mug, and its payment session. */
 async function begin(quantity = 1): Promise<{ cart: string; collection: string; data: any }> {
   const { cart } = await ask('/store/carts', {
-    region_id: seeded.region,
+    region_id: store.region,
     email: 'customer@shop.example',
-    items: [{ variant_id: seeded.variant, quantity }],
+    items: [{ variant_id: store.variant, quantity }],
   });
   assert.equal(cart.total, 25.5 * quantity);
   const created = await ask('/store/payment-collections', { cart_id: cart.id });
@@ -186,8 +77,8 @@ test('the provider and the example of its settings have the types of Medusa', as
     },
     include: [join(ROOT, 'plugins/medusa/src'), join(ROOT, 'plugins/medusa/example')],
   };
-  writeFileSync(join(home, 'tsconfig.json'), JSON.stringify(settings));
-  const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['--noEmit', '-p', home]).catch((error) => error);
+  writeFileSync(join(store.home, 'tsconfig.json'), JSON.stringify(settings));
+  const { stdout } = await run(join(ROOT, 'node_modules/.bin/tsc'), ['--noEmit', '-p', store.home]).catch((error) => error);
   assert.equal(stdout, '');
 });
 
@@ -312,14 +203,14 @@ test('sessions that are started again with money in are the same payment, withou
 test('a webhook that is not signed changes nothing, and Medusa says why', async () => {
   const { cart, data } = await begin();
   const event = { id: 'evt_1', type: 'payment.completed', data: { id: data.payment_id, metadata: { session_id: data.session_id } } };
-  const reply = await fetch(`${url}/hooks/payment/florin_florin`, {
+  const reply = await fetch(store.url + HOOKS, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'webhook-id': 'evt_1', 'webhook-timestamp': '1', 'webhook-signature': 'v1,AAAA' },
     body: JSON.stringify(event),
   });
   assert.equal(reply.status, 200);
   await eventually(
-    async () => output,
+    async () => store.output(),
     (text) => text.includes('Florin: a webhook was refused.'),
   );
   assert.equal((await complete(cart)).error.type, 'payment_requires_more_error');

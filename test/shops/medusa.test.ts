@@ -26,7 +26,13 @@ let secret: string;
 const logged: string[] = [];
 const logger = { warn: (text: string) => void logged.push(text), error: (text: string) => void logged.push(text) };
 /** The payment sessions of Medusa, as its payment module shares them with providers. Without any, as in a version that does not. */
-type Stored = { id: string; provider_id: string; payment_collection_id: string; status?: string; payment_collection?: { status: string } };
+type Stored = {
+  id: string;
+  provider_id: string;
+  payment_collection_id: string;
+  status?: string;
+  payment_collection?: { status?: string; amount?: unknown; currency_code?: string };
+};
 let stored: Stored[] | null = null;
 const paymentSessionService = {
   list: async ({ id, payment_collection_id }: { id?: string; payment_collection_id?: string }) =>
@@ -396,12 +402,62 @@ test('while Medusa places the order of a payment, its session stays; money that 
     // Another process of the shop knows it from what Medusa stored.
     stored!.find(({ id }) => id === first.session)!.status = 'authorized';
     await refused(createProvider().deletePayment({ data: first.data }), /the order is being placed/);
+    // Florin does not answer.
+    await refused(createProvider({ url: 'http://127.0.0.1:1' }).deletePayment({ data: first.data }), /the order is being placed/);
     // Medusa returns the money when it cannot place the order, and then starts a session.
     await provider.refundPayment({ amount: 25.5, data: first.data, context: { idempotency_key: 'ref_placing' } });
     const { id } = await start();
     assert.notEqual(id, first.payment);
     await provider.deletePayment({ data: first.data });
     assert.equal((await read(id)).status, 'pending');
+  }));
+
+test('a payment session that kept the former total of its cart takes no money for it, and its money is named', () =>
+  withSessions(async () => {
+    const stale = async (collection: string) => {
+      const one = await restart(collection, 25.5);
+      // The cart changed while the session started.
+      stored!.find(({ id }) => id === one.session)!.payment_collection = {
+        status: 'not_paid',
+        amount: { value: '76.5' },
+        currency_code: 'eur',
+      };
+      return one;
+    };
+    const open = await stale('paycol_stale_open');
+    const wrong = /the total changed .* Start a new payment session/;
+    await refused(provider.authorizePayment({ data: open.data }), wrong, 'payment_authorization_error');
+    assert.equal((await read(open.payment)).status, 'cancelled');
+    const paid = await stale('paycol_stale_paid');
+    await simulate(paid.payment, 'success');
+    await delivered(paid.payment, 'payment.completed');
+    await refused(provider.authorizePayment({ data: paid.data }), wrong, 'payment_authorization_error');
+    assert.match((await read(paid.payment)).metadata.order_missing, /the total changed/);
+    // The cart is as it was.
+    stored!.find(({ id }) => id === paid.session)!.payment_collection!.amount = 25.5;
+    assert.equal((await provider.authorizePayment({ data: paid.data })).status, 'captured');
+    assert.equal((await read(paid.payment)).metadata.order_missing, undefined);
+  }));
+
+test('money that is refunded, or that the network took back, is not named as money without an order when its session ends', () =>
+  withSessions(async () => {
+    const missing = async (payment: string) => (await read(payment)).metadata.order_missing;
+    const over = await restart('paycol_over', 25.5);
+    await simulate(over.payment, 'overpaid');
+    await delivered(over.payment, 'payment.completed');
+    await provider.authorizePayment({ data: over.data });
+    // Medusa canceled the order, and asked for the refund of what it captured.
+    await provider.refundPayment({ amount: 25.5, data: over.data, context: { idempotency_key: 'ref_over' } });
+    await provider.deletePayment({ data: over.data });
+    assert.equal(await missing(over.payment), undefined);
+    const reversed = await restart('paycol_reversed', 25.5);
+    await simulate(reversed.payment, 'reversed');
+    await delivered(reversed.payment, 'payment.completed');
+    await provider.authorizePayment({ data: reversed.data });
+    await advance(reversed.payment, 7_200);
+    await delivered(reversed.payment, 'payment.reversed');
+    await provider.deletePayment({ data: reversed.data });
+    assert.equal(await missing(reversed.payment), undefined);
   }));
 
 /** A way to Florin that runs something after each answer, before it is passed on, or that does not know some parameters. */

@@ -50,7 +50,7 @@ type Session = {
   provider_id: string;
   payment_collection_id: string;
   status?: string;
-  payment_collection?: { status?: string };
+  payment_collection?: { status?: string; amount?: unknown; currency_code?: string };
 };
 type Sessions = { list(filters: object, config: object): Promise<Session[]> };
 
@@ -62,6 +62,7 @@ const AUTHORIZED: readonly PaymentSessionStatus[] = ['pending_authorization', 'c
 /** Why money has no order, as the log and Florin say it. */
 const NO_SESSION = 'the cart has another payment session or none';
 const CANCELED = 'the order was canceled before its payment was confirmed';
+const CHANGED = 'the total changed after the payment session started';
 const STARTED_AGAIN =
   'In Medusa, the customer started to pay again after the money was confirmed. No order is paid by this payment until the cart is completed.';
 /** What says so. */
@@ -70,6 +71,16 @@ const OF_ORDER = { select: ['status'], relations: ['payment_collection'] };
 const MOST_TAKEN = 1_000;
 /** Whether Medusa took the money of a session. Its order is being placed, or there. */
 const isTaken = (status: Session['status'] | undefined): boolean => status === 'authorized' || status === 'captured';
+/**
+ * Whether a cart has another total than the payment of its session. Medusa reads the total before it asks for a session, so a change of the
+ * cart at the same moment leaves a session with the former one, and it compares nothing when it takes the money.
+ */
+function isChanged({ payment_collection }: Session, payment: Payment): boolean {
+  const { amount, currency_code } = payment_collection ?? {};
+  if (amount === undefined || currency_code === undefined) return false;
+  const { amount: paid, currency } = priceOf(payment);
+  return readCurrency(currency_code) !== currency || readAmount(amount, currency) !== paid;
+}
 /** Whether the order of a session was canceled before Medusa took its money. What Medusa took, it refunds by itself. */
 const isCanceled = ({ status, payment_collection }: Session): boolean => payment_collection?.status === 'canceled' && !isTaken(status);
 
@@ -144,9 +155,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     const collection = (await this.findSession(sessionId))?.payment_collection_id ?? null;
     return this.inTurn(collection ?? sessionId, async () => {
       const before = collection === null ? [] : await this.paymentsOf(collection);
-      const taken = (await this.othersOf(sessionId, collection))
-        .filter(({ id, status }) => isTaken(status) || this.taken.has(id))
-        .map(({ id }) => id);
+      const taken = (await this.othersOf(sessionId, collection)).filter((session) => this.isTakenNow(session)).map(({ id }) => id);
       for (const payment of before)
         if (taken.includes(payment.metadata.session_id ?? '') && (await this.givenBack(payment)) !== 'all')
           throw refuse(`The customer has paid this cart (payment ${payment.id}), and its order is being placed. Complete the cart.`);
@@ -218,6 +227,10 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       await this.reportMoney(payment, CANCELED);
       throw refuse(`In Medusa, ${CANCELED}. Refund the payment ${payment.id} in Florin.`);
     }
+    if (session && !isTaken(session.status) && isChanged(session, payment)) {
+      await this.closeUnpaid(payment, CHANGED);
+      throw requireSession(`In Medusa, ${CHANGED}. Start a new payment session.`);
+    }
     const status = sessionStatusOf(payment);
     if (status === 'requires_more')
       throw requireMore('The customer has not paid yet. Send them to the payment_url of the payment session.');
@@ -272,7 +285,10 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     const kept = data ?? {};
     if (kept.payment_id === undefined) return { data: kept };
     const { payment_id, session_id } = keptOf(kept);
-    const isNeeded = await this.endSession(payment_id, session_id).catch((error: Error) => {
+    const isNeeded = await this.endSession(payment_id, session_id).catch(async (error: Error) => {
+      // Without its session, the same money could be taken for another one.
+      const session = await this.findSession(session_id, OF_ORDER);
+      if (session && this.isTakenNow(session)) return true;
       this.logger?.error(`Florin: the payment ${payment_id} could not be canceled, so it can still be paid. ${error.message}`);
       return false;
     });
@@ -289,7 +305,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       const session = await this.findSession(sessionId, OF_ORDER);
       if (
         session &&
-        (isTaken(session.status) || this.taken.has(sessionId)) &&
+        this.isTakenNow(session) &&
         payment.status === 'completed' &&
         !isReversed(payment) &&
         (await this.givenBack(payment)) !== 'all'
@@ -349,7 +365,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   }
 
   protected async reportMoney(payment: Payment, why: string): Promise<void> {
-    if (hasMoney(payment) && !isReturned(payment) && this.owns(payment)) await this.reportMissing(payment, why);
+    // Florin lists reversed payments by itself, and what Medusa refunds needs nobody.
+    if (!hasMoney(payment) || isReversed(payment) || !this.owns(payment) || (await this.givenBack(payment)) === 'all') return;
+    await this.reportMissing(payment, why);
   }
 
   /** Says in the log, and in Florin under Needs attention, that no order is paid by the money of a payment. */
@@ -514,6 +532,10 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     // From the first to the latest, because each one that was started again follows another.
     for (const one of payments.toReversed()) if (one.replaces && ids.has(one.replaces)) ids.add(one.id);
     return payments.filter((one) => ids.has(one.id) && one.metadata.source === 'medusa' && this.owns(one));
+  }
+
+  protected isTakenNow({ id, status }: Session): boolean {
+    return isTaken(status) || this.taken.has(id);
   }
 
   protected inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
