@@ -1,11 +1,13 @@
 /** Sweeps through the dashboard's API: roles, recent authentication, merchants, signed files, and the waiting time of a destination. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { Transaction } from '@scure/btc-signer';
 import { signFile } from '../../signer/sign.ts';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
-import { signingFileText } from '../../src/core/signing-file.ts';
+import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { listDestinations } from '../../src/signing/destinations.ts';
+import { DASHBOARD_ROUTES, pathsOf } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpPartner, setUpPerson } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';
@@ -201,4 +203,31 @@ test('the file is downloaded as it was made; once it is signed, the sweep shows 
   const [{ transaction_id: txid, explorer_url: url, sent_at: sentAt }] = transactions;
   assert.deepEqual([transactions.length, url, sentAt], [1, `https://mempool.space/tx/${txid}`, null]);
   assert.deepEqual(answer(await owner.post(`/live/sweeps/${id}/cancel`)), [409, 'sweep_state']);
+});
+
+/** A signed transaction and each of its signatures, as hex and as base64, whose last characters depend on what follows. */
+const secretsOf = (hex: string): string[] => {
+  const tx = Transaction.fromRaw(Buffer.from(hex, 'hex'));
+  const signatures = Array.from({ length: tx.inputsLength }, (_, at) => tx.getInput(at).finalScriptWitness![0]!);
+  return [Buffer.from(hex, 'hex'), ...signatures.map((bytes) => Buffer.from(bytes))].flatMap((bytes) => [
+    bytes.toString('hex'),
+    bytes.toString('base64').slice(0, -4),
+  ]);
+};
+
+test('nothing signed reaches a browser: no answer to a member has a signed transaction or a signature, in any form', async () => {
+  const { transactions } = readSignedFile(signFile({ content, secret: PHRASE, destination: made.destination }).text);
+  const secrets = transactions.flatMap(secretsOf);
+  const [kept] = await app.app.ctx.db.sql<{ raw: Uint8Array }[]>`select raw from signed_transactions where file_id = ${id}`;
+  assert.ok(secrets.includes(Buffer.from(kept!.raw).toString('hex')), 'the service keeps it');
+  const pages = DASHBOARD_ROUTES.filter(({ method }) => method === 'GET').flatMap((route) => pathsOf(route).map(({ url }) => url));
+  let withSweep = 0;
+  for (const url of pages) {
+    // The stream of updates does not end.
+    if (url.endsWith('/stream')) continue;
+    const { status, text } = await owner.get(url.replace('/dashboard/api', '').replaceAll(/:id\b/g, id).replaceAll(/:\w+/g, '1'));
+    if (status === 200 && text.includes(id)) withSweep += 1;
+    for (const secret of secrets) assert.ok(!text.includes(secret), url);
+  }
+  assert.ok(withSweep >= 4, `${withSweep} answers name the sweep`);
 });
