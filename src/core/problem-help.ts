@@ -220,7 +220,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   },
   amount_too_small: {
     why: 'Networks refuse or make worthless transfers below a dust limit, so each coin has a smallest payment: ten times that limit.',
-    fix: 'Raise the amount to at least the one in the message, or choose a coin with a smaller limit. Without a coin, the customer chooses one that works.',
+    fix: 'Raise the amount to at least the one in the message, or choose a coin with a smaller limit. Without a coin, a price is refused only when none of your coins carries it; on the page, each other coin says from which price it can be used.',
   },
   url_invalid: {
     why: 'The URL is relative, has another scheme, contains a user name, or its host does not resolve to a public address. Live mode takes https only. With a public key, customers can only return to one of its origins.',

@@ -26,6 +26,7 @@ import { getMerchant, type Merchant } from '#merchants';
 import { jsonColumn, type NewEvent, recordEvents, recordingParts } from '#webhooks';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
+import { checkCarried } from './readiness.ts';
 import { newEvent } from './settlement-writes.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
 import { wakeTexts } from './texts.ts';
@@ -457,7 +458,10 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
   };
 }
 
-/** Completes a draft: the merchant's rules and a fresh id. Runs before the first attempt, so that a retry writes the same payment. */
+/**
+ * Completes a draft: the merchant's rules and a fresh id. Runs before the first attempt, so that a retry writes the same payment. Errors:
+ * amount_too_small.
+ */
 export async function prepareCreate(
   ctx: Context,
   {
@@ -479,6 +483,7 @@ export async function prepareCreate(
   },
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });
+  if (draft.coin === null && draft.fixed === null) checkCarried(ctx, { ...draft, merchant, mode });
   const ruleSet = rulesFor(ctx, merchant, draft);
   return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, ruleSet, idempotency, render };
 }

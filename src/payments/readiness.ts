@@ -1,11 +1,14 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '#context';
 import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf, settingOf } from '#core/coin';
-import { centsToE8, divideCeil, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '#core/money';
+import { fiatDecimals } from '#core/fiat';
+import { centsToE8, divideCeil, E8, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
 import { getMerchant, isOffered, type Merchant, readMerchants, readUsed } from '#merchants';
 import { notifyMembers } from '#notices';
 import { readHolds, readUnreachable, type Unreachable } from './coin-health.ts';
+import { type AskedPrice, askIn } from './price.ts';
+import type { PaymentRequest } from './view.ts';
 
 // The steps to the first live payment, and which of them are done: a step that stops working is open again.
 
@@ -172,10 +175,50 @@ function readinessOf(
 /** Whether the network relays such a small amount. */
 export const isCarried = (coin: Coin, units: bigint): boolean => units >= leastUnits(coin);
 const leastUnits = (coin: Coin): bigint => COIN[coin].dustUnits * 10n;
+const leastCents = (coin: Coin, priceE8: bigint): bigint => divideCeil(worthUsdE8(coin, leastUnits(coin), priceE8), centsToE8(1n));
+/** The smallest price that a coin carries, in the currency of a price. */
+export function leastPrice(coin: Coin, priceE8: bigint, fiat: PaymentRequest['fiat']): AskedPrice {
+  const cents = leastCents(coin, priceE8);
+  if (fiat === null) return { currency: 'USD', minor: cents };
+  const minor = divideCeil(cents * fiat.rateE8 * 10n ** BigInt(fiatDecimals(fiat.currency)), 100n * E8);
+  return { currency: fiat.currency, minor };
+}
+/**
+ * Refuses a price that none of the merchant's coins carries: its page could not be paid. A coin that is away or has no price now may carry
+ * it later. Errors: amount_too_small.
+ */
+export function checkCarried(
+  ctx: Context,
+  {
+    merchant,
+    mode,
+    amountUsdCents,
+    request: { fiat, asset, shop },
+  }: { merchant: Merchant; mode: Mode; amountUsdCents: bigint; request: Pick<PaymentRequest, 'fiat' | 'asset' | 'shop'> },
+): void {
+  if (mode === 'test') return;
+  const small: { coin: Coin; priceE8: bigint; units: bigint }[] = [];
+  for (const coin of merchant.walletCoins) {
+    if (
+      !isOffered(merchant.settings, coin) ||
+      (asset !== null && COIN[coin].asset !== asset) ||
+      (shop?.coins && !shop.coins.includes(coin))
+    )
+      continue;
+    const found = ctx.prices.quotable(COIN[coin].asset);
+    if (!('price' in found)) return;
+    const { priceE8 } = found.price;
+    const { units } = askIn(coin, { targetUsdCents: amountUsdCents, fiat }, priceE8);
+    if (isCarried(coin, units)) return;
+    small.push({ coin, priceE8, units });
+  }
+  const [first] = small.toSorted((a, b) => Number(leastCents(a.coin, a.priceE8)) - Number(leastCents(b.coin, b.priceE8)));
+  if (first) throw amountTooSmall(first.coin, { usdCents: amountUsdCents, ...first }).with({ param: 'amount' });
+}
 /** Describes the smallest payment in the coin, at the current price. */
 export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCents: bigint; units: bigint; priceE8: bigint }): Problem {
   const least = leastUnits(coin);
-  const worth = formatUsd(divideCeil(worthUsdE8(coin, least, priceE8), centsToE8(1n)));
+  const worth = formatUsd(leastCents(coin, priceE8));
   return new Problem(
     'amount_too_small',
     {

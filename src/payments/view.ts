@@ -97,12 +97,13 @@ export type CustomerView = PaymentView & {
     kiosk: boolean;
   };
   /**
-   * Every coin, and why it cannot be chosen; null when it can. `estimateUnits` is null without a price, `costs` for chains that are not
-   * an alternative to another.
+   * Every coin, and why it cannot be chosen; null when it can. `least` is the smallest price that a coin carries when this one is too small
+   * for it. `estimateUnits` is null without a price, `costs` for chains that are not an alternative to another.
    */
   coins: readonly {
     coin: Coin;
     unavailable: UnavailableReason | null;
+    least: { currency: Fiat; minor: bigint } | null;
     estimateUnits: bigint | null;
     sample: boolean;
     costs: Costs | null;

@@ -181,7 +181,24 @@ test('a link in another currency shows its price in it, and each payment uses th
   assert.equal((await sql`select amount_usd_cents from payment_links where id = ${link.id}`)[0]!.amount_usd_cents, null);
   const yen = await make({ amount_usd: undefined, currency: 'JPY' });
   const { token, text } = await open(yen.id);
-  assert.match(text, /\(JPY\).*placeholder="25"/s);
+  assert.match(text, /\(JPY\).*placeholder="2500"/s);
+  // The example has the separators of the language, and is taken as it stands.
+  for (const [currency, lang, example] of [
+    ['EUR', 'en', '25.00'],
+    ['EUR', 'de', '25,00'],
+    ['KWD', 'fr', '25,00'],
+    ['JPY', 'de', '2500'],
+  ] as const) {
+    const { id } = await make({ amount_usd: undefined, currency });
+    const page = await (await fetch(`${app.url}/link/${id}?lang=${lang}`)).text();
+    assert.equal(/placeholder="([^"]+)"/.exec(page)![1], example);
+    const { payment } = await start(
+      id,
+      { token: /name="token" value="([^"]+)"/.exec(page)![1]!, amount: example },
+      `203.0.113.${40 + lang.length + example.length}`,
+    );
+    assert.ok(payment, `${example} ${currency}`);
+  }
   for (const amount of ['1.5', '151000000']) assert.equal((await start(yen.id, { token, amount }, OWN)).status, 400, amount);
   const chosen = await start(yen.id, { token, amount: '1500' }, OWN);
   assert.equal((await app.test.get(`/api/payment/${chosen.payment}`)).json.amount_usd, '10.00');

@@ -8,6 +8,7 @@ import { createLink } from '../../src/payments/links.ts';
 import { endOutages, readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { giveWallet } from '../kit/shop.ts';
 
 let app: TestApp;
 before(async () => {
@@ -164,13 +165,63 @@ test('once wallet, source and price are there, an open page continues, creates n
     () => create(),
     ({ warnings }) => warnings === undefined,
   );
-  const dust = await create({ ...PAYMENT, amount_usd: 0.01 });
-  assert.match(dust.warnings![0]!.message, /the amount is too small/);
-  assert.match(await page(dust.id), /This amount is too small/);
   await endOutages(app.app.ctx);
   const [outage] = await app.app.ctx.db.sql<{ over: boolean }[]>`select ended_at is not null as over from payment_outages`;
   assert.equal(outage!.over, true);
   assert.match(await (await fetch(`${app.url}/metrics`)).text(), /^florin_merchants_unpayable 0$/m);
+});
+
+test('a price that no coin carries is refused at creation; a coin that does not carry it says from which price it does', async () => {
+  const { merchantId } = app.merchant;
+  const refused = async (body: object) => {
+    const { status, json } = await app.live.post('/api/payment/create/simple', { ...PAYMENT, amount_usd: undefined, ...body });
+    return [status, json.error?.code, json.error?.param, json.error?.message];
+  };
+  const message = /^0\.50 USD \(0\.00000516 BTC\) is below the smallest BTC payment, 0\.00005460 BTC \(about 5\.30 USD\)\./;
+  const [status, code, param, text] = await refused({ amount_usd: 0.5 });
+  assert.deepEqual([status, code, param], [400, 'amount_too_small', 'amount']);
+  assert.match(text, message);
+  assert.deepEqual((await refused({ amount_usd: 5.29 }))[1], 'amount_too_small');
+  assert.equal((await refused({ amount_usd: 5.3 }))[0], 201);
+  // An open link shows its form again, one with a price says so.
+  const terms = { name: 'Tip', currency: 'USD' as const, reusable: true, returnUrl: null };
+  for (const amountMinor of [null, 50n]) {
+    const { id } = await createLink(app.app.ctx, { merchantId, mode: 'live', link: { ...terms, amountMinor }, also: async () => {} });
+    const token = /name="token" value="([^"]+)"/.exec(await (await fetch(`${app.url}/link/${id}`)).text())![1]!;
+    const reply = await fetch(`${app.url}/link/${id}`, { method: 'POST', body: new URLSearchParams({ token, amount: '0.50' }) });
+    assert.equal(reply.status, 400);
+    const shown = await reply.text();
+    assert.match(shown, /This amount is too small to pay with cryptocurrency/);
+    assert.equal(/<form method="post"/.test(shown), amountMinor === null);
+  }
+  // Litecoin carries it, although it is away at the moment.
+  await importAccountKey('LTC');
+  await eventually(
+    () => refused({ amount_usd: 0.5 }),
+    ([status]) => status === 201,
+  );
+  await app.app.ctx.db.sql`delete from wallets where family = 'LTC'`;
+});
+
+test('a coin that does not carry the price says from which one on it does, in the language of the customer and the currency of the price', async (t) => {
+  const node = 'http://user:pass@127.0.0.1:9';
+  const shop = await startTestApp(
+    { BTC_NODE_URL: node, LTC_NODE_URL: node, LOG_LEVEL: 'silent', FIAT_RATES: 'static:EUR=0.92' },
+    { roles: ['api'] },
+  );
+  t.after(() => shop.stop());
+  for (const coin of ['BTC', 'LTC'] as const) await giveWallet(shop, coin);
+  await asIfFollowed(shop, 'BTC', 'LTC');
+  const choice = async (body: object, lang: string) => {
+    const { json } = await shop.live.post('/api/payment/create/simple', { return_url: 'https://shop.example/', ...body });
+    const text = await (await fetch(`${shop.url}/pay?id=${json.id}&lang=${lang}`)).text();
+    const isOff = /<input type="radio" name="currency" value="BTC"[^>]* disabled>/.test(text);
+    return [isOff, /<b>Bitcoin<\/b><span class="est">([^<]*)</.exec(text)?.[1]?.replaceAll('\u00a0', ' ')];
+  };
+  assert.deepEqual(await choice({ amount_usd: 0.5 }, 'en'), [true, 'from $5.30']);
+  assert.deepEqual(await choice({ amount_usd: 0.5 }, 'de'), [true, 'ab 5,30 $']);
+  assert.deepEqual(await choice({ amount: '0.50', currency_fiat: 'EUR' }, 'fr'), [true, 'à partir de 4,88 €']);
+  assert.deepEqual((await choice({ amount: '4.88', currency_fiat: 'EUR' }, 'fr'))[0], false);
 });
 
 test('an outage soon after another one is not reported again, a later one is', async () => {

@@ -1,5 +1,6 @@
 /** The form in which the payer chooses: first the coin, one row for each asset, then its network where several are possible. */
 import { type Asset, COIN, type Coin, chainOf, coinsOf, isAsset, isChain, isCoin } from '#core/coin';
+import { formatFiat } from '#core/fiat';
 import { formatDecimal, formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import type { CustomerView } from '#payments';
@@ -9,11 +10,9 @@ import { type Language, say } from './words.ts';
 
 type Choice = CustomerView['coins'][number];
 
-/** A coin that cannot carry such a small amount will not become payable, so it is omitted. */
-const offered = ({ coins }: CustomerView): CustomerView['coins'] => coins.filter((c) => c.unavailable !== 'small');
-
-/** Coins are available, but none of them can carry such a small amount. */
-export const isTooSmall = ({ coins }: CustomerView): boolean => coins.some(({ unavailable }) => unavailable === 'small');
+/** No coin can carry such a small amount, and none that is away now may do it later. */
+export const isTooSmall = ({ coins }: CustomerView): boolean =>
+  coins.length > 0 && coins.every(({ unavailable }) => unavailable === 'small');
 
 const fee = ({ costs }: Choice): number => costs?.feeUsdCents ?? Number.POSITIVE_INFINITY;
 const seconds = ({ costs }: Choice): number => costs?.seconds ?? Number.POSITIVE_INFINITY;
@@ -24,7 +23,7 @@ const byCost = (a: Choice, b: Choice): number =>
 /** The offered coins by asset, in the order of the table; the networks of an asset by their cost. */
 export function assetsOf(view: CustomerView): readonly (readonly [Asset, readonly Choice[]])[] {
   const found = new Map<Asset, Choice[]>();
-  for (const choice of offered(view)) {
+  for (const choice of view.coins) {
     const { asset } = COIN[choice.coin];
     found.set(asset, [...(found.get(asset) ?? []), choice]);
   }
@@ -61,14 +60,14 @@ export function coinForm(view: CustomerView, options: PageOptions, key: string):
 <button class="main" id="${key}-continue">${words.continue}</button></form>`;
 }
 
-const reasonOf = (words: Language['words']): Readonly<Record<NonNullable<Choice['unavailable']>, string>> => ({
-  price: words.noPrice,
-  network: words.noNetwork,
-  small: words.tooSmall,
-});
+/** Why a coin cannot be chosen. One that cannot carry such a small amount says from which one on. */
+function reasonOf({ unavailable, least }: Choice, { words, money }: Language): string | null {
+  if (least !== null) return say(words.fromAmount, { amount: money(formatFiat(least.currency, least.minor), least.currency) });
+  return unavailable && { price: words.noPrice, network: words.noNetwork, small: words.tooSmall }[unavailable];
+}
 
 /** An asset. If it has one network, and that has another name, the row says which. */
-function assetRow(choices: readonly Choice[], { id, isFirst }: { id: string; isFirst: boolean }, { words }: Language): Html {
+function assetRow(choices: readonly Choice[], { id, isFirst }: { id: string; isFirst: boolean }, language: Language): Html {
   const { coin, unavailable, estimateUnits } = choices[0]!;
   const { name, asset } = COIN[coin];
   const { networkName } = chainOf(coin);
@@ -77,20 +76,21 @@ function assetRow(choices: readonly Choice[], { id, isFirst }: { id: string; isF
   const network = choices.length === 1 && networkName !== name && html` <span class="est">${networkName.replace(`${name} `, '')}</span>`;
   return html`<label class="coin${unavailable ? ' off' : ''}">
 <input type="radio" name="currency" value="${asset}" id="${id}" required${state}>${coinIcon(coin)}
-<span class="what"><b>${name}${network}</b><span class="est">${unavailable ? reasonOf(words)[unavailable] : estimate}</span></span></label>`;
+<span class="what"><b>${name}${network}</b><span class="est">${reasonOf(choices[0]!, language) ?? estimate}</span></span></label>`;
 }
 
 /** The networks of an asset: shown while it is chosen. The cheapest is first and preselected. */
 function networkRows(choices: readonly Choice[], { key, chosen }: { key: string; chosen: Coin }, language: Language): Html {
   const { words } = language;
   const { asset } = COIN[chosen];
-  const rows = choices.map(({ coin, unavailable, costs }) => {
+  const rows = choices.map((choice) => {
+    const { coin, unavailable, costs } = choice;
     const { chain, name } = chainOf(coin);
     const state = unavailable ? new Html(' disabled') : coin === chosen && new Html(' checked');
     const cost = costs && say(words.networkCost, { fee: language.usd(BigInt(costs.feeUsdCents)), time: language.duration(costs.seconds) });
     return html`<label class="coin net${unavailable ? ' off' : ''}">
 <input type="radio" name="network-${asset}" value="${chain}" id="${key}-${asset}-${chain}"${state}>${chainIcon(coin)}
-<span class="what"><b>${name}</b><span class="est">${unavailable ? reasonOf(words)[unavailable] : cost}</span></span></label>`;
+<span class="what"><b>${name}</b><span class="est">${reasonOf(choice, language) ?? cost}</span></span></label>`;
   });
   return html`<fieldset class="nets"><legend>${say(words.chooseNetwork, { coin: asset })}</legend>${rows}</fieldset>`;
 }

@@ -120,7 +120,8 @@ export function faultOf(problem: Problem, form: URLSearchParams, words: PageOpti
     price_unavailable: `${coin}: ${words.noPrice}`,
     chain_unavailable: `${coin}: ${words.noNetwork}`,
     coin_not_configured: `${coin}: ${words.noNetwork}`,
-    amount_too_small: `${coin}: ${words.tooSmall}`,
+    // A payment that is started again has no coin yet.
+    amount_too_small: coin === '' ? words.smallPayment : `${coin}: ${words.tooSmall}`,
   };
   return { field: null, text: texts[problem.code] ?? words.refused, given };
 }

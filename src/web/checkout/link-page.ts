@@ -3,11 +3,11 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { fiatDecimals, formatFiat } from '#core/fiat';
-import { readTypedAmount } from '#core/money';
+import { formatDecimal, readTypedAmount } from '#core/money';
 import { Problem } from '#core/problem';
 import { hostOfUrl } from '#core/text';
 import type { Merchant } from '#merchants';
-import { getLinkForPayer, type PaymentLink, payLink, standingPayment, warningsFor } from '#payments';
+import { getLinkForPayer, type PaymentLink, payLink, priceAt, standingPayment, warningsFor } from '#payments';
 import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
 import { linkToContact } from './page.ts';
@@ -15,11 +15,27 @@ import { mark, SIGNS, unavailableText } from './parts.ts';
 import { REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
-/** An amount above the maximum is a typing error of the payer: the form is shown again. */
-const tooLarge = (error: unknown): null => {
-  if (error instanceof Problem && error.code === 'amount_too_large') return null;
+/** Why an amount is not taken: the payer's typing error, or less than any coin carries. The form is shown again. */
+type Fault = 'wrong' | 'small';
+const faultIn = (error: unknown): Fault => {
+  if (error instanceof Problem && error.code === 'amount_too_large') return 'wrong';
+  if (error instanceof Problem && error.code === 'amount_too_small') return 'small';
   throw error;
 };
+
+/** An amount as an example: 25, with so many zeros that it is worth ten dollars, which most coins carry. */
+function exampleFor(ctx: Context, { currency, mode }: PaymentLink, { typed }: Language): string {
+  const names = { amount: 'amount', currency: 'currency' };
+  let minor = 25n * 10n ** BigInt(fiatDecimals(currency));
+  try {
+    while (priceAt(ctx, { mode, currency, minor, params: names }).amountUsdCents < 1_000n) minor *= 10n;
+  } catch (error) {
+    // There is no rate at the moment.
+    if (!(error instanceof Problem)) throw error;
+  }
+  // A comma before three digits could mean thousands.
+  return typed(formatDecimal(minor, fiatDecimals(currency), Math.min(2, fiatDecimals(currency))));
+}
 const ID = /^lnk_[0-9A-Za-z]{24}$/;
 
 type Doors = { counting: RequestCounter; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
@@ -37,14 +53,15 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     request: FastifyRequest,
     reply: FastifyReply,
     { link, merchant }: { link: PaymentLink; merchant: Merchant },
-    { status = 200, given = '', wrong = false }: { status?: number; given?: string; wrong?: boolean } = {},
+    { status = 200, given = '', fault = null }: { status?: number; given?: string; fault?: Fault | null } = {},
   ) => {
     const language = languageOf(request, merchant);
     const { theme, accent, origins } = merchant.settings;
     const waits = status === 503;
-    const { title, main } = waits
-      ? renderUnavailable(link, merchant, language)
-      : renderLink(link, merchant, { language, token: tokenOf(link.id), given, wrong });
+    const isRefused = waits || (fault === 'small' && link.amountMinor !== null);
+    const { title, main } = isRefused
+      ? renderUnavailable(link, merchant, { language, fault })
+      : renderLink(link, merchant, { language, token: tokenOf(link.id), given, fault, example: exampleFor(ctx, link, language) });
     const page = { status, title, main, language, theme, accent, origins, path: `/link/${link.id}` };
     return sendDocument(request, reply, { ...page, live: waits, refresh: waits ? REFRESH_SECONDS : null }, { secure });
   };
@@ -74,9 +91,9 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     const minor = link.amountMinor ?? readTypedAmount(given, fiatDecimals(link.currency));
     const made =
       minor === null || minor <= 0n
-        ? null
-        : await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor } }).catch(tooLarge);
-    if (made === null) return show(request, reply, opened, { status: 400, given, wrong: true });
+        ? 'wrong'
+        : await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor } }).catch(faultIn);
+    if (typeof made === 'string') return show(request, reply, opened, { status: 400, given, fault: made });
     const lang = form.get('lang');
     return reply
       .code(303)
@@ -86,14 +103,19 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
 }
 
 /** Shown in place of the form, so that nobody starts a payment that cannot be paid. */
-function renderUnavailable(link: PaymentLink, merchant: Merchant, language: Language): { title: string; main: Html } {
+function renderUnavailable(
+  link: PaymentLink,
+  merchant: Merchant,
+  { language, fault }: { language: Language; fault: Fault | null },
+): { title: string; main: Html } {
   const { words, tag } = language;
+  const heading = fault === 'small' ? words.smallPayment : words.unavailable;
   const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: link.id }, words, 'first');
   return {
-    title: words.unavailable,
+    title: heading,
     main: html`<main id="main" class="result" data-state="unavailable">
-<header class="hero warn">${mark('warn')}<h1 id="h" tabindex="-1">${words.unavailable}</h1><p class="usd"><bdi>${merchant.name}</bdi></p></header>
-<p class="lead">${unavailableText(language)}</p>${contact}
+<header class="hero warn">${mark('warn')}<h1 id="h" tabindex="-1">${heading}</h1><p class="usd"><bdi>${merchant.name}</bdi></p></header>
+<p class="lead">${fault === 'small' ? words.nothingCharged : unavailableText(language)}</p>${contact}
 <p><a class="main${contact === null ? '' : ' second'}" id="reload" href="/link/${link.id}?lang=${tag}">${words.retry}</a></p></main>`,
   };
 }
@@ -102,20 +124,20 @@ function renderUnavailable(link: PaymentLink, merchant: Merchant, language: Lang
 function renderLink(
   link: PaymentLink,
   merchant: Merchant,
-  { language, token, given, wrong }: { language: Language; token: string; given: string; wrong: boolean },
+  { language, token, given, fault, example }: { language: Language; token: string; given: string; fault: Fault | null; example: string },
 ): { title: string; main: Html } {
   const { words, money } = language;
   const heading = say(words.pay, { merchant: merchant.name });
   const logo = merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
-  const example = formatFiat(link.currency, 25n * 10n ** BigInt(fiatDecimals(link.currency)));
+  const reason = fault === 'small' ? words.smallPayment : say(words.amountInvalid, { amount: example });
   const amount =
     link.amountMinor === null
       ? html`<label class="field"><span>${words.total} (${link.currency})</span>
 <input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="${example}"
- dir="ltr" value="${given}"${wrong && new Html(' aria-invalid="true" aria-describedby="fault"')}>
-${wrong && html`<span class="fault" id="fault" role="alert">${say(words.amountInvalid, { amount: example })}</span>`}</label>`
+ dir="ltr" value="${given}"${fault && new Html(' aria-invalid="true" aria-describedby="fault"')}>
+${fault && html`<span class="fault" id="fault" role="alert">${reason}</span>`}</label>`
       : null;
   const price =
     link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`;

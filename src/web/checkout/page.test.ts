@@ -138,13 +138,13 @@ test('announcements include the amount if it has changed', () => {
   assert.equal(said('underpaid'), 'Partial payment received. Remaining: 0.00027062 BTC');
 });
 
-test('a coin that cannot carry the amount is left out; one without a price is shown with the reason', () => {
+test('a coin that cannot carry the amount says from which one on it does; one without a price is shown with the reason', () => {
   const shown = (name: string, change: (coins: CustomerView['coins']) => CustomerView['coins'] = (coins) => coins) => {
     const fixture = FIXTURES.find((one) => one.name === name)!;
     const view = { ...fixture.view, coins: change(fixture.view.coins) };
     return renderPage(view, fixtureOptions(fixture, 'en')).main.text;
   };
-  assert.doesNotMatch(shown('choose, small amount'), /Bitcoin/);
+  assert.match(shown('choose, small amount'), /value="BTC"[^>]* disabled>[\s\S]*?Bitcoin<\/b><span class="est">from \$5\.30</);
   assert.match(shown('choose, small amount'), /Litecoin/);
   const away = shown('choose, two coins away');
   assert.match(away, /value="ETH"[^>]* disabled/);

@@ -77,13 +77,18 @@ const choicesOf = (offered: readonly Coin[], usdCents: bigint): CustomerView['co
   offered.map((coin) => ({
     coin,
     unavailable: null,
+    least: null,
     estimateUnits: quoteUnits(coin, usdCents, priceOf(coin)),
     sample: false,
     costs: costsOf({ targetUsdCents: usdCents, rules: RULES } as PaymentFacts, coin, new Map()),
   }));
 type Reasons = Readonly<Partial<Record<Coin, CustomerView['coins'][number]['unavailable']>>>;
 const without = (coins: CustomerView['coins'], reasons: Reasons): CustomerView['coins'] =>
-  coins.map((one) => (reasons[one.coin] ? { ...one, unavailable: reasons[one.coin] ?? null, estimateUnits: null } : one));
+  coins.map((one) => {
+    const unavailable = reasons[one.coin];
+    const least = unavailable === 'small' ? { currency: 'USD' as const, minor: 530n } : null;
+    return unavailable ? { ...one, unavailable, least, estimateUnits: null } : one;
+  });
 const part = (coin: Coin, units: bigint, [share, of]: SampleTransfer['share']): bigint =>
   ((units * share) / of / dueUnit(coin)) * dueUnit(coin);
 
@@ -257,7 +262,7 @@ const STORIES = {
   'unavailable, amount too small': {
     state: 'unavailable',
     usdCents: 1n,
-    coins: coinsAt(1n).map((c) => ({ ...c, unavailable: 'small', estimateUnits: null })),
+    coins: without(coinsAt(1n), Object.fromEntries(NATIVE_COINS.map((coin) => [coin, 'small']))),
   },
   'choose, one coin': { state: 'choose', coins: coinsAt(5_250n).slice(0, 1), request: { description: 'Order 1001, two mugs' } },
   'choose, priced in euros': (before) => ({

@@ -43,6 +43,8 @@ export type Language = {
   rate(e8: bigint): string;
   /** An amount as decimal text, in any currency (ISO 4217). */
   money(amount: string, currency: string): string;
+  /** The same without the currency, as a person types it. */
+  typed(amount: string): string;
   count(value: number): string;
   minutes(value: number): string;
   /** Under two minutes in seconds. */
@@ -89,6 +91,11 @@ export function languageOf(tag: Locale): Language {
       usd: (cents) => unmarked(usd.format(formatUsd(cents) as `${number}`)),
       rate: (e8) => unmarked(rate.format(formatDecimal(e8, 8, 2) as `${number}`)),
       money: (amount, currency) => unmarked(new Intl.NumberFormat(locale, { style: 'currency', currency }).format(amount as `${number}`)),
+      typed: (amount) => {
+        const places = amount.length - 1 - amount.lastIndexOf('.');
+        const minimumFractionDigits = amount.includes('.') ? places : 0;
+        return new Intl.NumberFormat(locale, { useGrouping: false, minimumFractionDigits }).format(amount as `${number}`);
+      },
       count: (value) => count.format(value),
       minutes: (value) => (value < 90 ? minutes.format(value) : hours.format(Math.round(value / 60))),
       duration: (value) =>
