@@ -82,3 +82,28 @@ test('switching to another coin and back shows the locked rate and does not fetc
   }
   assert.deepEqual(until.slice(2), until.slice(0, 2));
 });
+
+test('no click of the customer moves the end of the window: not a look, not another coin, not a new rate', async () => {
+  const { id, expires_at: end } = ok(
+    await app.test.post('/api/payment/create/simple', { amount_usd: 25, return_url: 'https://shop.example/', expires_in: 3_600 }),
+    201,
+  );
+  const page = async () => (await fetch(`${app.url}/pay?id=${id}`)).text();
+  const click = async (path: string, more: Record<string, string> = {}) => {
+    const token = /name="token" value="([^"]+)"/.exec(await page())![1]!;
+    const reply = await fetch(app.url + path, { method: 'POST', redirect: 'manual', body: new URLSearchParams({ id, token, ...more }) });
+    return reply.status;
+  };
+  const ends = async () => ok(await app.test.get(`/api/payment/${id}`)).expires_at;
+  for (const currency of ['BTC', 'LTC', 'BTC']) {
+    assert.equal(await click('/pay/select', { currency }), 303);
+    assert.equal(await ends(), end, currency);
+  }
+  for (let at = 0; at < 3; at += 1) {
+    ok(await app.test.post('/v1/test/clock/advance', { seconds: 960, payment_id: id }));
+    assert.equal(await click('/pay/requote'), 303);
+    assert.equal(await ends(), end);
+  }
+  ok(await app.test.post('/v1/test/clock/advance', { seconds: 1_000, payment_id: id }));
+  assert.match(await page(), /data-state="expired"/);
+});
