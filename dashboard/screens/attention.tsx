@@ -22,9 +22,9 @@ export const DECISIONS = {
     text: 'Each payment counts as paid with the amount that arrived and completes once it is confirmed.',
   },
   reject: {
-    act: 'Reject',
-    title: 'Reject what arrived?',
-    text: 'The payments keep their status. Florin does not move money: send it back from your own wallet.',
+    act: 'Don’t accept',
+    title: 'Don’t accept what arrived?',
+    text: 'The payments keep their status, and the money stays where it is until you refund it.',
   },
   refund_sent: {
     act: 'Mark as refunded',

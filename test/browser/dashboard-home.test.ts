@@ -158,10 +158,11 @@ test('payments that need a decision are counted in the navigation, and decided o
   await audit('payment, late');
   for (const [button, title] of [
     ['Accept', `Accept ${held}?`],
-    ['Reject', `Reject ${held}?`],
-    ['Mark as refunded', `Mark ${held} as refunded?`],
+    ['Don’t accept', `Don’t accept ${held}?`],
+    ['Refund', `Mark ${held} as refunded?`],
   ] as const) {
-    await page.getByRole('button', { name: button }).click();
+    await page.getByRole('button', { name: button, exact: true }).click();
+    if (button === 'Refund') await page.getByRole('button', { name: 'I already sent it from my own wallet' }).click();
     await page.getByRole('dialog', { name: title }).waitFor();
     if (button === 'Accept') await audit('question, late');
     await page.keyboard.press('Escape');
@@ -183,14 +184,14 @@ test('payments that need a decision are counted in the navigation, and decided o
   await page.getByLabel('Select all').focus();
   await page.keyboard.press('Space');
   await page.getByText('3 selected').waitFor();
-  await page.getByRole('button', { name: 'Accept' }).press('Enter');
+  await page.getByRole('button', { name: 'Accept', exact: true }).press('Enter');
   await page
     .getByRole('dialog')
     .getByText(`3 payments, received: `)
     .getByText(`${shown(late.amount_held)} DOGE`)
     .waitFor();
   await audit('attention, question');
-  await page.getByRole('dialog').getByRole('button', { name: 'Accept' }).press('Enter');
+  await page.getByRole('dialog').getByRole('button', { name: 'Accept', exact: true }).press('Enter');
   await page.getByText('2 payments updated.').waitFor();
   await page.getByText(/1 payment skipped: The payment is completed/).waitFor();
   await page.getByText('1 selected').waitFor();

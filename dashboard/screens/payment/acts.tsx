@@ -1,6 +1,6 @@
 /** What a member can do with a payment: cancel, accept, reject, mark as refunded or handled, archive. */
 
-import { useState } from 'react';
+import { lazy, Suspense, useState } from 'react';
 import { isSome, moneyText, sumText } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { canBePriced, coinText } from '../../lib/coin.ts';
@@ -10,6 +10,8 @@ import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { countedOf } from '../../ui/received.tsx';
+
+const RefundAct = lazy(async () => ({ default: (await import('../refunds/refund-act.tsx')).RefundAct }));
 
 type Full = Reply<'GET /:mode/payments/:id'>;
 type Kind = 'cancel' | 'accept' | 'reject' | 'reviewed';
@@ -32,9 +34,9 @@ function questionOf(kind: Kind, { payment, arrived }: Full): Question {
       };
     case 'reject':
       return {
-        title: `Reject ${sum}?`,
-        text: `The payment keeps its status. Florin does not move money: send it back from your own wallet.${lateHint(payment)}`,
-        act: 'Reject',
+        title: `Don’t accept ${sum}?`,
+        text: `The payment keeps its status, and the money stays where it is until you refund it.${lateHint(payment)}`,
+        act: 'Don’t accept',
       };
     case 'reviewed':
       return {
@@ -92,13 +94,13 @@ export function Acts({ data }: { data: Full }) {
               Accept
             </Button>
           )}
-          {ends && (
-            <>
-              <Button onClick={() => setAsked('reject')}>Reject</Button>
-              <Button onClick={() => setRefunding(true)}>Mark as refunded</Button>
-            </>
-          )}
+          {ends && <Button onClick={() => setAsked('reject')}>Don’t accept</Button>}
         </>
+      )}
+      {arrived.length > 0 && (
+        <Suspense fallback={null}>
+          <RefundAct data={data} onSent={undecided && ends && mayResolve ? () => setRefunding(true) : null} />
+        </Suspense>
       )}
       {attention && !undecided && mayResolve && <Button onClick={() => setAsked('reviewed')}>Mark as handled</Button>}
       <Archive data={data} />

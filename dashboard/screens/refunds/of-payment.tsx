@@ -1,27 +1,24 @@
-/** The refunds of a payment, with the button to request one. */
+/** The refunds of a payment, and what can still be refunded. */
 import { useState } from 'react';
 import { isSome } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
-import { useApi, useList, useMay } from '../../lib/hooks.ts';
+import { useApi, useList } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Money, TestLabel, Time } from '../../ui/values.tsx';
 import { RefundDrawer } from './refund.tsx';
-import { RequestRefund, worthText } from './request.tsx';
+import { worthText } from './request.tsx';
 import { RefundState } from './state.tsx';
 
 /** Nothing if there is nothing to refund, and nothing was refunded. */
-export function RefundsOfPayment({ data: { payment, refund_request: left } }: { data: Reply<'GET /:mode/payments/:id'> }) {
+export function RefundsOfPayment({ data: { payment } }: { data: Reply<'GET /:mode/payments/:id'> }) {
   const { id } = payment;
-  const may = useMay('refunds.request');
   const list = useList('GET /:mode/refunds', ['refunds', 'of', id], { payment: id });
   const { data } = useApi('GET /:mode/payments/:id/refundable', ['refundable', id], { params: { id } });
-  const [requesting, setRequesting] = useState(false);
   const [shown, setShown] = useState<string | null>(null);
   const available = data?.available ?? [];
   const some = available.filter(({ amount }) => isSome(amount));
-  const canRequest = may && some.length > 0;
-  if (list.rows.length === 0 && !canRequest) return null;
+  if (list.rows.length === 0 && some.length === 0) return null;
   return (
     <Card title="Refunds">
       {list.rows.length > 0 && (
@@ -50,32 +47,16 @@ export function RefundsOfPayment({ data: { payment, refund_request: left } }: { 
         </div>
       )}
       {available.length > 0 && (
-        <div className="flex flex-wrap items-center justify-between gap-3 px-4 py-3">
-          <p className="text-sm text-soft">
-            Can still be refunded:{' '}
-            {(some.length > 0 ? some : available.slice(0, 1)).map(({ amount, currency, worth }, i) => (
-              <span key={currency}>
-                {i > 0 && ', '}
-                <Money amount={amount} currency={currency} className="text-ink" />
-                {worthText(worth)}
-              </span>
-            ))}
-          </p>
-          {canRequest && <Button onClick={() => setRequesting(true)}>Refund</Button>}
-        </div>
-      )}
-      {requesting && canRequest && (
-        <RequestRefund
-          paymentId={id}
-          available={some}
-          left={left}
-          email={data?.mails ? { left: data.left_email } : null}
-          onClose={() => setRequesting(false)}
-          onDone={(made) => {
-            setRequesting(false);
-            setShown(made);
-          }}
-        />
+        <p className="px-4 py-3 text-sm text-soft">
+          Can still be refunded:{' '}
+          {(some.length > 0 ? some : available.slice(0, 1)).map(({ amount, currency, worth }, i) => (
+            <span key={currency}>
+              {i > 0 && ', '}
+              <Money amount={amount} currency={currency} className="text-ink" />
+              {worthText(worth)}
+            </span>
+          ))}
+        </p>
       )}
       {shown !== null && <RefundDrawer id={shown} onClose={() => setShown(null)} />}
     </Card>

@@ -24,6 +24,7 @@ export function RequestRefund({
   available,
   left: given,
   email,
+  onSent,
   onClose,
   onDone,
 }: {
@@ -34,6 +35,8 @@ export function RequestRefund({
   left: { currency: string; address: string } | null;
   /** The email address that was entered there. Null: customers get no emails. */
   email: { left: string | null } | null;
+  /** The money was sent without Florin; null where that cannot be recorded. */
+  onSent: (() => void) | null;
   onClose: () => void;
   onDone: (id: string) => void;
 }) {
@@ -145,6 +148,18 @@ export function RequestRefund({
           onChange={(event) => setReason(event.target.value)}
         />
         <ErrorNote error={['amount', 'address', 'email'].includes(fault?.param ?? '') ? null : fault} />
+        {onSent && (
+          <button
+            type="button"
+            className="justify-self-start text-sm text-link underline"
+            onClick={() => {
+              onClose();
+              onSent();
+            }}
+          >
+            I already sent it from my own wallet
+          </button>
+        )}
         <Foot onBack={onClose}>
           <Button type="submit" look="main" busy={request.isPending}>
             Request refund
