@@ -96,7 +96,7 @@ function searchWhileTyping(): void {
     if (mine !== asked || !reply?.ok) return;
     const found = new DOMParser().parseFromString(await reply.text(), 'text/html').querySelector<HTMLElement>('main .results');
     hide();
-    said.textContent = found ? `${found.children.length} results` : 'No results';
+    said.textContent = found ? `${found.children.length} ${found.children.length === 1 ? 'result' : 'results'}` : 'No results';
     if (!found) return;
     shown = found;
     form.append(shown);

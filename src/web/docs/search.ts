@@ -29,6 +29,9 @@ const operationEntries = (): Omit<Entry, 'id'>[] =>
     text: `${route.method} ${documentedPath(route)}`,
   }));
 
+const weightOf = (path: string): number =>
+  (path.startsWith('/docs/errors') ? 0.05 : /^\/docs\/(api|reference\/)/.test(path) ? 0.3 : 1) * (path.includes('#') ? 1 : 3);
+
 /** The part of `text` around the first of the words, cut at spaces. */
 function excerptOf(text: string, words: readonly string[]): string {
   const flat = text.replace(/\s+/g, ' ').trim();
@@ -49,8 +52,8 @@ export async function createSearch(documents: readonly Document[]): Promise<(que
       boost: { heading: 4, page: 2 },
       prefix: true,
       combineWith: 'AND',
-      // A page about the subject comes before sections and operations that mention it.
-      boostDocument: (_id, _term, entry) => (String(entry?.path).includes('#') ? 1 : 3),
+      // A page about the subject comes before sections that mention it, and guides before lists in which everything has its name.
+      boostDocument: (_id, _term, entry) => weightOf(String(entry?.path)),
       // A transposition of two letters is two edits.
       fuzzy: (term) => (term.length > 6 ? 2 : term.length > 4 ? 1 : false),
     },
