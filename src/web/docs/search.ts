@@ -29,8 +29,12 @@ const operationEntries = (): Omit<Entry, 'id'>[] =>
     text: `${route.method} ${documentedPath(route)}`,
   }));
 
-const weightOf = (path: string): number =>
-  (path.startsWith('/docs/errors') ? 0.05 : /^\/docs\/(api|reference\/)/.test(path) ? 0.3 : 1) * (path.includes('#') ? 1 : 3);
+/** A page about the subject comes before sections that mention it, and guides before lists in which everything has its name. */
+function weightOf(path: string, asksForCode: boolean): number {
+  const page = path.includes('#') ? 1 : 3;
+  if (asksForCode) return page;
+  return path.startsWith('/docs/errors') ? 0.05 * page : /^\/docs\/(api|reference\/)/.test(path) ? 0.3 * page : page;
+}
 
 /** The part of `text` around the first of the words, cut at spaces. */
 function excerptOf(text: string, words: readonly string[]): string {
@@ -52,8 +56,6 @@ export async function createSearch(documents: readonly Document[]): Promise<(que
       boost: { heading: 4, page: 2 },
       prefix: true,
       combineWith: 'AND',
-      // A page about the subject comes before sections that mention it, and guides before lists in which everything has its name.
-      boostDocument: (_id, _term, entry) => weightOf(String(entry?.path)),
       // A transposition of two letters is two edits.
       fuzzy: (term) => (term.length > 6 ? 2 : term.length > 4 ? 1 : false),
     },
@@ -71,8 +73,9 @@ export async function createSearch(documents: readonly Document[]): Promise<(que
       .split(/[\s\p{P}]+/u, 10 * MAX_WORDS)
       .filter(Boolean)
       .slice(0, MAX_WORDS);
+    const asksForCode = /[a-z]_[a-z]/.test(question);
     return index
-      .search(words.join(' '))
+      .search(words.join(' '), { boostDocument: (_id, _term, entry) => weightOf(String(entry?.path), asksForCode) })
       .slice(0, MAX_RESULTS)
       .map(({ path, page, heading, text, terms }) => ({ path, page, heading, excerpt: excerptOf(text, terms.length > 0 ? terms : words) }));
   };
