@@ -33,7 +33,7 @@ const operationEntries = (): Omit<Entry, 'id'>[] =>
 function weightOf(path: string, asksForCode: boolean): number {
   const page = path.includes('#') ? 1 : 3;
   if (asksForCode) return page;
-  return path.startsWith('/docs/errors') ? 0.05 * page : /^\/docs\/(api|reference\/)/.test(path) ? 0.3 * page : page;
+  return path.startsWith('/docs/errors') ? 0.05 * page : /^\/docs\/(api|reference\/|guides\/recipes\/)/.test(path) ? 0.3 * page : page;
 }
 
 /** The part of `text` around the first of the words, cut at spaces. */
