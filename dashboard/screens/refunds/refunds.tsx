@@ -35,8 +35,7 @@ export function Screen() {
       <div className="grid gap-1">
         <h1>Refunds</h1>
         <p className="max-w-2xl text-soft">
-          Money that you return to customers. Request a refund on the page of its payment.{' '}
-          <a href="/docs/guides/refunds">Read the guide</a>
+          Money that you return to customers. Request a refund on the page of its payment. <a href="/docs/guides/refunds">Read the guide</a>
         </p>
       </div>
       <div className="flex flex-wrap items-center justify-between gap-3">
