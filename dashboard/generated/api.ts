@@ -2229,6 +2229,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2268,6 +2269,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2339,6 +2341,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2397,6 +2400,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2436,6 +2440,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2476,6 +2481,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2515,6 +2521,7 @@ export type Api = {
         claim: {
           url: string;
           expires_at: string;
+          is_unsent: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2997,6 +3004,7 @@ export type Api = {
         amount_sent: string | null;
         txid: string | null;
         url: string | null;
+        link_ended: boolean;
       }[];
       has_more: boolean;
     };

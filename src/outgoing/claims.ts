@@ -14,7 +14,7 @@ export const claimUntil = (now: Date): Date => addMs(now, CLAIM_DAYS * DAY_MS);
 /** `claimNumber`: how many links the refund had before. */
 type Link = { id: string; claimNumber: number };
 /** About 190 bits. */
-function claimToken(ctx: Pick<Context, 'installKey'>, { id, claimNumber }: Link): string {
+export function claimToken(ctx: Pick<Context, 'installKey'>, { id, claimNumber }: Link): string {
   let block = 0;
   const name = claimNumber === 0 ? id : `${id} ${claimNumber}`;
   const bytes = () => createHmac('sha256', ctx.installKey).update(`claim ${block++} ${name}`).digest();

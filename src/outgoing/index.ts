@@ -1,6 +1,6 @@
 /** Outgoing payments: refunds and payouts, from the request and its approval to the transaction that paid them. */
-export { forgetApprovals, weighApproval, weightOf } from './approvals.ts';
-export { claimUntil, claimUrl, hashOfToken } from './claims.ts';
+export { weighApproval, weightOf } from './approvals.ts';
+export { claimToken, claimUntil, claimUrl } from './claims.ts';
 export { startOutgoing } from './follow-outgoing.ts';
 export { lookForReturn } from './hand-sent.ts';
 export { batchBody, getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from './payout-batches.ts';
@@ -26,6 +26,7 @@ export {
   cancelRefund,
   claimRefund,
   EMAIL_SOURCES,
+  endRefundPowers,
   getRefund,
   listRefunds,
   markRefundSent,

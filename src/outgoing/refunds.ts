@@ -18,6 +18,7 @@ import {
   reservedUnits,
   shareOf,
 } from '#core/refund';
+import { mayDo } from '#core/roles';
 import { rolesOf, settle } from '#core/settle';
 import { isFinal } from '#core/status';
 import { worth } from '#core/transfer';
@@ -41,9 +42,9 @@ import {
   tipsOf,
   unitsFor,
 } from '#payments';
-import { type Actor, type AnyActor, actorText, memberOf, writeAudit } from '#people';
-import { notifyOfRefund, weighApproval, weightOf } from './approvals.ts';
-import { claimUntil, claimUrl, hashOfClaim } from './claims.ts';
+import { type Actor, type AnyActor, actorText, type Departure, holdRole, memberOf, writeAudit } from '#people';
+import { forgetApprovals, notifyOfRefund, weighApproval, weightOf } from './approvals.ts';
+import { claimUntil, claimUrl, hashOfClaim, hashOfToken } from './claims.ts';
 import { mailClaimLink, mailPayer } from './refund-mails.ts';
 
 export const EMAIL_SOURCES = ['merchant', 'page'] as const;
@@ -62,6 +63,8 @@ export type Refund = {
   claimUntil: Date | null;
   /** How many claim links it had before. */
   claimNumber: number;
+  /** When its link was replaced because a member could have copied it; null once somebody was mailed or shown another one. */
+  linkEndedAt: Date | null;
   reason: string | null;
   /** Where its claim link was mailed: the merchant's choice, or what somebody with the link of the payment page entered there. */
   email: string | null;
@@ -91,7 +94,7 @@ export const failureOf = (sql: Sql | Tx) =>
   sql`coalesce(failure, case when state = 'signed' then (select s.failure from signing_files s where s.id = file_id) end)`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
-  claim_until as "claimUntil", claim_number as "claimNumber", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
+  claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
   approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", ${failureOf(sql)} as failure, missed,
   file_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
@@ -495,7 +498,7 @@ export async function renewClaimLink(
       const to = email === undefined ? before : await recipientOf(ctx, tx, { mode: owner.mode, paymentId: before.paymentId, email });
       const [after] = await tx<Refund[]>`
         update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber},
-          email = ${to.email}, email_from = ${to.emailFrom}
+          link_ended_at = null, email = ${to.email}, email_from = ${to.emailFrom}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
       await mailClaimLink(ctx, tx, after!, { over: 'refuse' });
@@ -506,6 +509,44 @@ export async function renewClaimLink(
   return runOnce(ctx.db, idempotency, work, sealed(ctx));
 }
 
+/**
+ * Replaces the claim links that a member could copy who may not see them any more: otherwise they could enter an address after they left.
+ * The customer is mailed the new one; where nobody is, the refund says that a member has to send it. `shopRefunds`: how many links of
+ * refunds without a payment were replaced before.
+ */
+async function endClaimLinks(
+  ctx: Context,
+  tx: Tx,
+  { merchantId, userId, actor }: Departure,
+  { shopRefunds }: { shopRefunds: number },
+): Promise<void> {
+  const open = await tx<Refund[]>`
+    select ${REFUND_COLUMNS(tx)} from refunds
+    where merchant_id = ${merchantId} and state = 'requested' and address is null and claim_until > ${ctx.clock.now()} order by id for update`;
+  for (const { id, claimNumber: before } of open) {
+    const claimNumber = before + 1;
+    const [after] = await tx<Refund[]>`
+      update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_number = ${claimNumber} where id = ${id}
+      returning ${REFUND_COLUMNS(tx)}`;
+    const isMailed = await mailClaimLink(ctx, tx, after!, { over: 'skip' });
+    await tx`update refunds set link_ended_at = ${isMailed ? null : ctx.clock.now()} where id = ${id}`;
+  }
+  const refunds = open.length + shopRefunds;
+  if (refunds > 0)
+    await writeAudit(tx, { merchantId, mode: null, actor, action: 'team.claim_links_ended', object: userId, before: { refunds } });
+}
+
+/** What a member of a merchant set going in refunds without a payment: each forgets or ends it, and returns of how many. */
+type ShopSide = Readonly<Record<'forgetApprovals' | 'endLinks', (tx: Tx, departure: Departure) => Promise<number>>>;
+/** Ends what a member's role no longer includes: first approvals, and the links that they could copy. Called before the role changes. */
+export async function endRefundPowers(ctx: Context, tx: Tx, departure: Departure, shops: ShopSide): Promise<void> {
+  await forgetApprovals(tx, departure, { shopRefunds: await shops.forgetApprovals(tx, departure) });
+  const { role } = departure;
+  const keepsLinks = role !== null && mayDo(role, 'refunds.request');
+  if (!keepsLinks && mayDo(await holdRole(tx, departure), 'refunds.request'))
+    await endClaimLinks(ctx, tx, departure, { shopRefunds: await shops.endLinks(tx, departure) });
+}
+
 /** The customer enters the address, once. Errors: refund_not_found, refund_state, address_invalid. */
 export async function claimRefund(ctx: Context, { refund, address: entered }: { refund: Refund; address: string }): Promise<void> {
   const { merchantId, mode, id, coin } = refund;
@@ -513,6 +554,8 @@ export async function claimRefund(ctx: Context, { refund, address: entered }: { 
   await ctx.db.begin((tx) =>
     changeRefund(ctx, tx, { merchantId, mode, id }, async (before, { now }) => {
       if (before.address === address) return { refund: before, events: [] };
+      // The link was replaced meanwhile.
+      if (before.claimNumber !== refund.claimNumber) throw unknownRefund(id);
       const isOpen = before.state === 'requested' && before.address === null && before.claimUntil !== null && now < before.claimUntil;
       if (!isOpen) throw refuse(before, 'claimed');
       const [after] = await tx<Refund[]>`update refunds set address = ${address} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
@@ -616,9 +659,10 @@ export const correctedFrom = ({ state, txid }: Pick<Refund, 'state' | 'txid'>): 
   state === 'sent' && txid !== null ? { before: { txid } } : {};
 
 /** The refund of a claim page, and the time of its payment. Errors: refund_not_found. */
-export async function refundOfClaim(ctx: Context, { hash }: { hash: Uint8Array }): Promise<Refund> {
+export async function refundOfClaim(ctx: Context, { token }: { token: string }): Promise<Refund> {
   const { sql } = ctx.db;
-  const [row] = await sql<Refund[]>`select ${REFUND_COLUMNS(sql)} from refunds where claim_hash = ${Buffer.from(hash)}`;
+  const hash = hashOfToken(token);
+  const [row] = await sql<Refund[]>`select ${REFUND_COLUMNS(sql)} from refunds where claim_hash = ${hash}`;
   if (!row) throw new Problem('refund_not_found', { id: '' });
   return row;
 }

@@ -24,8 +24,10 @@ export { createOrder } from './shop-order.ts';
 export {
   approveShopRefund,
   claimShopRefund,
+  endShopClaimLinks,
   forgetShopApprovals,
   getShopRefund,
+  linkOfShopRefund,
   listShopRefunds,
   markShopRefundSent,
   needApproval,

@@ -2,6 +2,7 @@
  * Refunds that shops requested and that fit no payment: the customer enters an address, the merchant sends the money and records it.
  * Refunds that fit a payment are in money-out/.
  */
+import { hash } from 'node:crypto';
 import type { Context } from '#context';
 import { COIN, type Coin, type Mode } from '#core/coin';
 import { newId } from '#core/id';
@@ -10,7 +11,7 @@ import { Problem } from '#core/problem';
 import { mayDo } from '#core/roles';
 import { cutText } from '#core/text';
 import type { Tx } from '#db';
-import { claimUntil, weighApproval, weightOf } from '#outgoing';
+import { claimToken, claimUntil, weighApproval, weightOf } from '#outgoing';
 import { checkRefundAddress } from '#payments';
 import { type Actor, type Departure, type KeyActor, writeAudit } from '#people';
 import { keysOfShop } from '#webhooks';
@@ -29,6 +30,10 @@ export type ShopRefund = Owner & {
   coins: Coin[] | null;
   /** When the page of the customer stops taking an address. */
   claimUntil: Date;
+  /** How many links it had before. */
+  claimNumber: number;
+  /** When its link was replaced because a member could have copied it; null once a member replaced it again. */
+  linkEndedAt: Date | null;
   coin: Coin | null;
   address: string | null;
   claimedAt: Date | null;
@@ -41,7 +46,7 @@ export type ShopRefund = Owner & {
   txid: string | null;
 };
 const COLUMNS = `id, merchant_id as "merchantId", mode, name, amount, currency, created_at as "createdAt", usd_cents as "usdCents", coins,
-  claim_until as "claimUntil", coin, address, claimed_at as "claimedAt", approved_by as "approvedBy", approved_at as "approvedAt",
+  claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt", coin, address, claimed_at as "claimedAt", approved_by as "approvedBy", approved_at as "approvedAt",
   sent_at as "sentAt", units, txid`;
 /** Order numbers are looked for in a name of this length. */
 const LONGEST_NAME = 200;
@@ -118,11 +123,18 @@ export async function askRefund(
   });
 }
 
-/** For the customer, who knows the ID. Errors: payment_not_found. */
-export async function getShopRefund(ctx: Context, { refundId }: { refundId: string }): Promise<ShopRefund> {
+/** What the link of its customer ends with: the ID, and a token once the first link was replaced. */
+export const linkOfShopRefund = (ctx: Context, link: Pick<ShopRefund, 'id' | 'claimNumber'>): string =>
+  link.claimNumber === 0 ? link.id : `${link.id}.${claimToken(ctx, link)}`;
+
+/** Their hashes are compared, which says nothing about where two links differ. */
+const isSameText = (a: string, b: string): boolean => hash('sha256', a) === hash('sha256', b);
+/** For the customer, who has the link. Errors: payment_not_found. */
+export async function getShopRefund(ctx: Context, { link }: { link: string }): Promise<ShopRefund> {
   const { sql } = ctx.db;
-  const [row] = await sql<ShopRefund[]>`select ${sql.unsafe(COLUMNS)} from shop_refunds where id = ${refundId}`;
-  if (!row) throw new Problem('payment_not_found', { id: refundId });
+  const [row] = await sql<ShopRefund[]>`
+    select ${sql.unsafe(COLUMNS)} from shop_refunds where id = ${link.split('.')[0]!}`;
+  if (!row || !isSameText(linkOfShopRefund(ctx, row), link)) throw new Problem('payment_not_found', { id: '' });
   return row;
 }
 
@@ -130,21 +142,18 @@ export async function getShopRefund(ctx: Context, { refundId }: { refundId: stri
  * The customer enters an address: stored once, never changed. Errors: payment_not_found, address_invalid, refund_state if another address
  * was entered before, or the link has expired.
  */
-export async function claimShopRefund(
-  ctx: Context,
-  { refundId, coin, address }: { refundId: string; coin: Coin; address: string },
-): Promise<void> {
-  const { mode, coins } = await getShopRefund(ctx, { refundId });
+export async function claimShopRefund(ctx: Context, { link, coin, address }: { link: string; coin: Coin; address: string }): Promise<void> {
+  const { id, mode, coins, claimNumber } = await getShopRefund(ctx, { link });
   if (coins !== null && !coins.includes(coin)) throw new Problem('coin_not_configured', { coin }, { param: 'coin' });
   const stored = checkRefundAddress(ctx, { mode, coin, address });
   const taken = await ctx.db.sql`
     update shop_refunds set coin = ${coin}, address = ${stored}, claimed_at = clock_timestamp()
-    where id = ${refundId} and claimed_at is null and claim_until > clock_timestamp()`;
+    where id = ${id} and claim_number = ${claimNumber} and claimed_at is null and claim_until > clock_timestamp()`;
   if (taken.count > 0) return;
-  const known = await getShopRefund(ctx, { refundId });
+  const known = await getShopRefund(ctx, { link });
   if (known.coin === coin && known.address === stored) return;
   const state = known.claimedAt === null ? 'expired' : 'waiting with another address';
-  throw new Problem('refund_state', { id: refundId, state, action: 'claimed' });
+  throw new Problem('refund_state', { id, state, action: 'claimed' });
 }
 
 /** A page of these refunds, newest first. Errors: cursor_invalid. */
@@ -184,12 +193,25 @@ async function holdRefund(tx: Tx, { merchantId, mode, refundId }: Target): Promi
   return refund;
 }
 
-/** Gives the customer more time to enter an address. Errors: refund_not_found, refund_state. */
+/** Replaces the link of the customer; the one before stops working. Errors: refund_not_found, refund_state. */
 export async function renewRefund(ctx: Context, tx: Tx, { actor, ...target }: Target & { actor: Actor }): Promise<void> {
   const { claimedAt, id } = await holdRefund(tx, target);
-  if (claimedAt !== null) throw new Problem('refund_state', { id, state: 'claimed', action: 'given more time' });
-  await tx`update shop_refunds set claim_until = ${claimUntil(ctx.clock.now())} where id = ${id}`;
+  if (claimedAt !== null) throw new Problem('refund_state', { id, state: 'claimed', action: 'given a new link' });
+  await tx`
+    update shop_refunds set claim_until = ${claimUntil(ctx.clock.now())}, claim_number = claim_number + 1, link_ended_at = null
+    where id = ${id}`;
   await writeAudit(tx, { merchantId: target.merchantId, mode: target.mode, actor, action: 'refund.link_renewed', object: id });
+}
+
+/**
+ * Replaces the links that a member could copy who may not see them any more, as `endClaimLinks` does for other refunds. The customer is
+ * not known, so each says that a member has to send the new one. Returns how many.
+ */
+export async function endShopClaimLinks(tx: Tx, { merchantId }: Departure): Promise<number> {
+  const ended = await tx`
+    update shop_refunds set claim_number = claim_number + 1, link_ended_at = clock_timestamp()
+    where merchant_id = ${merchantId} and claimed_at is null and claim_until > clock_timestamp()`;
+  return ended.count;
 }
 
 /** What the limit is about, as for other refunds: an amount in a coin may be worth more now than when the shop asked for it. */

@@ -41,6 +41,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['member.set_up', ME, 'team'],
   ['invite.revoked', 'dana@shop.example', 'team'],
   ['approvals.forgotten', 'usr_other', 'team'],
+  ['team.claim_links_ended', 'usr_other', 'team'],
   ['session.started', ME, 'security'],
   ['session.started', 'usr_other', 'team'],
   ['request.read', 'req_1', 'requests/req_1'],

@@ -73,16 +73,23 @@ async function paid(): Promise<string> {
   return id;
 }
 /** A refund that a shop requested and that fits no payment, with the address of its customer. */
-async function unmatchedRefund(): Promise<string> {
+async function unmatchedRefund({ isClaimed = true } = {}): Promise<string> {
   const reply = await fetch(`${app.url}/btcpay/api/v1/stores/${shop.store_id}/pull-payments`, {
     method: 'POST',
     headers: { authorization: `token ${shop.api_key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ name: 'Without an order', amount: '10.00', currency: 'USD' }),
   });
   const { id } = (await reply.json()) as { id: string };
-  await claimShopRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
+  if (isClaimed) await claimShopRefund(app.app.ctx, { link: id, coin: 'BTC', address: 'test_btc_customer' });
   return id;
 }
+/** Enters an address on the page of a claim link. */
+const enter = (url: string) =>
+  fetch(app.url + new URL(url).pathname, {
+    method: 'POST',
+    redirect: 'manual',
+    body: new URLSearchParams({ address: 'test_btc_entered', coin: 'BTC', checked: 'yes' }),
+  });
 const payoutBody = (reference: string) => ({ currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference });
 const refundBody = { address: 'test_btc_payer', amount: '10.00', unit: 'usd' };
 
@@ -232,7 +239,7 @@ const AUTHORITIES: readonly Authority[] = [
   },
 ];
 
-const ENDS: Readonly<Record<string, (id: string, authority: Authority) => Promise<unknown>>> = {
+const ENDS: Readonly<Record<string, (id: string, authority: Pick<Authority, 'demoted'>) => Promise<unknown>>> = {
   'is removed': (id) => ok(owner.send('DELETE', `/test/team/members/${id}`, {})),
   'is demoted': (id, { demoted }) => ok(owner.post(`/test/team/members/${id}/role`, { role: demoted })),
 };
@@ -254,6 +261,65 @@ for (const authority of AUTHORITIES)
       assert.equal(await auditOf(...audited), before + 1);
       assert.equal(await tookEffect(), false);
     });
+
+/** Links that a member with the role support copied, each with where the merchant finds the one that works now. */
+const LINKS: Readonly<
+  Record<string, (rogue: Person) => Promise<{ copied: string; now(): Promise<{ url: string; isTold: boolean; address: string | null }> }>>
+> = {
+  'the claim link of a refund': async (rogue) => {
+    const { id } = (await app.test.post('/v1/refunds', { payment_id: await paid(), amount_usd: '10.00' })).json;
+    const read = async (person: Person) => (await ok(person.get(`/test/refunds/${id}`))).refund;
+    return {
+      copied: (await read(rogue)).claim.url,
+      now: async () => {
+        const { claim, address } = await read(owner);
+        return { url: claim?.url, isTold: claim?.is_unsent, address };
+      },
+    };
+  },
+  'the link of a refund that fits no payment': async (rogue) => {
+    const id = await unmatchedRefund({ isClaimed: false });
+    const read = async (person: Person) => (await ok(person.get('/test/shop-refunds'))).data.find((one: any) => one.id === id);
+    return {
+      copied: (await read(rogue)).url,
+      now: async () => {
+        const { url, link_ended: isTold, address } = await read(owner);
+        return { url, isTold, address };
+      },
+    };
+  },
+};
+for (const [name, copy] of Object.entries(LINKS)) {
+  for (const [event, end] of Object.entries(ENDS))
+    test(`${name} ends when a member who could have copied it ${event}, and the merchant has to send the new one`, async () => {
+      const { rogue, id } = await newRogue('support');
+      const { copied, now } = await copy(rogue);
+      await end(id, { demoted: 'viewer' });
+      assert.equal(await auditOf('team.claim_links_ended', id), 1);
+      const { url, isTold } = await now();
+      assert.deepEqual([url === copied, isTold], [false, true]);
+      assert.equal((await enter(copied)).status, 404);
+      assert.equal((await now()).address, null);
+      assert.equal((await enter(url)).status, 303);
+      assert.equal((await now()).address, 'test_btc_entered');
+    });
+  test(`${name} stays when a member leaves who never saw it, or whose new role shows it too`, async () => {
+    const [viewer, support] = [await newRogue('viewer'), await newRogue('support')];
+    const { copied, now } = await copy(support.rogue);
+    await ok(owner.send('DELETE', `/test/team/members/${viewer.id}`, {}));
+    await ok(owner.post(`/test/team/members/${support.id}/role`, { role: 'finance' }));
+    assert.deepEqual(await now(), { url: copied, isTold: false, address: null });
+    assert.equal((await enter(copied)).status, 303);
+  });
+}
+test('a new link of a refund that fits no payment ends the one before', async () => {
+  const id = await unmatchedRefund({ isClaimed: false });
+  const listed = async () => (await ok(owner.get('/test/shop-refunds'))).data.find((one: any) => one.id === id);
+  const before = await listed();
+  await ok(owner.post(`/test/shop-refunds/${id}/renew`, {}));
+  assert.equal((await enter(before.url)).status, 404);
+  assert.equal((await enter((await listed()).url)).status, 303);
+});
 
 test('nothing takes effect either when a membership ended without anything being cleaned up', async () => {
   for (const authority of AUTHORITIES) {

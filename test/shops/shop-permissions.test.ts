@@ -145,7 +145,7 @@ test('a refund without a payment needs the approvals of other refunds, and is in
   await ageRoles(app);
   const asked = async (amount: string, currency = 'USD') => {
     const made = await call('POST', `/stores/${store}/pull-payments`, { name: 'Without an order', amount, currency });
-    await claimShopRefund(ctx, { refundId: ok(made).id, coin: 'BTC', address: 'test_btc_customer' });
+    await claimShopRefund(ctx, { link: ok(made).id, coin: 'BTC', address: 'test_btc_customer' });
     return made.json.id as string;
   };
   const act = (person: Person, id: string, verb: string, body: object = {}) => person.post(`/test/shop-refunds/${id}/${verb}`, body);
@@ -218,7 +218,7 @@ test('who cannot request refunds does not see the link of one to which the custo
   assert.equal(await listed(developer), true);
   await setPartnerRole(app, 'developer');
   assert.equal(await listed(owner), true);
-  await claimShopRefund(app.app.ctx, { refundId: id, coin: 'BTC', address: 'test_btc_customer' });
+  await claimShopRefund(app.app.ctx, { link: id, coin: 'BTC', address: 'test_btc_customer' });
   assert.equal(await listed(developer), true, 'the address cannot be changed any more');
   const [mine] = ok(await developer.get('/test/shop-refunds')).data.filter((one: any) => one.id === id);
   assert.equal(mine.url, null);

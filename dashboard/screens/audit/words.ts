@@ -66,6 +66,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'refund.approved_first': 'Approved a refund that a second member must approve',
   'refund.canceled': 'Canceled a refund',
   'refund.file_made': 'Made a signing file for refunds',
+  'team.claim_links_ended': 'Replaced the claim links that a member could have copied',
   'refund.link_renewed': 'Replaced the claim link of a refund',
   'invoice.updated': 'Changed the order of an invoice',
   'refund.requested': 'Requested a refund',

@@ -87,6 +87,12 @@ function ClaimLink({ refund, claim }: { refund: Refund; claim: NonNullable<Refun
           <p className="text-sm text-soft">
             Send it only to the customer, who enters the address there. It works until <Time at={claim.expires_at} />.
           </p>
+          {claim.is_unsent && (
+            <Note tone="warn">
+              The link before stopped working, because a member who could have copied it left or got another role. Send the customer this
+              one.
+            </Note>
+          )}
           <Code text={claim.url} label="Copy the link" />
         </>
       )}

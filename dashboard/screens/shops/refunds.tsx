@@ -73,7 +73,10 @@ function Status({ refund }: { refund: Refund }) {
   const mayRenew = useMay('refunds.request');
   const mayApprove = useMay('refunds.approve');
   const mayMark = useMay('payments.resolve');
-  const renew = useAct('POST /:mode/shop-refunds/:id/renew', { refreshes: READS, done: 'The link is valid for another 30 days.' });
+  const renew = useAct('POST /:mode/shop-refunds/:id/renew', {
+    refreshes: READS,
+    done: 'The refund has a new link. Copy it and send it to the customer.',
+  });
   const [marking, setMarking] = useState(false);
   if (refund.sent_at !== null)
     return (
@@ -82,11 +85,17 @@ function Status({ refund }: { refund: Refund }) {
       </Badge>
     );
   if (refund.claimed_at === null) {
+    if (refund.link_ended)
+      return (
+        <span className="text-xs text-soft">
+          Its link was replaced, because a member who could have copied it left or got another role. Send the customer the new one.
+        </span>
+      );
     if (new Date(refund.expires_at) > new Date()) return <Badge tone="calm">Waiting for the customer</Badge>;
     if (!mayRenew) return <Badge tone="warn">Link expired</Badge>;
     return (
       <Button busy={renew.isPending} onClick={() => renew.mutate({ params: { id: refund.id }, body: {} })}>
-        Renew the link
+        New link
       </Button>
     );
   }

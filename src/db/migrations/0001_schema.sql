@@ -1470,7 +1470,11 @@ create table shop_refunds (
   approved_by_user text collate "C",
   approved_at timestamptz,
   -- What a refund of a shop weighed for the limit when it was approved, in cents. A coin may have been worth less when the shop asked.
-  approved_usd_cents bigint
+  approved_usd_cents bigint,
+  -- How often its link was replaced. The first one ends with the ID, later ones with a token, too.
+  claim_number int not null default 0,
+  -- As of other refunds.
+  link_ended_at timestamptz
 );
 create index shop_refunds_of on shop_refunds (merchant_id, mode, created_at, id);
 -- The addresses of refunds that were sent are erased too.
@@ -1536,6 +1540,8 @@ create table refunds (
   looked_at timestamptz,
   -- How often the claim link of a refund was replaced: the token of the link follows from it.
   claim_number int not null default 0,
+  -- When the claim link was replaced because a member could have copied it, if nobody was mailed the new one. A member has to send it.
+  link_ended_at timestamptz,
   -- The display currency of the merchant when a refund or payout was valued, and its units for one US dollar, times 10^8.
   display_currency text,
   display_rate numeric(38, 0) check (display_rate > 0),

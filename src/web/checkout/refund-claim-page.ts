@@ -6,7 +6,7 @@ import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import { isPaidOut, type RefundState } from '#core/refund';
 import { getMerchant, type Merchant } from '#merchants';
-import { claimRefund, hashOfToken, type Refund, refundOfClaim } from '#outgoing';
+import { claimRefund, type Refund, refundOfClaim } from '#outgoing';
 import { checkRefundAddress } from '#payments';
 import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
@@ -27,9 +27,7 @@ export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { cou
 
   const open = async (request: FastifyRequest): Promise<Claim> => {
     const { token } = request.params as { token: string };
-    const hash = hashOfToken(token);
-    if (hash === null) throw new Problem('refund_not_found', { id: '' });
-    const refund = await refundOfClaim(ctx, { hash });
+    const refund = await refundOfClaim(ctx, { token });
     return { refund, merchant: await getMerchant(ctx, { merchantId: refund.merchantId }), path: `/claim/${token}` };
   };
   const languageIn = (request: FastifyRequest, { merchant }: Claim): Language => languageOfRequest(request, null, merchant.settings.locale);

@@ -12,32 +12,33 @@ import { chosenBy, languageOfRequest } from './responses.ts';
 import { sendDocument } from './shell.ts';
 import { fill, say, type Words } from './words.ts';
 
-const REFUND_ID = /^ref_[0-9A-Za-z]{24}$/;
+/** The ID of the refund, and a token in later links. */
+const LINK = /^ref_[0-9A-Za-z]{24}(\.[0-9A-Za-z]{32})?$/;
 
 type ShopRefundView = { refund: ShopRefund; merchant: Merchant; coins: readonly Coin[]; fault: Fault | null; typed: string };
 /** What was refused, for the coin that was chosen. */
 type Fault = { error: Problem; coin: string | null };
 
 export function registerShopRefunds(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
-  const path = `${GREENFIELD_PATH}/pull-payments/:id`;
+  const path = pathOf(':link');
   const read = async (request: FastifyRequest): Promise<Omit<ShopRefundView, 'fault' | 'typed'>> => {
-    const { id } = request.params as { id: string };
-    if (!REFUND_ID.test(id)) throw new Problem('payment_not_found', { id: '' });
+    const link = linkIn(request);
+    if (!LINK.test(link)) throw new Problem('payment_not_found', { id: '' });
     await counting.look(request);
-    const refund = await getShopRefund(ctx, { refundId: id });
+    const refund = await getShopRefund(ctx, { link });
     const [merchant, coins] = await Promise.all([getMerchant(ctx, refund), offeredCoins(ctx, refund)]);
     return { refund, merchant, coins: coins.filter((coin) => refund.coins?.includes(coin) ?? true) };
   };
   pages.get(path, async (request, reply) => send(ctx, request, reply, { ...(await read(request)), fault: null, typed: '' }));
   pages.post(path, async (request, reply) => {
     const shown = await read(request);
-    const { id: refundId } = shown.refund;
+    const link = linkIn(request);
     const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
     const [coin, address] = [form.get('coin'), (form.get('address') ?? '').trim().slice(0, 200)];
     try {
-      await counting.act(request, refundId);
+      await counting.act(request, shown.refund.id);
       if (!isCoin(coin)) throw new Problem('parameter_missing', {}, { param: 'coin' });
-      await claimShopRefund(ctx, { refundId, coin, address });
+      await claimShopRefund(ctx, { link, coin, address });
     } catch (error) {
       if (!(error instanceof Problem) || error.status >= 500) throw error;
       if (error.code === 'refund_state')
@@ -45,12 +46,13 @@ export function registerShopRefunds(pages: FastifyInstance, ctx: Context, { coun
       return send(ctx, request, reply, { ...shown, fault: { error, coin }, typed: address, status: error.status });
     }
     const chosen = chosenBy(request);
-    const location = pathOf(refundId) + (chosen === null ? '' : `?lang=${chosen}`);
+    const location = pathOf(link) + (chosen === null ? '' : `?lang=${chosen}`);
     return reply.code(303).headers({ 'cache-control': 'no-store', location }).send();
   });
 }
 
-const pathOf = (refundId: string): string => `${GREENFIELD_PATH}/pull-payments/${refundId}`;
+const pathOf = (link: string): string => `${GREENFIELD_PATH}/pull-payments/${link}`;
+const linkIn = (request: FastifyRequest): string => (request.params as { link: string }).link;
 
 function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown: ShopRefundView & { status?: number }): FastifyReply {
   const { refund, merchant, status = 200 } = shown;

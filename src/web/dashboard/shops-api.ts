@@ -23,6 +23,7 @@ import {
   grantableTo,
   greenfieldUrl,
   type ListedShop,
+  linkOfShopRefund,
   listShopRefunds,
   listShops,
   markShopRefundSent,
@@ -103,6 +104,8 @@ const Refund = Type.Object({
   txid: Nullable(PlainText),
   /** Null for members who cannot request refunds: anyone who has the link of an open one enters the address. */
   url: Nullable(PlainText),
+  /** Whether the link that the customer has was ended, and a member has to send this one. */
+  link_ended: Type.Boolean(),
 });
 const at = (instant: Date | null): string | null => instant?.toISOString() ?? null;
 const refundItem = (ctx: Context, refund: ShopRefund, role: MemberRole) => ({
@@ -111,7 +114,8 @@ const refundItem = (ctx: Context, refund: ShopRefund, role: MemberRole) => ({
   ...{ expires_at: refund.claimUntil.toISOString(), claimed_at: at(refund.claimedAt), sent_at: at(refund.sentAt), txid: refund.txid },
   ...{ approved_by: refund.approvedBy, approved_at: at(refund.approvedAt) },
   amount_sent: refund.coin === null || refund.units === null ? null : formatUnits(refund.coin, refund.units),
-  url: mayDo(role, 'refunds.request') ? `${greenfieldUrl(ctx)}/pull-payments/${refund.id}` : null,
+  url: mayDo(role, 'refunds.request') ? `${greenfieldUrl(ctx)}/pull-payments/${linkOfShopRefund(ctx, refund)}` : null,
+  link_ended: refund.linkEndedAt !== null && refund.claimedAt === null,
 });
 /** The only replies that contain the key. */
 const Connected = Type.Object({

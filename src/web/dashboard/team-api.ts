@@ -8,7 +8,7 @@ import { readName } from '#core/text';
 import type { Sql, Tx } from '#db';
 import { literals } from '#http';
 import { endApiKey } from '#keys';
-import { forgetApprovals } from '#outgoing';
+import { endRefundPowers } from '#outgoing';
 import {
   acceptInvite,
   acceptInviteAsNew,
@@ -27,7 +27,7 @@ import {
   switchMerchant,
   writeAudit,
 } from '#people';
-import { disconnectShop, forgetShopApprovals } from '#shops';
+import { disconnectShop, endShopClaimLinks, forgetShopApprovals } from '#shops';
 import { endWaitingDestinations } from '#signing';
 import { endWaitingChanges } from '#wallets';
 import { disableEndpoint } from '#webhooks';
@@ -65,7 +65,7 @@ export const departing =
   async (tx: Tx, departure: Departure): Promise<void> => {
     await endWaitingChanges(tx, departure);
     await endWaitingDestinations(tx, departure);
-    await forgetApprovals(tx, departure, { shopRefunds: await forgetShopApprovals(tx, departure) });
+    await endRefundPowers(ctx, tx, departure, { forgetApprovals: forgetShopApprovals, endLinks: endShopClaimLinks });
     if (ends.length === 0) return;
     const made = new Map((await listMade(tx, departure)).map((one) => [one.id, one]));
     for (const id of new Set(ends)) {
