@@ -16,6 +16,7 @@ import {
   claimProblem,
   createBatcher,
   type Fragment,
+  isAnswered,
   OID,
   type Sql,
   type StoredReply,
@@ -26,7 +27,7 @@ import { getMerchant, type Merchant } from '#merchants';
 import { jsonColumn, type NewEvent, recordEvents, recordingParts } from '#webhooks';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
-import { checkCarried } from './readiness.ts';
+import { refuseUncarried } from './readiness.ts';
 import { newEvent } from './settlement-writes.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
 import { wakeTexts } from './texts.ts';
@@ -483,7 +484,9 @@ export async function prepareCreate(
   },
 ): Promise<NewPayment> {
   const merchant = await getMerchant(ctx, { merchantId });
-  if (draft.coin === null && draft.fixed === null) checkCarried(ctx, { ...draft, merchant, mode });
+  const refusal = draft.coin === null && draft.fixed === null ? refuseUncarried(ctx, { ...draft, merchant, mode }) : null;
+  // A repeat gets the answer of before, although the price of the coin changed.
+  if (refusal && !(idempotency && (await isAnswered(ctx.db, idempotency)))) throw refusal;
   const ruleSet = rulesFor(ctx, merchant, draft);
   return { id: draft.id ?? newId('pay', ctx.random), merchant, mode, createdWith, keyId, draft, ruleSet, idempotency, render };
 }

@@ -184,19 +184,19 @@ export function leastPrice(coin: Coin, priceE8: bigint, fiat: PaymentRequest['fi
   return { currency: fiat.currency, minor };
 }
 /**
- * Refuses a price that none of the merchant's coins carries: its page could not be paid. A coin that is away or has no price now may carry
- * it later. Errors: amount_too_small.
+ * Why a price is refused that none of the merchant's coins carries: its page could not be paid. Null otherwise: a coin that is away or has
+ * no price now may carry it later.
  */
-export function checkCarried(
+export function refuseUncarried(
   ctx: Context,
   {
     merchant,
     mode,
     amountUsdCents,
-    request: { fiat, asset, shop },
-  }: { merchant: Merchant; mode: Mode; amountUsdCents: bigint; request: Pick<PaymentRequest, 'fiat' | 'asset' | 'shop'> },
-): void {
-  if (mode === 'test') return;
+    request: { fiat, asset, shop, items },
+  }: { merchant: Merchant; mode: Mode; amountUsdCents: bigint; request: Pick<PaymentRequest, 'fiat' | 'asset' | 'shop' | 'items'> },
+): Problem | null {
+  if (mode === 'test') return null;
   const small: { coin: Coin; priceE8: bigint; units: bigint }[] = [];
   for (const coin of merchant.walletCoins) {
     if (
@@ -206,14 +206,16 @@ export function checkCarried(
     )
       continue;
     const found = ctx.prices.quotable(COIN[coin].asset);
-    if (!('price' in found)) return;
+    if (!('price' in found)) return null;
     const { priceE8 } = found.price;
     const { units } = askIn(coin, { targetUsdCents: amountUsdCents, fiat }, priceE8);
-    if (isCarried(coin, units)) return;
+    if (isCarried(coin, units)) return null;
     small.push({ coin, priceE8, units });
   }
   const [first] = small.toSorted((a, b) => Number(leastCents(a.coin, a.priceE8)) - Number(leastCents(b.coin, b.priceE8)));
-  if (first) throw amountTooSmall(first.coin, { usdCents: amountUsdCents, ...first }).with({ param: 'amount' });
+  if (!first) return null;
+  const param = items !== null ? 'items' : fiat === null ? 'amount_usd' : 'amount';
+  return amountTooSmall(first.coin, { usdCents: amountUsdCents, ...first }).with({ param });
 }
 /** Describes the smallest payment in the coin, at the current price. */
 export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCents: bigint; units: bigint; priceE8: bigint }): Problem {

@@ -179,7 +179,7 @@ test('a price that no coin carries is refused at creation; a coin that does not 
   };
   const message = /^0\.50 USD \(0\.00000516 BTC\) is below the smallest BTC payment, 0\.00005460 BTC \(about 5\.30 USD\)\./;
   const [status, code, param, text] = await refused({ amount_usd: 0.5 });
-  assert.deepEqual([status, code, param], [400, 'amount_too_small', 'amount']);
+  assert.deepEqual([status, code, param], [400, 'amount_too_small', 'amount_usd']);
   assert.match(text, message);
   assert.deepEqual((await refused({ amount_usd: 5.29 }))[1], 'amount_too_small');
   assert.equal((await refused({ amount_usd: 5.3 }))[0], 201);
@@ -200,7 +200,16 @@ test('a price that no coin carries is refused at creation; a coin that does not 
     () => refused({ amount_usd: 0.5 }),
     ([status]) => status === 201,
   );
+  // A repeat gets the answer of before, although nothing carries that price any more.
+  const once = () => app.live.post('/api/payment/create/simple', { ...PAYMENT, amount_usd: 0.6 }, { 'idempotency-key': 'small' });
+  const first = await once();
+  assert.equal(first.status, 201);
   await app.app.ctx.db.sql`delete from wallets where family = 'LTC'`;
+  await eventually(
+    () => refused({ amount_usd: 0.6 }),
+    ([status]) => status === 400,
+  );
+  assert.deepEqual([(await once()).status, (await once()).text], [201, first.text]);
 });
 
 test('a coin that does not carry the price says from which one on it does, in the language of the customer and the currency of the price', async (t) => {
