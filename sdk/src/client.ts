@@ -13,6 +13,7 @@ import type {
   CreatedPayment,
   CreatedTransaction,
   CreateLegacyParams,
+  CreatePaymentParams,
   CreatePayoutParams,
   CreateRefundParams,
   CreateSimpleParams,
@@ -99,6 +100,11 @@ export function createClient(options: ClientOptions) {
 
   return {
     payments: {
+      /**
+       * Creates a payment. `currency` is that of the amount, such as EUR, or a coin, whose amount stays fixed. Without `crypto`, the customer
+       * chooses the coin.
+       */
+      create: (params: CreatePaymentParams, more?: RequestOptions) => post<Payment>('/v1/payments', params, more),
       /**
        * Creates a payment; the customer chooses the coin. The price is `amount_usd`, or `amount` with `currency_fiat`. Takes a secret or a
        * public key.

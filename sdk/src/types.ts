@@ -560,6 +560,33 @@ export type CreateLegacyParams = {
   locale?: string | null | undefined;
 };
 
+export type CreatePaymentParams = {
+  /** Amount in `currency`, above 0, with at most its number of decimals. */
+  amount: number | string;
+  /** Currency of the amount: a currency such as `USD` or `EUR`, whose worth the customer pays in a coin, or a coin such as `BTC`, which stays fixed whatever the exchange rate does. In upper or lower case. */
+  currency: string;
+  /** Coin that the customer pays in, if you choose it. Not with an amount in a coin. In upper or lower case. Null means absent. */
+  crypto?: string | null | undefined;
+  /** Network that the coin is on. Network of the coin. If the coin in `crypto` is on several networks and you name none, the customer chooses one. Null means absent. */
+  network?: PaymentNetwork | null | undefined;
+  /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. Null means absent. */
+  return_url?: string | null | undefined;
+  /** What the payment is for. Customers see it on the payment page. Null means absent. */
+  description?: string | null | undefined;
+  /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
+  metadata?: { [key: string]: string | null } | null | undefined;
+  /** How long the customer has to pay, in seconds. Defaults to 3600, or to the merchant’s setting. Null means absent. */
+  expires_in?: number | null | undefined;
+  /** Test keys only: `test_<coin>_<scenario>`, such as `test_btc_success`. Chooses the coin, and what is simulated when the payment page is opened. Null means absent. */
+  payment_address?: string | null | undefined;
+  /** Your invoice or order number. Null means absent. */
+  invoice_id?: string | null | undefined;
+  /** The payment that this one takes the place of, such as after an order changed. It is canceled if no money has arrived for it. Secret keys only. Null means absent. */
+  replaces?: string | null | undefined;
+  /** Language of the payment page, such as `pt-BR`. Defaults to that of the browser. Null means absent. */
+  locale?: string | null | undefined;
+};
+
 export type CreateTransactionParams = {
   /** Coin that the customer pays in. */
   crypto: Coin;

@@ -454,6 +454,14 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       outputs: [{ address: '1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2', amount: '0.49990000' }],
     },
   },
+  createPayment: {
+    requests: {
+      default: { amount: '25.50', currency: 'EUR' },
+      coin: { amount: '25.50', currency: 'USD', crypto: 'BTC' },
+      fixed: { amount: '0.0005', currency: 'BTC' },
+    },
+    reply: pending,
+  },
   createTransaction: {
     requests: {
       default: { crypto: 'BTC', amount: 25.5, currency_fiat: 'USD' },

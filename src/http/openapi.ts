@@ -45,6 +45,7 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   CreateAdvancedParams: payments.CreateAdvanced,
   ItemParams: payments.ItemSchema,
   CreateLegacyParams: payments.CreateLegacy,
+  CreatePaymentParams: payments.CreatePayment,
   CreateTransactionParams: payments.CreateTransaction,
   CancelParams: payments.Cancel,
   ResolveParams: payments.Resolve,

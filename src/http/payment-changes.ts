@@ -1,5 +1,7 @@
 /** Creating a payment in a named coin, and everything that changes a payment afterwards. */
+import { type Asset, COIN, type Coin } from '#core/coin';
 import { PAYMENT_EVENTS } from '#core/event';
+import { type Fiat, isFiat } from '#core/fiat';
 import { Problem } from '#core/problem';
 import {
   advanceClock,
@@ -7,8 +9,11 @@ import {
   createPayment,
   fiatDetail,
   listTransfers,
+  type PaymentDraft,
+  type PaymentView,
   paymentDetail,
   paymentUrl,
+  priceAt,
   resolvePayment,
   setMetadata,
   simulatePayment,
@@ -16,22 +21,26 @@ import {
 } from '#payments';
 import { getEvent, listEvents } from '#webhooks';
 import { readBody } from './body.ts';
-import { commonReadings, draftOf } from './payment-routes.ts';
+import { commonReadings, draftOf, worthOfUnits } from './payment-routes.ts';
 import {
   checkMetadataKeys,
+  readAssetName,
   readCoinNames,
   readFiatPrice,
   readLimit,
+  readMinor,
   readOneCoin,
   readPageCursor,
   readQuery,
   readReturnUrl,
+  readUnits,
 } from './read.ts';
 import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfKey, readingRoute } from './route.ts';
 import {
   AdvanceClock,
   Cancel,
   ClockReply,
+  CreatePayment,
   CreateTransaction,
   DetailSchema,
   Resolve,
@@ -44,6 +53,15 @@ import {
 import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
 
 type Common = Parameters<typeof commonReadings>[1];
+
+/** The coin to pay in: the one of the test identifier, the one that is named, or null for one that the customer chooses on the page. */
+function chosenCoin(draft: PaymentDraft, coins: readonly Coin[], crypto: string): Coin | null {
+  const identified = draft.scenario?.coin;
+  if (identified === undefined) return coins.length > 1 ? null : coins[0]!;
+  if (coins.includes(identified)) return identified;
+  const reason = `it is a ${identified} identifier, but crypto is ${crypto}`;
+  throw new Problem('parameter_invalid', { reason }, { param: 'payment_address' });
+}
 
 async function createTransaction({
   ctx,
@@ -68,15 +86,7 @@ async function createTransaction({
   // An asset on several networks without `network`: the customer chooses one on the page.
   const isOpen = read.coins.length > 1 && read.scenario === null;
   const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl, ...(isOpen && { asset: given.crypto }) });
-  const identified = draft.scenario?.coin;
-  if (identified !== undefined && !read.coins.includes(identified)) {
-    throw new Problem(
-      'parameter_invalid',
-      { reason: `it is a ${identified} identifier, but crypto is ${given.crypto}` },
-      { param: 'payment_address' },
-    );
-  }
-  const coin = identified ?? (isOpen ? null : read.coins[0]!);
+  const coin = chosenCoin(draft, read.coins, given.crypto);
   try {
     return await createPayment(ctx, {
       ...{ ...madeBy(owner), actor },
@@ -114,7 +124,78 @@ async function createTransaction({
   }
 }
 
+/** What an amount is in: a currency that the customer pays the worth of, or a coin. */
+type Unit = { fiat: Fiat } | { asset: Asset };
+function readUnit(text: string): Unit {
+  const upper = text.toUpperCase();
+  return isFiat(upper) ? { fiat: upper } : { asset: readAssetName(text, 'currency') };
+}
+
+/** POST /v1/payments: a price, or a fixed coin amount, as `currency` says. */
+async function create({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof DetailSchema>): Promise<Answer> {
+  const { given, read } = readBody(CreatePayment, body, (given) => {
+    const unit = () => readUnit(given.currency);
+    const crypto = () => (given.crypto === undefined ? null : readAssetName(given.crypto, 'crypto'));
+    return {
+      ...commonReadings(owner, given as Common),
+      unit: { params: ['currency'], read: unit },
+      coins: {
+        params: ['currency', 'crypto', 'network'],
+        read: (): readonly Coin[] | null => {
+          const [{ asset = null }, chosen] = [unit() as { asset?: Asset }, crypto()];
+          if (asset !== null && chosen !== null)
+            throw new Problem('parameter_invalid', { reason: `it cannot be combined with an amount in ${asset}` }, { param: 'crypto' });
+          if (asset !== null) return [readOneCoin(asset, given.network)];
+          if (chosen !== null) return readCoinNames(chosen, given.network);
+          if (given.network !== undefined) throw new Problem('parameter_missing', {}, { param: 'crypto' });
+          return null;
+        },
+      },
+      returnUrl: {
+        params: ['return_url'],
+        read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
+      },
+    };
+  });
+  const { unit, coins, returnUrl } = read;
+  const draftIn = (): PaymentDraft => {
+    if ('asset' in unit) {
+      const coin = coins![0]!;
+      const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
+      const made = draftOf(read, { amountUsdCents: worthOfUnits(ctx, owner, { coin, units }), returnUrl });
+      return { ...made, coin: chosenCoin(made, [coin], COIN[coin].asset), fixed: { coin, units } };
+    }
+    const minor = readMinor(body, 'amount', given.amount, unit.fiat);
+    const price = priceAt(ctx, { mode: owner.mode, currency: unit.fiat, minor, params: { amount: 'amount', currency: 'currency' } });
+    const isOpen = coins !== null && coins.length > 1 && read.scenario === null;
+    const made = draftOf(read, { ...price, returnUrl, ...(isOpen && { asset: COIN[coins[0]!].asset }) });
+    return coins === null ? made : { ...made, coin: chosenCoin(made, coins, given.crypto!) };
+  };
+  const draft = draftIn();
+  const render = (view: PaymentView) => reply(paymentDetail(view, ctx.settings.paymentPageUrl));
+  try {
+    return await createPayment(ctx, { ...madeBy(owner), actor, draft, idempotency: claim, render });
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    if (error.param === 'amount_usd') throw error.with({ param: 'amount' });
+    // The coin has a field of its own beside a price.
+    throw error.param === 'currency' && given.crypto !== undefined ? error.with({ param: 'crypto' }) : error;
+  }
+}
+
 export const PAYMENT_CHANGES: readonly ApiRoute[] = [
+  readingRoute({
+    id: 'createPayment',
+    method: 'POST',
+    path: '/v1/payments',
+    access: 'secret',
+    permission: 'payments',
+    summary: 'Create a payment with an amount in any currency or coin',
+    body: CreatePayment,
+    reply: DetailSchema,
+    created: true,
+    handle: create,
+  }),
   readingRoute({
     id: 'createTransaction',
     method: 'POST',

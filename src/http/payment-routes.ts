@@ -205,7 +205,21 @@ async function createAdvanced(call: CreateCall): Promise<Answer> {
 const inCoin = (coin: Coin, units: bigint, cents: bigint): string =>
   `the worth of ${formatUsd(MAX_USD_CENTS)} USD. The amount is in ${COIN[coin].asset} here, and ${formatUnits(coin, units)} ${COIN[coin].asset} is worth ${formatUsd(cents)} USD. For a price in US dollars, use POST /api/payment/create/simple`;
 
-/** POST /payments: a fixed coin amount; its USD worth at creation is stored for tiers and lists. */
+/** A fixed coin amount: its USD worth at creation is stored for tiers and lists. Errors: amount_too_small, amount_too_large, price_unavailable. */
+export function worthOfUnits(ctx: Context, { mode }: Pick<KeyOwner, 'mode'>, { coin, units }: { coin: Coin; units: bigint }): bigint {
+  if (units < COIN[coin].dustUnits) {
+    const shown = (value: bigint) => `${formatUnits(coin, value)} ${COIN[coin].asset}`;
+    throw new Problem('amount_too_small', { coin, amount: shown(units), minimum: shown(COIN[coin].dustUnits) }, { param: 'amount' });
+  }
+  const quotable = mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
+  if (!('price' in quotable))
+    throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
+  const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
+  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: inCoin(coin, units, cents) }, { param: 'amount' });
+  return cents > 0n ? cents : 1n;
+}
+
+/** POST /payments: a fixed coin amount. */
 async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof LegacyCreated>): Promise<Answer> {
   // The coin determines how many decimals the amount may have, so its default applies before the rest is read.
   const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
@@ -226,16 +240,7 @@ async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: R
     };
   });
   const { coin, units } = read;
-  if (units < COIN[coin].dustUnits) {
-    const shown = (value: bigint) => `${formatUnits(coin, value)} ${COIN[coin].asset}`;
-    throw new Problem('amount_too_small', { coin, amount: shown(units), minimum: shown(COIN[coin].dustUnits) }, { param: 'amount' });
-  }
-  const quotable = owner.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
-  if (!('price' in quotable))
-    throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
-  const cents = e8ToCents(worthUsdE8(coin, units, quotable.price.priceE8));
-  if (cents > MAX_USD_CENTS) throw new Problem('amount_too_large', { maximum: inCoin(coin, units, cents) }, { param: 'amount' });
-  const draft = draftOf(read, { amountUsdCents: cents > 0n ? cents : 1n, returnUrl: read.returnUrl });
+  const draft = draftOf(read, { amountUsdCents: worthOfUnits(ctx, owner, { coin, units }), returnUrl: read.returnUrl });
   return createPayment(ctx, {
     ...{ ...madeBy(owner), actor },
     draft: { ...draft, coin, fixed: { coin, units } },

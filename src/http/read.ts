@@ -186,6 +186,12 @@ export function readCoinNames(asset: Asset, network: ChainId | undefined): reado
   const known = coinsOf(asset).map((coin) => COIN[coin].chain);
   throw new Problem('parameter_invalid', { reason: `${asset} is on ${known.join(', ')}, not on ${network}` }, { param: 'network' });
 }
+/** The code of an asset in upper or lower case. Errors: currency_unknown. */
+export function readAssetName(text: string, param: string): Asset {
+  const asset = text.toUpperCase();
+  if (!isAsset(asset)) throw new Problem('currency_unknown', {}, { param });
+  return asset;
+}
 /** The one coin that is meant. Errors: parameter_missing (param `network`) if the asset is on several networks. */
 export function readOneCoin(asset: Asset, network: ChainId | undefined): Coin {
   const [coin, another] = readCoinNames(asset, network);
@@ -201,8 +207,8 @@ function readNetwork(query: Query): ChainId | undefined {
 }
 /** The coins of a list: of the asset `currency`, of the chain `network`, of both, or null for all of them. */
 export function readCoinFilter(query: Query): readonly Coin[] | null {
-  const asset = readQuery(query, 'currency')?.toUpperCase() ?? null;
-  if (asset !== null && !isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currency' });
+  const text = readQuery(query, 'currency');
+  const asset = text === null ? null : readAssetName(text, 'currency');
   const network = readNetwork(query);
   if (asset !== null) return readCoinNames(asset, network);
   return network === undefined ? null : COINS.filter((coin) => COIN[coin].chain === network);

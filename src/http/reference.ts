@@ -35,6 +35,7 @@ export const CLIENT: Readonly<Record<string, string>> = {
   createSimple: 'payments.createSimple(params)',
   createAdvanced: 'payments.createAdvanced(params)',
   createLegacy: 'payments.createLegacy(params)',
+  createPayment: 'payments.create(params)',
   createTransaction: 'payments.createTransaction(params)',
   readPayment: 'payments.retrieve(id)',
   readPayments: 'payments.list(params)',
@@ -186,7 +187,8 @@ ${reply ? '' : `${json(EXAMPLES[route.id]!.reply)}\n`}`;
 /** Every route once, by group. */
 const groupRoutes = (routes: readonly ApiRoute[]): readonly [title: string, routes: readonly ApiRoute[]][] => {
   // The oldest way to create a payment comes last.
-  const sorted = routes.toSorted((a, b) => Number(a.path === '/payments') - Number(b.path === '/payments'));
+  const rank = ({ id, path }: ApiRoute): number => (id === 'createPayment' ? 0 : path === '/payments' ? 2 : 1);
+  const sorted = routes.toSorted((a, b) => rank(a) - rank(b));
   return GROUPS.map(({ name }) => [name, sorted.filter((route) => routeGroup(route) === name)]);
 };
 

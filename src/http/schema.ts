@@ -125,6 +125,23 @@ export const CreateTransaction = Type.Object({
   return_url: Type.Optional(ReturnUrl),
   ...common,
 });
+export const CreatePayment = Type.Object({
+  amount: Amount('Amount in `currency`, above 0, with at most its number of decimals.', '25.50'),
+  currency: Text(
+    'Currency of the amount: a currency such as `USD` or `EUR`, whose worth the customer pays in a coin, or a coin such as `BTC`, which stays fixed whatever the exchange rate does. In upper or lower case.',
+    'EUR',
+    { minLength: 1, maxLength: 10 },
+  ),
+  crypto: Type.Optional(
+    Text('Coin that the customer pays in, if you choose it. Not with an amount in a coin. In upper or lower case.', 'BTC', {
+      minLength: 1,
+      maxLength: 10,
+    }),
+  ),
+  network: WhichNetwork('Network of the coin. If the coin in `crypto` is on several networks and you name none, the customer chooses one.'),
+  return_url: Type.Optional(ReturnUrl),
+  ...common,
+});
 export const Cancel = Type.Object({
   shop: StatedShop,
   only_if_unpaid: Type.Optional(

@@ -185,15 +185,18 @@ function finishOnClose(ctx: Context, app: FastifyInstance): void {
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const PATTERNS = ROUTES.flatMap((route) =>
-  pathsOf(route.path).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z_]+/g, '[^/]+')}$`) })),
+  pathsOf(route).map((path) => ({ method: route.method, shape: new RegExp(`^${path.replace(/:[a-z_]+/g, '[^/]+')}$`) })),
 );
 const methodsOf = (path: string): string[] => [...new Set(PATTERNS.filter(({ shape }) => shape.test(path)).map(({ method }) => method))];
-function pathsOf(path: string): string[] {
-  return path.startsWith('/v1/') ? [path] : [path, `/v1${path}`];
+/** Paths outside /v1 are served below it too, unless another route has that path. */
+function pathsOf({ method, path }: Pick<ApiRoute, 'method' | 'path'>): string[] {
+  const below = `/v1${path}`;
+  const isTaken = path.startsWith('/v1/') || ROUTES.some((route) => route.method === method && route.path === below);
+  return isTaken ? [path] : [path, below];
 }
 
 /** Pages of other sites may call what public keys open, and nothing else. */
-const PATHS_FOR_PAGES: ReadonlySet<string> = new Set(ROUTES.filter(({ access }) => access === 'any').flatMap(({ path }) => pathsOf(path)));
+const PATHS_FOR_PAGES: ReadonlySet<string> = new Set(ROUTES.filter(({ access }) => access === 'any').flatMap(pathsOf));
 
 function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: ApiRoute): void {
   const canonical = `${route.method} ${route.path}`;
@@ -235,7 +238,7 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       return reply.code(answer.status).type('application/json; charset=utf-8').send(answer.body);
     },
   };
-  for (const url of pathsOf(route.path)) app.route({ ...common, url } as RouteOptions);
+  for (const url of pathsOf(route)) app.route({ ...common, url } as RouteOptions);
 }
 /** `/api/payment/` names no payment. */
 const missingInPath = ({ method, path }: ApiRoute, name: string): Problem =>
