@@ -188,7 +188,7 @@ test("the button: creates a payment with the shop's public key and opens it; a s
     ((await page.evaluate('window.steps')) as [string, any][]).some(([name, d]) => name === 'error' && /secret key/.test(d.message)),
   );
   assert.equal(tab.faults.length, 1);
-  assert.match(tab.faults[0]!, /Florin: public-key must be a public key/);
+  assert.match(tab.faults[0]!, /public-key must be a public key/);
   await tab.close();
 });
 
@@ -204,7 +204,7 @@ test('the button on a page whose origin is not listed: nothing is created, and t
   await tab.page.locator('florin-button').click();
   await tab.page.getByText('Payments are not set up for this website.').waitFor();
   assert.ok(
-    logged.some((text) => /^Florin: This public key cannot be used on pages of /.test(text)),
+    logged.some((text) => /This public key cannot be used on pages of /.test(text)),
     logged.join(),
   );
   assert.equal((await app.test.get('/api/payments?limit=1')).json.total_count, before);

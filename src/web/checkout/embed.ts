@@ -145,11 +145,10 @@ function mount(element: Element, options: Options): { close: () => void } {
   return { close };
 }
 
-/** The key may not be used here: trying again does not help. */
-class Refusal extends Error {}
-
 class FlorinButton extends HTMLElement {
   private made = false;
+  /** The key may not be used here: trying again does not help, and only the owner of the website can do something about it. */
+  private refused = false;
   connectedCallback(): void {
     if (this.made) return;
     this.made = true;
@@ -166,13 +165,11 @@ class FlorinButton extends HTMLElement {
       try {
         this.start(await this.create());
       } catch (error) {
-        const message = error instanceof Error ? error.message : String(error);
-        // Only the owner of the website can do something about it.
-        const isRefused = error instanceof Refusal;
-        if (isRefused) console.error(`Florin: ${message}`);
-        const text = isRefused ? 'Payments are not set up for this website.' : 'The payment could not be started. Please try again.';
-        fault.textContent = this.getAttribute('error-text') ?? text;
-        this.tell('error', { message });
+        console.error(error);
+        fault.textContent =
+          this.getAttribute('error-text') ??
+          (this.refused ? 'Payments are not set up for this website.' : 'The payment could not be started. Please try again.');
+        this.tell('error', { message: (error as Error).message });
       } finally {
         button.disabled = false;
       }
@@ -183,8 +180,8 @@ class FlorinButton extends HTMLElement {
   }
   private async create(): Promise<string> {
     const key = this.getAttribute('public-key') ?? '';
-    if (!/^(pk_|(live|test)_pk_)/.test(key))
-      throw new Refusal('public-key must be a public key (pk_...); a secret key never belongs on a page');
+    this.refused = !/^(pk_|(live|test)_pk_)/.test(key);
+    if (this.refused) throw new Error('public-key must be a public key (pk_...); a secret key never belongs on a page');
     const fields: Record<string, string> = {};
     for (const name of ['amount-usd', 'amount', 'currency-fiat', 'return-url', 'description', 'invoice-id', 'locale']) {
       const value = this.getAttribute(name);
@@ -198,9 +195,8 @@ class FlorinButton extends HTMLElement {
       signal: AbortSignal.timeout(30_000),
     });
     const answer = (await reply.json()) as { transaction_id: string; payment_url: string; error?: { message: string } };
-    const told = answer.error?.message ?? `creating the payment answered ${reply.status}`;
-    if (reply.status === 401 || reply.status === 403) throw new Refusal(told);
-    if (!reply.ok) throw new Error(told);
+    this.refused = reply.status === 401 || reply.status === 403;
+    if (!reply.ok) throw new Error(answer.error?.message ?? `HTTP ${reply.status}`);
     this.tell('created', { id: answer.transaction_id, paymentUrl: answer.payment_url });
     return answer.payment_url;
   }
