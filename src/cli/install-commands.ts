@@ -5,7 +5,7 @@ import type { Config } from '#config';
 import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { claimDeposit, readChainStatus, releaseChain } from '#follow';
-import { createFirstMerchant, renewFirstSetupLink, SETUP_DAYS } from '#merchants';
+import { createFirstMerchant, keepSetupLink, SETUP_DAYS } from '#merchants';
 import { diagnose, verifyAddresses } from '#operate';
 import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, commaList, type Flags, need, oneOfOption } from './command.ts';
 
@@ -142,16 +142,16 @@ async function serve(config: Config, flags: Flags): Promise<void> {
 
 /**
  * On an empty install: creates the first merchant and prints its setup link, its test keys and a command to try. Until there is an
- * account, later starts print a new link, because the first one may be lost.
+ * account, later starts print the link again, because it may be lost.
  */
 async function welcome(ctx: Context): Promise<void> {
   const first = await createFirstMerchant(ctx, { name: 'My shop' });
   if (!first) {
-    const again = await renewFirstSetupLink(ctx);
-    if (again)
-      process.stdout.write(
-        `\nNobody has an account yet. Create yours: ${again.setupUrl}\nThis link works once, for ${SETUP_DAYS} days, and replaces older ones.\n\n`,
-      );
+    const waiting = await keepSetupLink(ctx);
+    if (!waiting) return;
+    const { merchantId, setupUrl } = waiting;
+    const link = setupUrl ?? `Get a link: ./florin merchant setup-link --merchant ${merchantId}`;
+    process.stdout.write(`\nNobody has an account yet.\n\n  Create your account   ${link}\n\n`);
     return;
   }
   const { merchantId, keys, setupUrl } = first;

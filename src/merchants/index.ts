@@ -9,12 +9,12 @@ export {
   getMerchant,
   getMerchantNow,
   isOffered,
+  keepSetupLink,
   listMerchants,
   type Merchant,
   readDisplayCurrencies,
   readMerchant,
   readMerchants,
-  renewFirstSetupLink,
   SETUP_DAYS,
   setPlan,
 } from './merchants.ts';

@@ -133,7 +133,7 @@ async function makeMerchant(
 ): Promise<NewMerchant | null> {
   const shown = readName(name, 'name');
   const merchantId = newId('mer', ctx.random);
-  const setupToken = base62(32, ctx.random);
+  const setupToken = firstSetupToken(ctx, merchantId);
   const keys = await ctx.db.begin(async (tx) => {
     // Of two concurrent calls, only one may create the first merchant.
     await tx`select pg_advisory_xact_lock(hashtext('florin first merchant'))`;
@@ -158,11 +158,23 @@ async function makeMerchant(
 const hashOf = (token: string): Buffer => createHash('sha256').update(token).digest();
 const setupUrlOf = (ctx: Context, token: string): string => `${ctx.settings.publicUrl}/setup#token=${token}`;
 
-/** A new setup link for the first merchant of an install without any account; an older one stops working. Null once there is an account. */
-export async function renewFirstSetupLink(ctx: Context): Promise<{ merchantId: string; setupUrl: string } | null> {
+/** The first setup link of a merchant ends with it. It follows from the install key, so that the link can be shown again. */
+const firstSetupToken = ({ derive }: Context, merchantId: string): string =>
+  Buffer.from(derive(`setup of ${merchantId}`)).toString('base64url');
+
+/**
+ * The setup link of the first merchant while an install has no account, valid for as long as a new one; null in place of the link if it was
+ * replaced. Null once there is an account.
+ */
+export async function keepSetupLink(ctx: Context): Promise<{ merchantId: string; setupUrl: string | null } | null> {
   const [first] = await ctx.db.sql<{ id: string }[]>`
     select id from merchants where not exists (select 1 from users) order by created_at, id limit 1`;
-  return first ? { merchantId: first.id, setupUrl: await createSetupLink(ctx, { merchantId: first.id }) } : null;
+  if (!first) return null;
+  const token = firstSetupToken(ctx, first.id);
+  const kept = await ctx.db.sql`
+    update merchants set setup_expires_at = clock_timestamp() + make_interval(days => ${SETUP_DAYS})
+    where id = ${first.id} and setup_token_hash = ${hashOf(token)}`;
+  return { merchantId: first.id, setupUrl: kept.count > 0 ? setupUrlOf(ctx, token) : null };
 }
 
 /** A new setup link for a merchant that nobody owns yet; an older one stops working. Errors: merchant_not_found, parameter_invalid (merchant). */
