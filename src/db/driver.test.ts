@@ -154,6 +154,15 @@ test('a server that owes a reply for too long is left, one whose rows are still 
   await quick.end();
 });
 
+test('a connection that was idle for long takes a statement at any moment', async () => {
+  const quick = connectPostgres({ ...database.connection, max: 1, joint: { silenceMs: () => 300 } });
+  await quick`select 1`;
+  // Its silence was noticed 0.7 s ago, and is looked at once more 0.3 s from now.
+  await sleep(1_000);
+  assert.equal((await quick`select 1 as i, pg_sleep(0.6)`)[0]!.i, 1);
+  await quick.end();
+});
+
 test('a transaction that begins behind a hundred waiting statements has its connection for itself', async () => {
   const two = await openDb({ ...database.connection, max: 2, log: createLog('silent') });
   await database.db.sql`delete from kept`;

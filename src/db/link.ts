@@ -492,6 +492,8 @@ export class Link {
       return;
     }
     const check = () => {
+      // Nothing is owed on an idle connection, and what is sent in the next second begins to wait then.
+      if (this.#sent.length === 0) return;
       const heard = this.#heard;
       setTimeout(() => {
         if (heard === this.#heard && !this.isPaused && this.#sent.length > 0) this.hangUp();
