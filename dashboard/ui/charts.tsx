@@ -2,6 +2,7 @@
 
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { COIN_KINDS } from '../generated/api.ts';
+import { sumOf } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { partsOf } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
@@ -109,10 +110,9 @@ const LOOKS: Readonly<Record<string, readonly [fill: string, dot: string]>> = {
 };
 const PLAIN = ['fill-accent', 'bg-accent'] as const;
 const ASSETS = [...new Set(Object.keys(COIN_KINDS).map((coin) => partsOf(coin).asset))];
-/** The volume of a day in an asset, on all of its networks, in cents: sums of texts with two decimals must be exact. */
-const centsIn = (day: Home['days'][number], asset: string): bigint =>
-  day.coins.reduce((sum, one) => (partsOf(one.currency).asset === asset ? sum + BigInt(one.volume_usd.replace('.', '')) : sum), 0n);
-const usdOf = (cents: bigint): string => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`;
+/** The volume of a day in an asset, on all of its networks. */
+const volumeIn = (day: Home['days'][number], asset: string): string =>
+  sumOf(['0.00', ...day.coins.flatMap((one) => (partsOf(one.currency).asset === asset ? [one.volume_usd] : []))]);
 // Made once: `toLocaleString` makes a formatter on each call, which costs more than drawing the chart.
 const DAY = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
@@ -160,7 +160,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
       title="Volume per day"
       file={`volume-${range.from}-${range.until}.csv`}
       head={['Day', 'Completed', 'USD', ...assets]}
-      rows={data.days.map((day) => [day.day, day.completed, day.volume_usd, ...assets.map((asset) => usdOf(centsIn(day, asset)))])}
+      rows={data.days.map((day) => [day.day, day.completed, day.volume_usd, ...assets.map((asset) => volumeIn(day, asset))])}
       show={(value, column) => (column < 2 ? value : <Money amount={String(value)} />)}
       empty={most === 0 ? 'No completed payments in this period.' : null}
     >
@@ -186,9 +186,9 @@ function Volume({ data, range }: { data: Home; range: Range }) {
             let below = 0;
             return assets.map((asset) => {
               const from = below;
-              const cents = centsIn(day, asset);
+              const volume = volumeIn(day, asset);
               // A number only to draw with.
-              below += Number(cents) / 100;
+              below += Number(volume);
               const height = y(from) - y(below);
               return (
                 height > 0 && (
@@ -200,7 +200,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
                     height={height}
                     className={(LOOKS[asset] ?? PLAIN)[0]}
                   >
-                    <title>{`${shortDay(day.day)}: $${usdOf(cents)} in ${asset}`}</title>
+                    <title>{`${shortDay(day.day)}: $${volume} in ${asset}`}</title>
                   </rect>
                 )
               );

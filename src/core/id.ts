@@ -1,5 +1,5 @@
 /** Identifiers: a prefix and 24 base62 characters (about 143 bits). Randomness is passed in, so the core stays pure. */
-import { createCipheriv, createDecipheriv, createHmac, type KeyObject } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 type IdPrefix =
@@ -83,3 +83,7 @@ export function numberOfId(prefix: IdPrefix, installKey: KeyObject, id: string):
 }
 
 export const ID_PATTERN = /^[a-z]{2,3}_[0-9A-Za-z]{24}$/;
+
+/** Compares digests, so that the time does not tell how much of a secret was right. */
+export const isSameSecret = (given: string, secret: string): boolean =>
+  timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', secret, 'buffer'));

@@ -54,13 +54,17 @@ import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
 
 type Common = Parameters<typeof commonReadings>[1];
 
-/** The coin to pay in: the one of the test identifier, the one that is named, or null for one that the customer chooses on the page. */
-function chosenCoin(draft: PaymentDraft, coins: readonly Coin[], crypto: string): Coin | null {
-  const identified = draft.scenario?.coin;
-  if (identified === undefined) return coins.length > 1 ? null : coins[0]!;
-  if (coins.includes(identified)) return identified;
-  const reason = `it is a ${identified} identifier, but crypto is ${crypto}`;
-  throw new Problem('parameter_invalid', { reason }, { param: 'payment_address' });
+/**
+ * The payment in the coin of the test identifier, or in the one that is named. Of an asset on several networks, the customer chooses one on
+ * the page. Errors: parameter_invalid (param `payment_address`).
+ */
+function draftInCoin(coins: readonly Coin[], ...[read, more]: Parameters<typeof draftOf>): PaymentDraft {
+  const { asset } = COIN[coins[0]!];
+  const identified = read.scenario?.coin;
+  if (identified === undefined && coins.length > 1) return { ...draftOf(read, { ...more, asset }), coin: null };
+  const coin = identified ?? coins[0]!;
+  if (coins.includes(coin)) return { ...draftOf(read, more), coin };
+  throw new Problem('parameter_invalid', { reason: `it is a ${coin} identifier, but crypto is ${asset}` }, { param: 'payment_address' });
 }
 
 async function createTransaction({
@@ -71,7 +75,7 @@ async function createTransaction({
   claim,
   reply,
 }: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
-  const { given, read } = readBody(CreateTransaction, body, (given) => ({
+  const { read } = readBody(CreateTransaction, body, (given) => ({
     ...commonReadings(owner, given as Common),
     price: {
       params: ['amount', 'currency_fiat'],
@@ -83,14 +87,11 @@ async function createTransaction({
       read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
     },
   }));
-  // An asset on several networks without `network`: the customer chooses one on the page.
-  const isOpen = read.coins.length > 1 && read.scenario === null;
-  const draft = draftOf(read, { ...read.price, returnUrl: read.returnUrl, ...(isOpen && { asset: given.crypto }) });
-  const coin = chosenCoin(draft, read.coins, given.crypto);
+  const draft = draftInCoin(read.coins, read, { ...read.price, returnUrl: read.returnUrl });
   try {
     return await createPayment(ctx, {
       ...{ ...madeBy(owner), actor },
-      draft: { ...draft, coin },
+      draft,
       idempotency: claim,
       render: (view) => {
         const { id, amount_usd, amount, currency, payment_address, expires_at, created_at, status, mode, quote_expires_at, network } =
@@ -162,14 +163,12 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
     if ('asset' in unit) {
       const coin = coins![0]!;
       const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
-      const made = draftOf(read, { amountUsdCents: worthOfUnits(ctx, owner, { coin, units }), returnUrl });
-      return { ...made, coin: chosenCoin(made, [coin], COIN[coin].asset), fixed: { coin, units } };
+      const amountUsdCents = worthOfUnits(ctx, owner, { coin, units });
+      return { ...draftInCoin([coin], read, { amountUsdCents, returnUrl }), fixed: { coin, units } };
     }
     const minor = readMinor(body, 'amount', given.amount, unit.fiat);
     const price = priceAt(ctx, { mode: owner.mode, currency: unit.fiat, minor, params: { amount: 'amount', currency: 'currency' } });
-    const isOpen = coins !== null && coins.length > 1 && read.scenario === null;
-    const made = draftOf(read, { ...price, returnUrl, ...(isOpen && { asset: COIN[coins[0]!].asset }) });
-    return coins === null ? made : { ...made, coin: chosenCoin(made, coins, given.crypto!) };
+    return coins === null ? draftOf(read, { ...price, returnUrl }) : draftInCoin(coins, read, { ...price, returnUrl });
   };
   const draft = draftIn();
   const render = (view: PaymentView) => reply(paymentDetail(view, ctx.settings.paymentPageUrl));

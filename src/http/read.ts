@@ -217,23 +217,13 @@ export function readCoinFilter(query: Query): readonly Coin[] | null {
 export function readCoin(query: Query): Coin {
   const text = readQuery(query, 'currency');
   if (text === null || text === '') throw new Problem('parameter_missing', {}, { param: 'currency' });
-  const asset = text.toUpperCase();
-  if (!isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currency' });
-  return readOneCoin(asset, readNetwork(query));
+  return readOneCoin(readAssetName(text, 'currency'), readNetwork(query));
 }
 /** The assets of a price look-up; the native coins of all chains if none are named. */
 export function readAssets(query: Query): Asset[] {
   const text = readQuery(query, 'currencies');
   if (text === null) return [...NATIVE_ASSETS];
-  return [
-    ...new Set(
-      text.split(',').map((part): Asset => {
-        const asset = part.trim().toUpperCase();
-        if (!isAsset(asset)) throw new Problem('currency_unknown', {}, { param: 'currencies' });
-        return asset;
-      }),
-    ),
-  ];
+  return [...new Set(text.split(',').map((part) => readAssetName(part.trim(), 'currencies')))];
 }
 
 // Reads prices from requests: in US dollars or in another currency.

@@ -1,9 +1,8 @@
 /** The HTTP server: routes behind the gate, all errors in the documented form, health and metrics. Building it does not start listening. */
-import { hash as digestOf, timingSafeEqual } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import type { Context } from '#context';
-import { base62 } from '#core/id';
+import { base62, isSameSecret } from '#core/id';
 import { isLoopback, plainIp } from '#core/networks';
 import { Problem } from '#core/problem';
 import { MOST_BODY_BYTES } from '#core/text';
@@ -321,7 +320,7 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
   const isPublic = tls === null && !isLoopback(new URL(ctx.settings.publicUrl).hostname);
   app.get('/metrics', async (request, reply) => {
     const local = !isPublic && isFromHere(request);
-    const token = metricsToken !== null && isSameText(request.headers.authorization ?? '', `Bearer ${metricsToken}`);
+    const token = metricsToken !== null && isSameSecret(request.headers.authorization ?? '', `Bearer ${metricsToken}`);
     if (!local && !token) throw new Problem('metrics_token_required');
     return reply.type('text/plain; version=0.0.4; charset=utf-8').send(await readMetrics(ctx));
   });
@@ -329,10 +328,6 @@ function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, 
   const document = packOnce(async () => JSON.stringify((await import('./openapi.ts')).openapiDocument(ctx.settings.publicUrl)));
   app.get('/openapi.json', async (request, reply) => sendPacked(request, reply.type('application/json; charset=utf-8'), await document()));
 }
-
-/** Compares digests, so that the time does not tell how much of a secret was right. */
-const isSameText = (given: string, secret: string): boolean =>
-  timingSafeEqual(digestOf('sha256', given, 'buffer'), digestOf('sha256', secret, 'buffer'));
 
 /** Headers that proxies add. */
 const OF_PROXIES = ['forwarded', 'via', 'x-real-ip', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];

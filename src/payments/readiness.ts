@@ -197,7 +197,7 @@ export function refuseUncarried(
   }: { merchant: Merchant; mode: Mode; amountUsdCents: bigint; request: Pick<PaymentRequest, 'fiat' | 'asset' | 'shop' | 'items'> },
 ): Problem | null {
   if (mode === 'test') return null;
-  const small: { coin: Coin; priceE8: bigint; units: bigint }[] = [];
+  let easiest: { coin: Coin; priceE8: bigint; units: bigint; cents: bigint } | null = null;
   for (const coin of merchant.walletCoins) {
     if (
       !isOffered(merchant.settings, coin) ||
@@ -210,12 +210,12 @@ export function refuseUncarried(
     const { priceE8 } = found.price;
     const { units } = askIn(coin, { targetUsdCents: amountUsdCents, fiat }, priceE8);
     if (isCarried(coin, units)) return null;
-    small.push({ coin, priceE8, units });
+    const cents = leastCents(coin, priceE8);
+    if (!easiest || cents < easiest.cents) easiest = { coin, priceE8, units, cents };
   }
-  const [first] = small.toSorted((a, b) => Number(leastCents(a.coin, a.priceE8)) - Number(leastCents(b.coin, b.priceE8)));
-  if (!first) return null;
+  if (!easiest) return null;
   const param = items !== null ? 'items' : fiat === null ? 'amount_usd' : 'amount';
-  return amountTooSmall(first.coin, { usdCents: amountUsdCents, ...first }).with({ param });
+  return amountTooSmall(easiest.coin, { usdCents: amountUsdCents, ...easiest }).with({ param });
 }
 /** Describes the smallest payment in the coin, at the current price. */
 export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCents: bigint; units: bigint; priceE8: bigint }): Problem {

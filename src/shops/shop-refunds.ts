@@ -1,11 +1,10 @@
 /**
  * Refunds that shops requested and that fit no payment: the customer enters an address, the merchant sends the money and records it.
- * Refunds that fit a payment are in money-out/.
+ * Refunds that fit a payment are in outgoing/.
  */
-import { hash } from 'node:crypto';
 import type { Context } from '#context';
 import { COIN, type Coin, type Mode } from '#core/coin';
-import { newId } from '#core/id';
+import { isSameSecret, newId } from '#core/id';
 import { readAmountText } from '#core/money';
 import { Problem } from '#core/problem';
 import { mayDo } from '#core/roles';
@@ -127,14 +126,12 @@ export async function askRefund(
 export const linkOfShopRefund = (ctx: Context, link: Pick<ShopRefund, 'id' | 'claimNumber'>): string =>
   link.claimNumber === 0 ? link.id : `${link.id}.${claimToken(ctx, link)}`;
 
-/** Their hashes are compared, which says nothing about where two links differ. */
-const isSameText = (a: string, b: string): boolean => hash('sha256', a) === hash('sha256', b);
 /** For the customer, who has the link. Errors: payment_not_found. */
 export async function getShopRefund(ctx: Context, { link }: { link: string }): Promise<ShopRefund> {
   const { sql } = ctx.db;
   const [row] = await sql<ShopRefund[]>`
     select ${sql.unsafe(COLUMNS)} from shop_refunds where id = ${link.split('.')[0]!}`;
-  if (!row || !isSameText(linkOfShopRefund(ctx, row), link)) throw new Problem('payment_not_found', { id: '' });
+  if (!row || !isSameSecret(link, linkOfShopRefund(ctx, row))) throw new Problem('payment_not_found', { id: '' });
   return row;
 }
 
