@@ -211,7 +211,7 @@ export const CONFIG: readonly ConfigKey[] = [
   {
     name: 'FIAT_RATES',
     type: 'list',
-    default: 'coinbase,kraken,bitstamp,coingecko,ecb; none with static PRICES',
+    default: 'coinbase,kraken,bitstamp,coingecko,bitpay,ecb; none with static PRICES',
     description:
       'Exchange rate sources for amounts in other currencies. Two must agree; ecb counts only when there are not enough others. Or fixed rates per US dollar: static:EUR=0.92,JPY=150.',
   },
@@ -403,7 +403,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     confirmations,
     dailyRequests,
     priceSources,
-    fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,ecb'),
+    fiatSources: text('FIAT_RATES') ?? (priceSources.startsWith('static:') ? '' : 'coinbase,kraken,bitstamp,coingecko,bitpay,ecb'),
     plans: readPlans(text('PLANS')),
     webhookAllow: list('WEBHOOK_ALLOW'),
   };

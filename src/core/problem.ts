@@ -182,7 +182,7 @@ export const PROBLEMS = {
     '{param} is not the identifier of a row in this list. Use the last row of the previous page, with the same account and mode.',
   ),
   currency_unknown: bad(`{param} must be one of ${ASSETS.join(', ')}.`),
-  fiat_unsupported: bad(`{param} is not supported. Use one of ${FIATS.join(', ')}.`),
+  fiat_unsupported: bad(`{param} is not supported, because no two price sources agree on its rate. Use one of ${FIATS.join(', ')}.`),
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
   coin_not_configured: bad(
     'You cannot accept {coin} yet. Add its wallet and turn it on in the dashboard under Wallets, or choose another coin.',

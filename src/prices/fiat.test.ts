@@ -62,6 +62,13 @@ const SPEAK: Readonly<Record<string, (path: string, book: Book, reply: ServerRes
       .map(([code, rate]) => `"${code.toLowerCase()}":${(Number(rate) * 97000).toFixed(4)}`);
     json(reply, `{"bitcoin":{${prices.join(',')}}}`);
   },
+  bitpay: (path, book, reply) => {
+    if (path !== '/rates/BTC') return json(reply, '{"error":"Not found"}', 404);
+    const rates = Object.entries({ BTC: '0.0000103', ...book, USD: '1', '1INCH': '3.2' }).map(
+      ([code, rate]) => `{"code":"${code}","name":"${code}","rate":${(Number(rate) * 97000).toFixed(2)}}`,
+    );
+    json(reply, `{"data":[${rates.join(',')}]}`);
+  },
   ecb: (path, book, reply) => {
     if (path !== '/stats/eurofxref/eurofxref-daily.xml') return void reply.writeHead(404).end();
     const euro = Number(book.EUR ?? assert.fail('the bank has euros'));
@@ -159,6 +166,17 @@ test('the rate is the median, exact to eight decimals, with its sources and time
     sample: false,
   });
   assert.equal(rateOf(fiat, 'USD').rateE8, 100_000_000n);
+});
+
+test('a currency that no exchange trades against the dollar has the rate on which two tables agree', async (t) => {
+  const { fiat, books } = await openRates(t, { coinbase: { NGN: '1450', ARS: '1400' }, bitpay: { NGN: '1460', ARS: '1480' } });
+  await fiat.check();
+  assert.deepEqual(rateOf(fiat, 'NGN').sources, ['coinbase', 'bitpay']);
+  isNear(rateOf(fiat, 'NGN').rateE8, '1455');
+  assert.match(reasonOf(fiat, 'ARS'), /too few sources agree/);
+  books.coinbase = { ARS: '1470' };
+  await fiat.check();
+  isNear(rateOf(fiat, 'ARS').rateE8, '1475');
 });
 
 test('one source that lies does not move the rate, and alone gives none', async (t) => {

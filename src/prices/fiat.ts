@@ -34,6 +34,7 @@ export const FIAT_HOSTS: Hosts = {
   kraken: 'https://api.kraken.com',
   bitstamp: 'https://www.bitstamp.net',
   coingecko: 'https://api.coingecko.com',
+  bitpay: 'https://bitpay.com',
   ecb: 'https://www.ecb.europa.eu',
 };
 const POLL_MS = 5 * MINUTE_MS;
@@ -56,41 +57,128 @@ const SAMPLES: Readonly<Record<Fiat, string>> = {
   CHF: '0.88',
   JPY: '150',
   AED: '3.67',
+  ALL: '83',
+  AMD: '382',
+  AOA: '915',
+  ARS: '1400',
+  AWG: '1.8',
+  AZN: '1.7',
+  BAM: '1.8',
+  BBD: '2',
   BDT: '120',
   BHD: '0.377',
+  BIF: '2950',
   BMD: '1',
+  BND: '1.3',
+  BOB: '6.9',
   BRL: '5.4',
+  BSD: '1',
+  BTN: '88',
+  BWP: '13.5',
+  BYN: '3',
+  BZD: '2',
+  CDF: '2300',
   CLP: '940',
   CNY: '7.2',
+  COP: '3800',
+  CRC: '505',
+  CVE: '95',
   CZK: '23',
+  DJF: '178',
   DKK: '6.9',
+  DOP: '63',
+  DZD: '130',
+  EGP: '48',
+  ETB: '153',
+  FJD: '2.3',
   GEL: '2.7',
+  GHS: '11',
+  GIP: '0.76',
+  GMD: '73',
+  GNF: '8700',
+  GTQ: '7.7',
+  GYD: '209',
   HKD: '7.8',
+  HNL: '26',
+  HTG: '131',
   HUF: '360',
   IDR: '16000',
   ILS: '3.6',
   INR: '84',
+  IQD: '1310',
   ISK: '138',
+  JMD: '161',
+  JOD: '0.709',
+  KES: '129',
+  KGS: '87',
+  KHR: '4010',
+  KMF: '424',
   KRW: '1370',
   KWD: '0.307',
+  KYD: '0.83',
+  KZT: '520',
+  LAK: '21700',
   LKR: '300',
+  LRD: '180',
+  LSL: '17',
+  MAD: '9.3',
+  MDL: '17',
+  MGA: '4500',
+  MKD: '53',
+  MNT: '3560',
+  MOP: '8',
+  MUR: '46',
+  MVR: '15.4',
+  MWK: '1735',
   MXN: '19',
   MYR: '4.4',
+  MZN: '64',
+  NAD: '17',
+  NGN: '1450',
+  NIO: '36.8',
   NOK: '10.7',
+  NPR: '141',
   NZD: '1.65',
+  OMR: '0.3845',
+  PAB: '1',
+  PEN: '3.4',
+  PGK: '4.2',
   PHP: '57',
   PKR: '280',
   PLN: '3.9',
+  PYG: '7000',
+  QAR: '3.64',
   RON: '4.6',
+  RSD: '101',
+  RWF: '1455',
   SAR: '3.75',
+  SBD: '8.2',
+  SCR: '14',
   SEK: '10.5',
   SGD: '1.34',
+  SRD: '38',
+  SZL: '17',
   THB: '35',
+  TJS: '9.3',
+  TND: '2.9',
+  TOP: '2.4',
   TRY: '40',
+  TTD: '6.8',
   TWD: '32',
+  TZS: '2450',
   UAH: '41',
+  UGX: '3600',
+  UYU: '39.5',
+  UZS: '12000',
   VND: '25000',
+  VUV: '121',
+  WST: '2.75',
+  XAF: '565',
+  XCD: '2.7',
+  XOF: '565',
+  XPF: '103',
   ZAR: '18',
+  ZMW: '22',
 };
 
 type Rates = ReadonlyMap<Fiat, bigint>;
@@ -143,20 +231,26 @@ const bitstamp =
     ),
   });
 
-/** The price of one bitcoin in each currency, divided by its price in dollars. */
+/** What one bitcoin costs in each currency, divided by its price in dollars. */
+function ratesByBitcoin(prices: Iterable<readonly [string, unknown]>): { rates: [string, bigint | null][] } {
+  const read = new Map([...prices].map(([currency, price]) => [currency, readPositivePrice(price)]));
+  const usd = read.get('USD');
+  if (!usd) throw new Error('no rate is in its answer');
+  return { rates: [...read].map(([currency, price]) => [currency, price && (price * E8) / usd]) };
+}
 const coingecko =
   (host: string): Ask =>
   async (outgoing) => {
     const wanted = FIATS.map((currency) => currency.toLowerCase()).join(',');
     const bitcoin = record(record(await getJson(outgoing, `${host}/api/v3/simple/price?ids=bitcoin&vs_currencies=${wanted}`)).bitcoin);
-    const usd = readPositivePrice(bitcoin.usd);
-    if (usd === null) throw new Error('no rate is in its answer');
-    return {
-      rates: FIATS.map((currency) => {
-        const price = readPositivePrice(bitcoin[currency.toLowerCase()]);
-        return [currency, price && (price * E8) / usd];
-      }),
-    };
+    return ratesByBitcoin(Object.entries(bitcoin).map(([currency, price]) => [currency.toUpperCase(), price]));
+  };
+const bitpay =
+  (host: string): Ask =>
+  async (outgoing) => {
+    const { data } = record(await getJson(outgoing, `${host}/rates/BTC`));
+    const list = (Array.isArray(data) ? data : []).map(record);
+    return ratesByBitcoin(list.map(({ code, rate }) => [String(code), rate]));
   };
 
 /** The daily reference rates of the European Central Bank: units per euro. */
@@ -181,6 +275,7 @@ const ADAPTERS: Readonly<Record<string, { ask(host: string): Ask; everyMs?: numb
   kraken: { ask: kraken },
   bitstamp: { ask: bitstamp },
   coingecko: { ask: coingecko },
+  bitpay: { ask: bitpay },
   ecb: { ask: ecb, everyMs: HOUR_MS, reference: true },
 };
 export const FIAT_SOURCES: readonly string[] = Object.keys(ADAPTERS);

@@ -44,7 +44,8 @@ foreach (
 		array( '1000.5', 'KRW', '1001' ),
 		array( '7', 'USD', '7.00' ),
 		array( '-1', 'USD', null ),
-		array( '7', 'ARS', null ),
+		array( '7', 'CUP', null ),
+		array( '7', 'ARS', '7.00' ),
 		array( '1234567890123', 'USD', null ),
 	) as list( $amount, $currency, $rounded )
 ) {
