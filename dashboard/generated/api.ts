@@ -2814,6 +2814,11 @@ export type Api = {
         tolerance_percent: string;
         tolerance_cap_usd: string;
         late_accept_minutes: number | null;
+        adjustments: {
+          asset: Coin;
+          percent: string;
+        }[];
+        price_source: string | null;
         logo: string | null;
       };
       confirmations: {
@@ -2831,6 +2836,7 @@ export type Api = {
           } | null;
         }[];
       }[];
+      price_sources: string[];
       locales: {
         tag: string;
         name: string;
@@ -2856,6 +2862,11 @@ export type Api = {
       tolerance_percent?: string | undefined;
       tolerance_cap_usd?: string | undefined;
       late_accept_minutes?: number | null | undefined;
+      adjustments?: {
+        asset: Coin;
+        percent: string;
+      }[] | undefined;
+      price_source?: string | null | undefined;
       confirmations?: {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         tiers: (number | null)[];

@@ -1,6 +1,7 @@
 /** The facts of a payment and their types. `settle.ts` decides what follows from them. */
-import type { Coin, CompletionRule, ConfirmationTier, Mode } from './coin.ts';
+import { ASSETS, type Asset, type Coin, type CompletionRule, type ConfirmationTier, type Mode } from './coin.ts';
 import type { Fiat } from './fiat.ts';
+import { asObject, asWhole } from './stored-json.ts';
 
 export const PAYMENT_STATUSES = ['pending', 'processing', 'completed', 'expired', 'cancelled', 'failed'] as const;
 export type PaymentStatus = (typeof PAYMENT_STATUSES)[number];
@@ -36,9 +37,22 @@ export type Rules = {
   protectionHours: number;
   protectionLargeHours: number;
   protectionLargeUsdCents: bigint;
+  /**
+   * How much more than the market price customers pay in an asset, in hundredths of a percent; below zero, less. At most 20% either way.
+   */
+  adjustments: Readonly<Partial<Record<Asset, number>>>;
+  /** The price source that is used while it agrees with the others; null: the median of all. */
+  priceSource: string | null;
   /** Tiers per coin, already merged from the table, the merchant's raises and the operator's override. */
   confirmations: Readonly<Record<Coin, readonly ConfirmationTier[]>>;
 };
+
+/** As they are stored with settings and with payments. An asset that is gone is left out, and so is what is not a number. */
+export function adjustmentsFromJson(value: unknown): Partial<Record<Asset, number>> {
+  const stored = asObject(value);
+  const known = ASSETS.map((asset) => [asset, asWhole(stored[asset])] as const);
+  return Object.fromEntries(known.filter(([, points]) => points !== null && points !== 0));
+}
 
 /** A coin amount fixed for the USD amount from `from` until `until`. Append-only. */
 export type Quote = {

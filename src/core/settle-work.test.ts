@@ -22,6 +22,8 @@ const payment: PaymentFacts = {
     protectionHours: 24,
     protectionLargeHours: 2,
     protectionLargeUsdCents: 100_000n,
+    adjustments: {},
+    priceSource: null,
     confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
   },
   extendedUntil: null,

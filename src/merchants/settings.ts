@@ -39,6 +39,8 @@ export type SettingsChange = Branding &
       | 'payerCancel'
       | 'coins'
       | 'tokens'
+      | 'adjustments'
+      | 'priceSource'
       | 'website'
       | 'displayCurrency'
       | 'timeZone'
@@ -62,11 +64,15 @@ const BOUNDS = {
   refundLimitUsdCents: ['refund_limit_usd', 0, 100_000_000, 'of dollars from 0 to 1000000'],
 } as const;
 
+/** More than any cost of a coin, and so little that the confirmations that a payment needs still fit its price. */
+const MOST_ADJUSTMENT = 2_000;
+
 /** Risky settings: when a payment counts as received, which sites may embed the payment page, what customers see and open, what is deleted. */
 const RISKY = [
   'toleranceBasisPoints',
   'toleranceCapUsdCents',
   'lateAcceptMinutes',
+  'adjustments',
   'confirmations',
   'origins',
   'supportContact',
@@ -155,6 +161,11 @@ export async function changeOwnSettings(
   if (change.website && website?.url.protocol !== 'https:') refuse('website', 'it must be an https URL');
   if (change.tokens && !change.tokens.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
   if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'it must name at least one coin');
+  for (const points of Object.values(change.adjustments ?? {}))
+    if (!Number.isInteger(points) || Math.abs(points) > MOST_ADJUSTMENT)
+      refuse('adjustments', 'each must be a percentage from -20.00 to 20.00');
+  if (change.priceSource && !ctx.prices.sources.includes(change.priceSource))
+    refuse('price_source', `it must be one of ${ctx.prices.sources.join(', ')}`);
   const { settings, name: nameBefore } = await getMerchant(ctx, { merchantId });
   // A form sends the name with every change, and an older name may be longer.
   const name = givenName === undefined || givenName === nameBefore ? undefined : readName(givenName, 'name');

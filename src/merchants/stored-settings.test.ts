@@ -25,6 +25,8 @@ const SETTINGS: MerchantSettings = {
   kiosk: true,
   coins: ['BTC', 'LTC'],
   tokens: ['USDC@ethereum'],
+  adjustments: { BTC: 150, USDC: -250 },
+  priceSource: 'kraken',
   website: 'https://shop.example',
   displayCurrency: 'EUR',
   timeZone: 'Europe/Berlin',
@@ -50,8 +52,8 @@ test('a missing field gets its default; a value of another type, or a removed co
     const read = settingsFromJson(others);
     assert.deepEqual(read[name as keyof MerchantSettings], settingsFromJson({})[name as keyof MerchantSettings], name);
     assert.deepEqual({ ...read, [name]: null }, { ...SETTINGS, [name]: null }, name);
-    // Only one field contains an object.
-    if (name !== 'confirmations')
+    // Only two fields contain objects.
+    if (name !== 'confirmations' && name !== 'adjustments')
       assert.deepEqual(
         settingsFromJson({ ...SETTINGS, [name]: { wrong: 1 } })[name as keyof MerchantSettings],
         read[name as keyof MerchantSettings],

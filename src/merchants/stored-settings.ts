@@ -1,6 +1,7 @@
 /** The settings of a merchant as its row keeps them: written with the version of their form, read field by field with defaults. */
-import { COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '#core/coin';
+import { type Asset, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, isToken } from '#core/coin';
 import { FIATS, type Fiat } from '#core/fiat';
+import { adjustmentsFromJson } from '#core/payment';
 import { asBoolean, asList, asObject, asText, asTexts, asWhole, oneOf, type StoredJson } from '#core/stored-json';
 
 export const THEMES = ['system', 'light', 'dark'] as const;
@@ -30,6 +31,10 @@ export type MerchantSettings = {
   coins: readonly Coin[] | null;
   /** Tokens that customers can pay with. */
   tokens: readonly Coin[];
+  /** Hundredths of a percent by which customers pay more in an asset than at its market price; below zero, less. */
+  adjustments: Partial<Record<Asset, number>>;
+  /** The price source that is used while it agrees with the others; null: the median of all. */
+  priceSource: string | null;
   website: string | null;
   /** The currency that the dashboard shows beside US dollars. */
   displayCurrency: Fiat;
@@ -65,6 +70,8 @@ const DEFAULTS: MerchantSettings = {
   kiosk: false,
   coins: null,
   tokens: [],
+  adjustments: {},
+  priceSource: null,
   website: null,
   displayCurrency: 'USD',
   timeZone: 'UTC',
@@ -97,6 +104,8 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     // A choice of which nothing is left offers nothing; it does not become all coins.
     coins: Array.isArray(stored.coins) ? COINS.filter((coin) => asList(stored.coins).includes(coin)) : null,
     tokens: tokensIn(asList(stored.tokens)),
+    adjustments: adjustmentsFromJson(stored.adjustments),
+    priceSource: asText(stored.priceSource),
     website: asText(stored.website),
     displayCurrency: oneOf(FIATS, stored.displayCurrency) ?? DEFAULTS.displayCurrency,
     timeZone: asText(stored.timeZone) ?? DEFAULTS.timeZone,

@@ -127,6 +127,8 @@ function rulesOf(ctx: Context, { settings }: Merchant, { expiresInSeconds, stric
     protectionHours: 24,
     protectionLargeHours: 2,
     protectionLargeUsdCents: 100_000n,
+    adjustments: settings.adjustments,
+    priceSource: settings.priceSource,
     confirmations: Object.fromEntries(
       ALL_COINS.map((coin) => {
         const raised = settings.confirmations[nativeOf(coin)]?.map((t) => ({

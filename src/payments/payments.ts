@@ -26,7 +26,7 @@ import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareC
 import { nextScenarios, type PaymentRecord, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
-import { askedOf, askIn, priceAt } from './price.ts';
+import { askedOf, askIn, marketPrice, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
 import { amountTooSmall, isCarried } from './readiness.ts';
 import { eraseAgain } from './retention.ts';
@@ -200,14 +200,15 @@ async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<read
 }
 
 function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
-  const quotable = record.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
+  const pricing = record.facts.rules;
+  const quotable = marketPrice(ctx, { mode: record.mode, coin, pricing });
   if (!('price' in quotable)) {
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   }
   const { priceE8, sources } = quotable.price;
-  const { units, rateE8 } = askIn(coin, { targetUsdCents: record.facts.targetUsdCents, fiat: record.request.fiat }, priceE8);
+  const { units, rateE8 } = askIn(coin, { targetUsdCents: record.facts.targetUsdCents, fiat: record.request.fiat, pricing }, priceE8);
   if (!isCarried(coin, units)) {
-    throw amountTooSmall(coin, { usdCents: record.facts.targetUsdCents, units, priceE8 });
+    throw amountTooSmall(coin, { usdCents: record.facts.targetUsdCents, units, priceE8: rateE8 });
   }
   return { rateE8, units, sources };
 }

@@ -2,8 +2,8 @@
 import type { Context } from '#context';
 import { ASSET, COIN, type Coin, type Mode, pricedAs } from '#core/coin';
 import { type Fiat, fiatDecimals, fiatToUsdCents, formatFiat, isFiat } from '#core/fiat';
-import { centsToE8, divideCeil, E8, MAX_USD_CENTS, parseDecimal, quoteUnits, shownUnit } from '#core/money';
-import type { DisplayRate } from '#core/payment';
+import { centsToE8, divideCeil, dueUnit, E8, MAX_USD_CENTS, parseDecimal, quoteUnits, shownUnit } from '#core/money';
+import type { DisplayRate, Rules } from '#core/payment';
 import { Problem } from '#core/problem';
 import type { Sql, Tx } from '#db';
 import { readDisplayCurrencies } from '#merchants';
@@ -49,29 +49,48 @@ export function priceShare({ minor, cents, ofCents }: { minor: bigint; cents: bi
   return (twice + (cents < 0n ? -ofCents : ofCents)) / whole;
 }
 
+/** How a merchant prices its coins. */
+type Pricing = Pick<Rules, 'adjustments' | 'priceSource'>;
+const FULL = 10_000n;
+const adjustment = ({ adjustments }: Pricing, coin: Coin): bigint => FULL + BigInt(adjustments[COIN[coin].asset] ?? 0);
+/** The price that a payment counts a coin at: below the market price where customers pay more in that coin. */
+export const adjustedPrice = (pricing: Pricing, coin: Coin, priceE8: bigint): bigint =>
+  divideCeil(priceE8 * FULL, adjustment(pricing, coin));
+/** The market price for a quote, or why there is none. In test mode there always is one. */
+export const marketPrice = (
+  ctx: Context,
+  { mode, coin, pricing }: { mode: Mode; coin: Coin; pricing: Pricing },
+): ReturnType<Context['prices']['quotable']> =>
+  mode === 'test'
+    ? { price: ctx.prices.forTest(COIN[coin].asset, pricing.priceSource) }
+    : ctx.prices.quotable(COIN[coin].asset, pricing.priceSource);
+
 /** How far the market may be from par before a token no longer counts as its currency. */
 const PAR_PERCENT = 1n;
 /** What a customer is asked for in a coin, and the rate at which it is worth the price. */
 type QuotedAmount = { units: bigint; rateE8: bigint };
 /**
  * A token of the price's own currency is asked for at par, while its market is there too: 20.00 EUR are 20.00 EURC. Any other coin is
- * asked for at its price in US dollars.
+ * asked for at its price in US dollars. Both with the adjustment of the merchant.
  */
 export function askIn(
   coin: Coin,
-  { targetUsdCents, fiat }: { targetUsdCents: bigint } & Pick<PaymentRequest, 'fiat'>,
+  { targetUsdCents, fiat, pricing }: { targetUsdCents: bigint; pricing: Pricing } & Pick<PaymentRequest, 'fiat'>,
   priceE8: bigint,
 ): QuotedAmount {
   const { currency, minor } = askedOf({ fiat }, targetUsdCents);
   if (ASSET[COIN[coin].asset].par === currency && minor > 0n) {
-    const units = minor * 10n ** BigInt(COIN[coin].decimals - fiatDecimals(currency));
+    const step = dueUnit(coin);
+    const atPar = minor * 10n ** BigInt(COIN[coin].decimals - fiatDecimals(currency));
+    const units = divideCeil(atPar * adjustment(pricing, coin), FULL * step) * step;
     const parE8 = fiat === null ? E8 : (E8 * E8) / fiat.rateE8;
     const apart = parE8 > priceE8 ? parE8 - priceE8 : priceE8 - parE8;
     // The rate is rounded up, so that exactly these units are worth the price.
     if (apart * 100n <= parE8 * PAR_PERCENT)
       return { units, rateE8: divideCeil(centsToE8(targetUsdCents) * 10n ** BigInt(COIN[coin].decimals), units) };
   }
-  return { units: quoteUnits(coin, targetUsdCents, priceE8), rateE8: priceE8 };
+  const rateE8 = adjustedPrice(pricing, coin, priceE8);
+  return { units: quoteUnits(coin, targetUsdCents, rateE8), rateE8 };
 }
 
 /** A unit price or tax of a payment in US cents, at the stored rate, rounded up like the price. */

@@ -12,7 +12,7 @@ import { createBatcher, type Fragment, type Sql, type Tx } from '#db';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, testOffset, tipsOf, toView } from './facts.ts';
-import { askIn } from './price.ts';
+import { askIn, marketPrice } from './price.ts';
 import { isCarried, leastPrice } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
 import type { Costs, CustomerView, PaymentView, ShopTerms, UnavailableReason } from './view.ts';
@@ -339,13 +339,15 @@ function coinState(
 ): CustomerView['coins'][number] {
   const refused = (unavailable: UnavailableReason) => ({ coin, unavailable, least: null, estimateUnits: null, sample: false, costs });
   if (view.facts.fixed) return { coin, unavailable: null, least: null, estimateUnits: view.facts.fixed.units, sample: false, costs };
-  const quotable = view.facts.mode === 'test' ? { price: ctx.prices.forTest(COIN[coin].asset) } : ctx.prices.quotable(COIN[coin].asset);
+  const pricing = view.facts.rules;
+  const quotable = marketPrice(ctx, { mode: view.facts.mode, coin, pricing });
   if (!('price' in quotable)) return refused('price');
   // A coin that already has its address can be paid, and gets a new rate.
   if (view.facts.mode === 'live' && (isWrong || unreachable.has(coin)) && !view.facts.quotes.some((q) => q.coin === coin))
     return refused('network');
-  const { units } = askIn(coin, { targetUsdCents: view.facts.targetUsdCents, fiat: view.request.fiat }, quotable.price.priceE8);
-  if (!isCarried(coin, units)) return { ...refused('small'), least: leastPrice(coin, quotable.price.priceE8, view.request.fiat) };
+  const { fiat } = view.request;
+  const { units, rateE8 } = askIn(coin, { targetUsdCents: view.facts.targetUsdCents, fiat, pricing }, quotable.price.priceE8);
+  if (!isCarried(coin, units)) return { ...refused('small'), least: leastPrice(coin, rateE8, fiat) };
   return { coin, unavailable: null, least: null, estimateUnits: units, sample: quotable.price.sample, costs };
 }
 

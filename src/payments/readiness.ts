@@ -7,7 +7,7 @@ import { Problem } from '#core/problem';
 import { getMerchant, isOffered, type Merchant, readMerchants, readUsed } from '#merchants';
 import { notifyMembers } from '#notices';
 import { readHolds, readUnreachable, type Unreachable } from './coin-health.ts';
-import { type AskedPrice, askIn } from './price.ts';
+import { type AskedPrice, askIn, marketPrice } from './price.ts';
 import type { PaymentRequest } from './view.ts';
 
 // The steps to the first live payment, and which of them are done: a step that stops working is open again.
@@ -205,10 +205,10 @@ export function refuseUncarried(
       (shop?.coins && !shop.coins.includes(coin))
     )
       continue;
-    const found = ctx.prices.quotable(COIN[coin].asset);
+    const pricing = merchant.settings;
+    const found = marketPrice(ctx, { mode, coin, pricing });
     if (!('price' in found)) return null;
-    const { priceE8 } = found.price;
-    const { units } = askIn(coin, { targetUsdCents: amountUsdCents, fiat }, priceE8);
+    const { units, rateE8: priceE8 } = askIn(coin, { targetUsdCents: amountUsdCents, fiat, pricing }, found.price.priceE8);
     if (isCarried(coin, units)) return null;
     const cents = leastCents(coin, priceE8);
     if (!easiest || cents < easiest.cents) easiest = { coin, priceE8, units, cents };

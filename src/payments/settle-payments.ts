@@ -10,7 +10,7 @@ import { valueTransfer } from '#core/transfer';
 import { doDue, type Fragment, retryTime, type Tx, takingWork, type WorkTaker } from '#db';
 import type { NewEvent } from '#webhooks';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
-import { readDisplayRates } from './price.ts';
+import { adjustedPrice, readDisplayRates } from './price.ts';
 import { type SettledRecord, writeSettlements } from './settlement-writes.ts';
 import { valuesToJson } from './stored.ts';
 import type { PaymentView } from './view.ts';
@@ -261,9 +261,10 @@ async function findUnvalued(ctx: Context, records: readonly PaymentRecord[]): Pr
 }
 
 function spotPrice(ctx: Context, record: PaymentRecord, coin: Coin): { priceE8: bigint; at: Date } | null {
-  if (record.mode === 'test') return { priceE8: ctx.prices.forTest(pricedAs(coin)).priceE8, at: record.now };
-  const price = ctx.prices.valuing(pricedAs(coin));
-  return price && { priceE8: price.priceE8, at: price.asOf };
+  const { rules } = record.facts;
+  const isTest = record.mode === 'test';
+  const price = isTest ? ctx.prices.forTest(pricedAs(coin), rules.priceSource) : ctx.prices.valuing(pricedAs(coin), rules.priceSource);
+  return price && { priceE8: adjustedPrice(rules, coin, price.priceE8), at: isTest ? record.now : price.asOf };
 }
 
 // What one payer may have sent together with a transfer: the other outputs of its transaction, and other small pending payments of the

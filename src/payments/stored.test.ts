@@ -34,6 +34,8 @@ const rules: Rules = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
+  adjustments: {},
+  priceSource: null,
   confirmations: Object.fromEntries(ALL_COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
 };
 const request: PaymentRequest = {

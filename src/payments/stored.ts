@@ -5,7 +5,7 @@
 
 import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '#core/coin';
 import type { Fiat } from '#core/fiat';
-import { type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
+import { adjustmentsFromJson, type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
 import { type Play, SCENARIOS } from '#core/simulated';
 import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, oneOf, type StoredJson } from '#core/stored-json';
 import type { PaymentItem, PaymentRequest, ShopTerms } from './view.ts';
@@ -26,6 +26,8 @@ const DEFAULT_RULES: Omit<Rules, 'confirmations'> = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
+  adjustments: {},
+  priceSource: null,
 };
 
 const tierToJson = ({ belowUsdCents, confirmations, rule }: ConfirmationTier): unknown => [
@@ -53,6 +55,8 @@ export function rulesFromJson(value: unknown): Rules {
     protectionHours: asWhole(stored.protectionHours) ?? DEFAULT_RULES.protectionHours,
     protectionLargeHours: asWhole(stored.protectionLargeHours) ?? DEFAULT_RULES.protectionLargeHours,
     protectionLargeUsdCents: asBigint(stored.protectionLargeUsdCents) ?? DEFAULT_RULES.protectionLargeUsdCents,
+    adjustments: adjustmentsFromJson(stored.adjustments),
+    priceSource: asText(stored.priceSource),
     confirmations: Object.fromEntries(ALL_COINS.map((coin) => [coin, tiersFromJson(coin, confirmations[coin])])) as Rules['confirmations'],
   };
 }

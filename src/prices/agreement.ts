@@ -16,6 +16,8 @@ export type EarlierPrice = { priceE8: bigint; at: number };
 export type PriceAgreement = {
   priceE8: bigint;
   sources: readonly string[];
+  /** What each of them reported. */
+  reports: ReadonlyMap<string, bigint>;
   /** The latest time at which two sources reported it. */
   at: number;
   change24hBasisPoints: bigint | null;
@@ -92,6 +94,7 @@ export function decidePrice(
   return {
     priceE8: agreed.priceE8,
     sources: agreed.near.map((v) => v.source),
+    reports: new Map(agreed.near.map((v) => [v.source, v.priceE8])),
     at: agreed.near.map((v) => v.at).toSorted((a, b) => b - a)[NEEDED - 1]!,
     change24hBasisPoints: changes.length > 0 ? median(changes) : null,
   };

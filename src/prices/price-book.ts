@@ -12,6 +12,8 @@ export type AgreedPrice = {
   priceE8: bigint;
   asOf: Date;
   sources: readonly string[];
+  /** What each source reported that agreed; empty without any. */
+  reports: ReadonlyMap<string, bigint>;
   /** Hundredths of a percent: 250n = +2.50%. Zero when `changeFrom` is none. */
   change24hBasisPoints: bigint;
   /** Where the change comes from: the sources, our own history, or nowhere. */
@@ -79,12 +81,15 @@ export function decidePrices(book: Book, now: Now): void {
       reasons.set(asset, decision.reason);
       continue;
     }
-    const { priceE8, sources, at } = decision;
+    const { priceE8, sources, reports: reported, at } = decision;
     invariant(priceE8 > 0n && at <= now.ms, `the price of ${asset} is above zero and was reported before now`);
     reasons.delete(asset);
     recent.set(asset, [...past, { at: now.ms, priceE8 }]);
     const asOf = addMs(now.date, at - now.ms);
-    last.set(asset, { at, price: { asset, priceE8, asOf, sources, sample: false, ...priceChange(decision, dayAgo.get(asset)) } });
+    last.set(asset, {
+      at,
+      price: { asset, priceE8, asOf, sources, reports: reported, sample: false, ...priceChange(decision, dayAgo.get(asset)) },
+    });
   }
 }
 
@@ -123,6 +128,12 @@ export function atMostPar(price: AgreedPrice, fiat: Pick<FiatRates, 'quotable'>)
   if (found === null || 'reason' in found) return price;
   const parE8 = (E8 * E8) / found.rate.rateE8;
   return price.priceE8 > parE8 ? { ...price, priceE8: parE8 } : price;
+}
+
+/** The price that one source reported, if it is among those that agreed; else the price as it is. */
+export function preferring(price: AgreedPrice, source: string | null): AgreedPrice {
+  const priceE8 = source === null ? undefined : price.reports.get(source);
+  return priceE8 === undefined ? price : { ...price, priceE8, sources: [source!, ...price.sources.filter((name) => name !== source)] };
 }
 
 /** A price good enough for a live quote, or why there is none. */

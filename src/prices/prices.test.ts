@@ -762,7 +762,7 @@ test('static prices are exact, never stale, need no second source, and exist onl
   ] as const) {
     const quotable = prices.quotable(asset);
     assert.ok('price' in quotable);
-    const { asOf, ...price } = quotable.price;
+    const { asOf, reports: _, ...price } = quotable.price;
     assert.deepEqual(price, {
       asset,
       priceE8,
@@ -830,4 +830,26 @@ test('an asset that should be worth a currency is quoted at par, below it at wha
   exchanges.book.coinbase = { BTC: { last: '97000' } };
   exchanges.book.kraken = { BTC: { last: '97000' }, USDT: { last: '1' }, EURC: { last: '1.25' } };
   await refused(prices, 'USDT', /agree|no price source/);
+});
+
+test('the price of one source is used while it is among those that agree, else the median', async (t) => {
+  const exchanges = await openExchanges(t, {
+    coinbase: all('100'),
+    kraken: all('101'),
+    bitstamp: all('100.5'),
+    bitfinex: all('140'),
+    coingecko: all('99'),
+  });
+  const { prices } = await openPrices(t, exchanges);
+  await quoted(prices, 'LTC', 10_050_000_000n);
+  const from = (source: string | null) => {
+    const found = prices.quotable('LTC', source);
+    return 'price' in found ? [found.price.priceE8, found.price.sources[0]] : found.reason;
+  };
+  assert.deepEqual(from('kraken'), [10_100_000_000n, 'kraken']);
+  assert.equal(prices.valuing('LTC', 'kraken')!.priceE8, 10_100_000_000n);
+  assert.equal(prices.forTest('LTC', 'coinbase').priceE8, 10_000_000_000n);
+  // It disagrees; it is an aggregator; it does not exist; none is preferred.
+  for (const source of ['bitfinex', 'coingecko', 'constructor', null]) assert.equal(from(source)[0], 10_050_000_000n, String(source));
+  assert.deepEqual(prices.sources, NAMES);
 });

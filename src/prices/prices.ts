@@ -16,6 +16,7 @@ import {
   decidePrices,
   lookUp,
   PAST_PRICES_MS,
+  preferring,
   quotableAt,
   takeVotes,
 } from './price-book.ts';
@@ -24,17 +25,20 @@ import { createSources, type Hosts, namesIn, readStatic } from './sources.ts';
 /** The status of a source: the assets it has a price for, those it does not list, or why it has no data. */
 type SourceReport = { name: string; assets: readonly Asset[]; unlisted: readonly Asset[]; failure: string | null };
 export type Prices = {
+  /** The names of the sources. Empty with static prices. */
+  sources: readonly string[];
   /** The last good price, even if old (null: none, or older than 10 min). */
   look(asset: Asset): AgreedPrice | null;
   /**
    * A price good enough for a live quote (<= 120 s, two agreeing sources or one static), or why there is none. An asset that should be
-   * worth a currency is quoted at par while the sources say about that. Synchronous, from memory.
+   * worth a currency is quoted at par while the sources say about that. `source`: whose price is used while it agrees with the others,
+   * instead of the median. Synchronous, from memory.
    */
-  quotable(asset: Asset): { price: AgreedPrice } | { reason: string };
+  quotable(asset: Asset, source?: string | null): { price: AgreedPrice } | { reason: string };
   /** The price that money is valued at; null when sources do not agree on one. Unlike a quote, it may be far from par. */
-  valuing(asset: Asset): AgreedPrice | null;
+  valuing(asset: Asset, source?: string | null): AgreedPrice | null;
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
-  forTest(asset: Asset): AgreedPrice;
+  forTest(asset: Asset, source?: string | null): AgreedPrice;
   /** Asks every source now; not together with `start`. Empty with static prices. */
   check(): Promise<SourceReport[]>;
   start(): Promise<void>;
@@ -43,7 +47,7 @@ export type Prices = {
 
 const POLL_MS = 30_000;
 const THIN_EVERY_MS = 60 * MINUTE_MS;
-const NO_CHANGE = { change24hBasisPoints: 0n, changeFrom: 'none', stale: false } as const;
+const NO_CHANGE = { change24hBasisPoints: 0n, changeFrom: 'none', stale: false, reports: new Map<string, bigint>() } as const;
 
 /** `sources` is the PRICES variable: names, or `static:BTC=97000.00,…`. Errors: it names what does not exist. */
 export function createPrices({
@@ -92,11 +96,12 @@ export function createPrices({
     },
   });
   return {
+    sources: feeds.map(({ name }) => name),
     look: (asset) => look(memory, asset),
-    quotable: (asset) => quotable(memory, asset),
-    valuing: (asset) => valuing(memory, asset),
-    forTest: (asset) => {
-      const found = quotable(memory, asset);
+    quotable: (asset, source = null) => quotable(memory, asset, source),
+    valuing: (asset, source = null) => valuing(memory, asset, source),
+    forTest: (asset, source = null) => {
+      const found = quotable(memory, asset, source);
       if ('price' in found) return found.price;
       return { asset, priceE8: ASSET[asset].sampleE8, asOf: clock.now(), sources: ['sample'], ...NO_CHANGE, sample: true };
     },
@@ -132,19 +137,19 @@ function look({ clock, fixed, book }: Memory, asset: Asset): AgreedPrice | null 
   return priceE8 ? { asset, priceE8, asOf: clock.now(), sources: ['static'], ...NO_CHANGE, sample: false } : null;
 }
 
-function quotable(memory: Memory, asset: Asset): { price: AgreedPrice } | { reason: string } {
+function quotable(memory: Memory, asset: Asset, source: string | null): { price: AgreedPrice } | { reason: string } {
   if (!memory.fixed) {
     const found = quotableAt(memory.book, asset, memory.clock.monotonicMs());
-    return 'price' in found ? atPar(found.price, memory.fiat) : found;
+    return 'price' in found ? atPar(preferring(found.price, source), memory.fiat) : found;
   }
   const price = look(memory, asset);
   return price ? { price } : { reason: 'PRICES does not set one' };
 }
 
-function valuing(memory: Memory, asset: Asset): AgreedPrice | null {
+function valuing(memory: Memory, asset: Asset, source: string | null): AgreedPrice | null {
   if (memory.fixed) return look(memory, asset);
   const found = quotableAt(memory.book, asset, memory.clock.monotonicMs());
-  return 'price' in found ? atMostPar(found.price, memory.fiat) : null;
+  return 'price' in found ? atMostPar(preferring(found.price, source), memory.fiat) : null;
 }
 
 /** Loads the prices of the last minutes on start, so that a jump across it is detected. */

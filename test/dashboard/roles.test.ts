@@ -218,6 +218,7 @@ test('actions that move money or data require recent authentication, depending o
     ['POST', '/settings/checkout', { tolerance_percent: '4.00' }],
     ['POST', '/settings/checkout', { tolerance_cap_usd: '99.00' }],
     ['POST', '/settings/checkout', { late_accept_minutes: 1440 }],
+    ['POST', '/settings/checkout', { adjustments: [{ asset: 'BTC', percent: '-20' }] }],
     ['POST', '/settings/checkout', { origins: ['https://evil.example'] }],
     ['POST', '/settings/checkout', { confirmations: [{ currency: 'BTC', tiers: [50] }] }],
     ['POST', '/settings/business', { retention_days: 30 }],

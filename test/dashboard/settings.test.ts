@@ -31,12 +31,17 @@ const LOGO = Buffer.from(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 4"><rect width="4" height="4" fill="#0a7440"/></svg>',
 ).toString('base64');
 
+/** Of the native coins, in the order of the table. */
+const percentages = (given: Record<string, string>) =>
+  ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'].map((asset) => ({ asset, percent: given[asset] ?? '0.00' }));
+
 test('a saved setting is read back, affects the page at once, and is logged with its old and new value', async () => {
   const before = (await owner.get('/test/settings/checkout')).json;
   assert.deepEqual([before.settings.window_minutes, before.settings.payer_cancel, before.settings.tolerance_percent], [60, false, '1.00']);
   const change = {
     ...{ accent: '#0a7440', theme: 'dark', locale: 'de', support_contact: 'help@shop.example', origins: ['https://shop.example'] },
     ...{ auto_return: true, payer_cancel: true, kiosk: true, default_currency: 'LTC', currencies: ['BTC', 'DOGE'], window_minutes: 90 },
+    ...{ adjustments: percentages({ BTC: '1.50', DOGE: '-2.00' }), price_source: null },
     ...{ rate_lock_minutes: 20, tolerance_percent: '2.50', tolerance_cap_usd: '7.50', late_accept_minutes: 30 },
   };
   assert.equal((await owner.post('/live/settings/checkout', { ...change, logo: LOGO })).status, 200);
@@ -52,6 +57,7 @@ test('a saved setting is read back, affects the page at once, and is logged with
     [rules.windowSeconds, rules.rateLockSeconds, rules.toleranceBasisPoints, rules.toleranceCapUsdCents, rules.lateAcceptMinutes],
     [5_400, 1_200, 250, '750', 30],
   );
+  assert.deepEqual(rules.adjustments, { BTC: 150, DOGE: -200 });
   const shown = await page(made.id);
   assert.match(shown, /data-theme="dark"/);
   assert.match(shown, /mailto:help@shop\.example/);
@@ -141,6 +147,10 @@ test('an invalid setting is refused under its field, and nothing of the request 
     [{ tolerance_percent: '5.01' }, 'tolerance_percent'],
     [{ tolerance_percent: '-1' }, 'tolerance_percent'],
     [{ tolerance_cap_usd: '100.01' }, 'tolerance_cap_usd'],
+    ...['20.01', '-20.01', '1.234', '--1', '', '1e1'].map(
+      (percent) => [{ adjustments: [{ asset: 'BTC', percent }] }, 'adjustments'] as const,
+    ),
+    [{ price_source: 'mtgox' }, 'price_source'],
     [{ currencies: [] }, 'currencies'],
     [{ logo: Buffer.from('<svg><script>1</script></svg>').toString('base64') }, 'logo'],
   ] as const) {

@@ -139,7 +139,10 @@ test('a price in dollars has no rate', async () => {
 test('an unknown currency is refused with a list of the known ones', async () => {
   for (const currency of ['XXX', 'BTC', 'RUB', 'EU', 'EU ']) {
     const { json } = refused(await ask(app.test, 20, currency), 400, 'fiat_unsupported', 'currency_fiat');
-    assert.match(json.error.message, /^currency_fiat is not supported. Use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /);
+    assert.match(
+      json.error.message,
+      /^currency_fiat is not supported, because no two price sources agree on its rate. Use one of USD, EUR, GBP, CAD, AUD, CHF, JPY, /,
+    );
   }
 });
 

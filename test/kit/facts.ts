@@ -17,6 +17,8 @@ export const rules: Rules = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
+  adjustments: {},
+  priceSource: null,
   confirmations: Object.fromEntries(COINS.map((coin) => [coin, chainOf(coin).confirmations])) as Rules['confirmations'],
 };
 export const quote: Quote = {

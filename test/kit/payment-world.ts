@@ -94,6 +94,8 @@ export const chooseRules = ({ tolerance, late, protection }: Terms): Rules => ({
   protectionHours: protection,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
+  adjustments: {},
+  priceSource: null,
   confirmations: Object.fromEntries(COINS.map((c) => [c, TIERS])) as Rules['confirmations'],
 });
 

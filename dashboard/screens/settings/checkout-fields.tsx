@@ -152,6 +152,62 @@ export function Coins({ draft, set, at, checkout, disabled }: Parts) {
   );
 }
 
+/** Names of sources as their makers write them. */
+const SOURCE_NAMES: Readonly<Record<string, string>> = {
+  coinbase: 'Coinbase',
+  kraken: 'Kraken',
+  bitstamp: 'Bitstamp',
+  bitfinex: 'Bitfinex',
+  coingecko: 'CoinGecko',
+};
+
+export function Pricing({ draft, set, at, checkout, disabled }: Parts) {
+  const change = (asset: string, percent: string) =>
+    set({ adjustments: draft.adjustments.map((one) => (one.asset === asset ? { asset, percent } : one)) });
+  return (
+    <Card title="Coin prices">
+      <div className="grid gap-4 p-4">
+        <Choice
+          label="Price source"
+          disabled={disabled}
+          value={draft.price_source ?? ''}
+          onChange={(event) => set({ price_source: event.target.value || null })}
+          options={[
+            { value: '', label: 'Median of all sources' },
+            ...checkout.price_sources.map((name) => ({ value: name, label: SOURCE_NAMES[name] ?? name })),
+          ]}
+          hint="The price of this source is used while it agrees with the others. Otherwise the median is used."
+        />
+        <fieldset className="grid gap-3">
+          <legend className="mb-1 text-sm font-medium">Price adjustments (%)</legend>
+          <p className="text-sm text-soft">
+            Customers pay this much more in a currency, or less if it is negative. For example, -2 is a discount of 2%. From -20 to 20.
+            Changes apply to new payments.
+          </p>
+          <div className="grid grid-cols-2 gap-3 sm:grid-cols-3">
+            {draft.adjustments.map(({ asset, percent }) => (
+              <Field
+                key={asset}
+                label={asset}
+                inputMode="text"
+                required
+                disabled={disabled}
+                value={percent}
+                onChange={(event) => change(asset, event.target.value)}
+              />
+            ))}
+          </div>
+        </fieldset>
+        {(at('adjustments') ?? at('price_source')) && (
+          <p role="alert" className="text-sm text-bad">
+            {at('adjustments') ?? at('price_source')}
+          </p>
+        )}
+      </div>
+    </Card>
+  );
+}
+
 export const Behavior = ({ draft, set, disabled }: Parts) => (
   <Card title="Customer options">
     <div className="grid gap-4 p-4">

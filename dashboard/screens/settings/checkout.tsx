@@ -4,7 +4,7 @@ import { ApiError } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
-import { Behavior, Coins, Judging, Look, Pages } from './checkout-fields.tsx';
+import { Behavior, Coins, Judging, Look, Pages, Pricing } from './checkout-fields.tsx';
 import type { Checkout, Draft } from './draft.ts';
 import { Preview } from './preview.tsx';
 
@@ -34,7 +34,7 @@ export function Screen() {
 /** Fields that show what is wrong with them. */
 const FIELDS: readonly string[] = [
   ...['accent', 'logo', 'support', 'currencies', 'window_minutes', 'rate_lock_minutes', 'late_accept_minutes'],
-  ...['tolerance_percent', 'tolerance_cap_usd', 'confirmations', 'origins'],
+  ...['tolerance_percent', 'tolerance_cap_usd', 'confirmations', 'origins', 'adjustments', 'price_source'],
 ];
 
 const draftOf = ({ settings }: Checkout): Draft => ({
@@ -78,6 +78,7 @@ function Form({ checkout }: { checkout: Checkout }) {
       <form onSubmit={submit} className="grid gap-5">
         <Look {...parts} />
         <Coins {...parts} />
+        <Pricing {...parts} />
         <Behavior {...parts} />
         <Judging {...parts} onTiers={(currency, values) => setTiers((old) => ({ ...old, [currency]: values }))} />
         <Pages {...parts} />

@@ -106,6 +106,8 @@ const RULES: PaymentFacts['rules'] = {
   protectionHours: 24,
   protectionLargeHours: 2,
   protectionLargeUsdCents: 100_000n,
+  adjustments: {},
+  priceSource: null,
   confirmations: Object.fromEntries(ALL_COINS.map((c) => [c, chainOf(c).confirmations])) as Record<Coin, readonly ConfirmationTier[]>,
 };
 const HEIGHT = 1_000;

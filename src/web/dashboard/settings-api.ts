@@ -1,6 +1,6 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
 import Type, { type Static } from 'typebox';
-import { COIN, type Coin, leadingCoins, NATIVE_COINS } from '#core/coin';
+import { ASSETS, type Asset, COIN, type Coin, leadingCoins, NATIVE_ASSETS, NATIVE_COINS } from '#core/coin';
 import { FIATS, type Fiat } from '#core/fiat';
 import { formatDecimal, formatUsd, readAmountText } from '#core/money';
 import { Problem } from '#core/problem';
@@ -29,6 +29,7 @@ export const tierBody = (tier: OwnTier): Static<typeof Tier> => ({
 
 const Theme = literals(THEMES);
 const FiatName = literals(FIATS);
+const AssetName = literals(ASSETS);
 const Maybe = Type.Optional;
 const Short = Type.String({ maxLength: 300 });
 const CHECKOUT = {
@@ -48,6 +49,10 @@ const CHECKOUT = {
   tolerance_percent: PlainText,
   tolerance_cap_usd: PlainText,
   late_accept_minutes: Nullable(Type.Integer()),
+  /** In percent, above zero where customers pay more than the market price. */
+  adjustments: Type.Array(Type.Object({ asset: AssetName, percent: PlainText })),
+  /** Null: the median of all. */
+  price_source: Nullable(PlainText),
 };
 const Confirmations = Type.Array(Type.Object({ currency: CoinName, tiers: Type.Array(Nullable(Type.Integer()), { maxItems: 10 }) }), {
   maxItems: leadingCoins().length,
@@ -60,6 +65,14 @@ const hundredths = (text: string, param: string): number => {
     throw new Problem('parameter_invalid', { reason: 'it must be a decimal such as 1.50' }, { param });
   return Number(value);
 };
+/** A percentage with a sign, in hundredths. Errors: parameter_invalid. */
+const percentPoints = (text: string): number => {
+  const [, sign, amount] = /^([+-]?)(.*)$/s.exec(text.trim())!;
+  return (sign === '-' ? -1 : 1) * hundredths(amount!, 'adjustments') || 0;
+};
+/** What the merchant takes: native coins, and the assets of tokens that are on. */
+const adjustableAssets = ({ tokens }: { tokens: readonly Coin[] }): Asset[] =>
+  ASSETS.filter((asset) => NATIVE_ASSETS.includes(asset) || tokens.some((coin) => COIN[coin].asset === asset));
 const coinsOf = (given: readonly string[]): Coin[] => NATIVE_COINS.filter((coin) => given.includes(coin));
 const orNull = <T>(value: T | '' | null): T | null => (value === '' ? null : (value as T | null));
 
@@ -73,6 +86,7 @@ export const SETTINGS: readonly DashboardRoute[] = [
       settings: Type.Object({ ...CHECKOUT, logo: Nullable(PlainText) }),
       /** By chain, each named by its first coin. */
       confirmations: Type.Array(Type.Object({ currency: CoinName, name: PlainText, has_wallet: Type.Boolean(), tiers: Type.Array(Tier) })),
+      price_sources: Type.Array(PlainText),
       locales: Type.Array(Type.Object({ tag: PlainText, name: PlainText })),
       states: Type.Array(PlainText),
     }),
@@ -97,6 +111,11 @@ export const SETTINGS: readonly DashboardRoute[] = [
           tolerance_percent: formatDecimal(BigInt(settings.toleranceBasisPoints), 2),
           tolerance_cap_usd: formatUsd(BigInt(settings.toleranceCapUsdCents)),
           late_accept_minutes: settings.lateAcceptMinutes,
+          adjustments: adjustableAssets(settings).map((asset) => ({
+            asset,
+            percent: formatDecimal(BigInt(settings.adjustments[asset] ?? 0), 2),
+          })),
+          price_source: settings.priceSource,
           logo: logo === null ? null : `/pay/logo/${logo}`,
         },
         confirmations: leadingCoins().map((coin) => ({
@@ -105,6 +124,7 @@ export const SETTINGS: readonly DashboardRoute[] = [
           has_wallet: walletCoins.includes(COIN[coin].family),
           tiers: tiersOf(call.ctx, settings, coin).map(tierBody),
         })),
+        price_sources: [...call.ctx.prices.sources],
         locales: Object.entries(LOCALES).map(([tag, name]) => ({ tag, name })),
         states: fixturesAt(call.ctx.clock.now())
           .filter(({ fault, view }) => fault === null && !view.merchant.payerCancel)
@@ -132,6 +152,8 @@ export const SETTINGS: readonly DashboardRoute[] = [
       tolerance_percent: Maybe(Short),
       tolerance_cap_usd: Maybe(Short),
       late_accept_minutes: Maybe(Nullable(Type.Integer())),
+      adjustments: Maybe(Type.Array(Type.Object({ asset: AssetName, percent: Short }), { maxItems: ASSETS.length })),
+      price_source: Maybe(Nullable(Short)),
       confirmations: Maybe(Confirmations),
       /** The file in base64; null removes it. */
       logo: Maybe(Nullable(Type.String({ maxLength: 90_000 }))),
@@ -155,6 +177,12 @@ export const SETTINGS: readonly DashboardRoute[] = [
         ...(body.tolerance_percent !== undefined && { toleranceBasisPoints: hundredths(body.tolerance_percent, 'tolerance_percent') }),
         ...(body.tolerance_cap_usd !== undefined && { toleranceCapUsdCents: hundredths(body.tolerance_cap_usd, 'tolerance_cap_usd') }),
         ...(body.late_accept_minutes !== undefined && { lateAcceptMinutes: body.late_accept_minutes }),
+        ...(body.adjustments !== undefined && {
+          adjustments: Object.fromEntries(
+            body.adjustments.map(({ asset, percent }) => [asset, percentPoints(percent)] as const).filter(([, points]) => points !== 0),
+          ),
+        }),
+        ...(body.price_source !== undefined && { priceSource: orNull(body.price_source) }),
         ...(body.confirmations !== undefined && {
           confirmations: Object.fromEntries(body.confirmations.map(({ currency, tiers }) => [currency, tiers])),
         }),
