@@ -18,8 +18,8 @@ export async function fillPayments(db: Db, { merchantId, count }: { merchantId: 
   await db.sql`insert into payment_text_owners (merchant_id, mode, through_sequence) values (${merchantId}, 'live', ${count})`;
   await db.sql`insert into payment_counters values (${merchantId}, 'live', ${count})`;
   await db.sql`
-    insert into payment_days select ${merchantId}, 'live', current_date - d, m, c, 1000, 100000, 1000
-    from generate_series(0, 364) d, (values ('created', ''), ('opened', ''), ('chosen', ''), ('seen', ''), ('paid', ''),
-      ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
+    insert into payment_quarters select ${merchantId}, 'live', date_bin('15 minutes', now(), 'epoch') - q * interval '15 minutes', m, c, 10, 1000, 10
+    from generate_series(0, 365 * 96) q, (values ('created', ''), ('opened', ''), ('chosen', ''), ('seen', ''), ('paid', ''),
+      ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('volume', 'BTC'), ('volume', 'LTC'), ('volume', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
   await db.sql`analyze payments`;
 }

@@ -82,10 +82,10 @@ async function sell({ app, test }: TestApp): Promise<void> {
   const { sql } = app.ctx.db;
   const days = SALES.length - 1;
   // One step at a time would meet the next day's rows under their key.
-  await sql`with moved as (delete from payment_days returning *)
-    insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
-    select merchant_id, mode, day, measure, coin, payments, usd_cents, seconds from moved`;
-  await sql`update payment_day_deltas set day = day - ${days}::int`;
+  await sql`with moved as (delete from payment_quarters returning *)
+    insert into payment_quarter_deltas (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
+    select merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds from moved`;
+  await sql`update payment_quarter_deltas set quarter = quarter - ${days}::int * interval '24 hours'`;
 }
 
 const take = () =>

@@ -338,6 +338,7 @@ export type Api = {
         created: number;
         completed: number;
         volume_usd: string;
+        reversed_usd: string;
         coins: {
           currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
           completed: number;
@@ -346,6 +347,7 @@ export type Api = {
       }[];
       now: {
         volume_usd: string;
+        reversed_usd: string;
         completed: number;
         opened: number;
         paid: number;
@@ -353,6 +355,7 @@ export type Api = {
       };
       before: {
         volume_usd: string;
+        reversed_usd: string;
         completed: number;
         opened: number;
         paid: number;
@@ -2605,6 +2608,7 @@ export type Api = {
         paid_out: string;
         swept: string;
         fees: string;
+        reversed: string;
         closing: string;
         closing_usd: string;
         /** In the display currency, at the current rate. */

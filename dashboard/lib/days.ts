@@ -1,13 +1,14 @@
-/** Day ranges in UTC, as the totals are stored; local days; durations. */
+/** Ranges of days in the time zone of the merchant; local days; durations. */
 const DAY_MS = 86_400_000;
 export type Range = { from: string; until: string; days: number };
 
 const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
-export const today = (): string => textOf(Date.now());
+/** Without a time zone: that of this browser. */
+export const today = (timeZone?: string): string => new Intl.DateTimeFormat('sv-SE', { timeZone }).format();
 
 /** The given number of days, ending today. */
-export function lastDays(days: number): Range {
-  const until = today();
+export function lastDays(days: number, timeZone?: string): Range {
+  const until = today(timeZone);
   return { from: textOf(Date.parse(until) - (days - 1) * DAY_MS), until, days };
 }
 /** Null when they are not a range of at most a year. */

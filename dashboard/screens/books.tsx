@@ -26,7 +26,7 @@ const CHARTS = [
 const short = (amount: string): string => (amount.includes('.') ? withoutZeros(amount).replace(/\.$/, '') : amount);
 const amount = (
   name: string,
-  of: 'opening' | 'received' | 'settled' | 'refunded' | 'paid_out' | 'swept' | 'fees' | 'closing',
+  of: 'opening' | 'received' | 'settled' | 'refunded' | 'paid_out' | 'swept' | 'fees' | 'reversed' | 'closing',
 ): Column<Line> => ({
   name,
   right: true,
@@ -47,6 +47,10 @@ const COLUMNS: readonly Column<Line>[] = [
   amount('Paid out', 'paid_out'),
   amount('Swept', 'swept'),
   amount('Fees', 'fees'),
+  {
+    ...amount('Reversed', 'reversed'),
+    cell: ({ reversed }) => <span className={`tabular-nums ${short(reversed) === '0' ? '' : 'text-bad'}`}>{short(reversed)}</span>,
+  },
   amount('Closing', 'closing'),
 ];
 

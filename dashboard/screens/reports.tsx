@@ -18,7 +18,7 @@ const REPORTS = [
   {
     kind: 'days',
     name: 'Daily totals',
-    text: 'One line per UTC day and one per coin: created, opened and completed payments, and volume in USD, as on Home.',
+    text: 'One line per day and one per coin: created, opened and completed payments, volume in USD, and what was reversed, as on Home.',
   },
   {
     kind: 'tax',
@@ -28,7 +28,7 @@ const REPORTS = [
   {
     kind: 'fees',
     name: 'Fees and differences',
-    text: 'Completed payments created in this range: price, amount received and the difference. Florin charges no fee, and customers pay network fees.',
+    text: 'Completed payments created in this range: price, what counts now, the difference, and what was reversed. Florin charges no fee, and customers pay network fees.',
   },
 ] as const;
 
@@ -39,14 +39,14 @@ export function Screen() {
   const display = me?.display ?? null;
   const zone = me?.time_zone ?? 'UTC';
   const [range, setRange] = useState(() => {
-    const { from, until } = lastDays(30);
+    const { from, until } = lastDays(30, zone);
     return { from, until };
   });
   const valid = rangeBetween(range.from, range.until);
-  const year = Number(today().slice(0, 4));
+  const year = Number(today(zone).slice(0, 4));
   const presets = [
-    { label: 'Last 30 days', ...lastDays(30) },
-    { label: 'This year', from: `${year}-01-01`, until: today() },
+    { label: 'Last 30 days', ...lastDays(30, zone) },
+    { label: 'This year', from: `${year}-01-01`, until: today(zone) },
     { label: `${year - 1}`, from: `${year - 1}-01-01`, until: `${year - 1}-12-31` },
   ];
   return (

@@ -2,7 +2,7 @@
 
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { COIN_KINDS } from '../generated/api.ts';
-import { sumOf } from '../lib/amount.ts';
+import { isSome, lessOf, moneyText, sumOf } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { partsOf } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
@@ -113,6 +113,11 @@ const ASSETS = [...new Set(Object.keys(COIN_KINDS).map((coin) => partsOf(coin).a
 /** The volume of a day in an asset, on all of its networks. */
 const volumeIn = (day: Home['days'][number], asset: string): string =>
   sumOf(['0.00', ...day.coins.flatMap((one) => (partsOf(one.currency).asset === asset ? [one.volume_usd] : []))]);
+/** A bar has no height below zero, where more was reversed than sold. */
+const drawn = (day: Home['days'][number], asset: string): string => {
+  const volume = volumeIn(day, asset);
+  return volume.startsWith('-') ? '0.00' : volume;
+};
 // Made once: `toLocaleString` makes a formatter on each call, which costs more than drawing the chart.
 const DAY = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
@@ -146,7 +151,8 @@ function ticksTo(most: number): number[] {
 function Volume({ data, range }: { data: Home; range: Range }) {
   const { place, width } = useWidth();
   const assets = ASSETS.filter((asset) => data.days.some((day) => day.coins.some(({ currency }) => partsOf(currency).asset === asset)));
-  const most = Math.max(0, ...data.days.map((day) => Number(day.volume_usd)));
+  const hasReversed = data.days.some(({ reversed_usd }) => isSome(reversed_usd));
+  const most = Math.max(0, ...data.days.flatMap((day) => [sumOf(assets.map((asset) => drawn(day, asset))), day.reversed_usd].map(Number)));
   const ticks = ticksTo(most);
   const y = (value: number): number => HEIGHT - BOTTOM - (value / ticks.at(-1)!) * (HEIGHT - BOTTOM - 8);
   const slot = (width - LEFT) / data.days.length;
@@ -154,14 +160,23 @@ function Volume({ data, range }: { data: Home; range: Range }) {
   const bar = Math.min(slot * 0.8, 64);
   const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
   const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
-  const summary = `Completed volume per day, stacked by currency. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with $${best.volume_usd}.`;
+  const summary = `Completed volume per day, stacked by currency. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with $${best.volume_usd}${hasReversed ? `; reversed: ${moneyText(data.now.reversed_usd)}` : ''}.`;
   return (
     <ChartCard
       title="Volume per day"
       file={`volume-${range.from}-${range.until}.csv`}
-      head={['Day', 'Completed', 'USD', ...assets]}
-      rows={data.days.map((day) => [day.day, day.completed, day.volume_usd, ...assets.map((asset) => volumeIn(day, asset))])}
-      show={(value, column) => (column < 2 ? value : <Money amount={String(value)} />)}
+      head={['Day', 'Completed', 'USD', ...assets, ...(hasReversed ? ['Reversed'] : [])]}
+      rows={data.days.map((day) => [
+        ...[day.day, day.completed, day.volume_usd, ...assets.map((asset) => volumeIn(day, asset))],
+        ...(hasReversed ? [lessOf('0.00', day.reversed_usd)] : []),
+      ])}
+      show={(value, column) =>
+        column < 2 ? (
+          value
+        ) : (
+          <Money amount={String(value)} className={column === assets.length + 3 && isSome(String(value)) ? 'text-bad' : ''} />
+        )
+      }
       empty={most === 0 ? 'No completed payments in this period.' : null}
     >
       <div ref={place}>
@@ -186,7 +201,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
             let below = 0;
             return assets.map((asset) => {
               const from = below;
-              const volume = volumeIn(day, asset);
+              const volume = drawn(day, asset);
               // A number only to draw with.
               below += Number(volume);
               const height = y(from) - y(below);
@@ -206,6 +221,16 @@ function Volume({ data, range }: { data: Home; range: Range }) {
               );
             });
           })}
+          {data.days.map((day, i) => {
+            const height = y(0) - y(Number(day.reversed_usd));
+            return (
+              height > 0 && (
+                <rect key={day.day} x={middle(i) - bar / 8} y={y(0) - height} width={bar / 4} height={height} className="fill-bad">
+                  <title>{`${shortDay(day.day)}: ${moneyText(day.reversed_usd)} reversed`}</title>
+                </rect>
+              )
+            );
+          })}
         </svg>
       </div>
       <ul className="flex flex-wrap gap-x-4 gap-y-1 pt-3 text-xs text-soft">
@@ -215,6 +240,12 @@ function Volume({ data, range }: { data: Home; range: Range }) {
             {asset}
           </li>
         ))}
+        {hasReversed && (
+          <li className="flex items-center gap-1.5 text-bad">
+            <span className="size-2.5 rounded-sm bg-bad" />
+            Reversed
+          </li>
+        )}
       </ul>
     </ChartCard>
   );

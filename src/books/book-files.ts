@@ -108,6 +108,8 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   received: ({ paymentId }) => `Payment ${paymentId}`,
   sale: ({ paymentId }) => `Payment ${paymentId}`,
   overpayment: ({ paymentId }) => `Overpayment of ${paymentId}`,
+  reversed: ({ paymentId }) => `Reversal of ${paymentId}`,
+  restored: ({ paymentId }) => `Payment ${paymentId}, back after its reversal`,
   refund: ({ paymentId, ref }) => `Refund ${ref} of ${paymentId}`,
   marked_refunded: ({ paymentId }) => `Refund of ${paymentId}`,
   payout: ({ ref }) => `Payout ${ref}`,
@@ -139,7 +141,13 @@ const KOINLY = [
 ];
 /** Koinly's label; null: none, which Koinly takes for a transfer. */
 const koinlyLabel = ({ kind, counts, isReturned }: Flow): string | null =>
-  kind === 'received' ? (counts ? 'other income' : null) : kind === 'swept' || kind === 'moved_elsewhere' || isReturned ? null : 'cost';
+  kind === 'received' || kind === 'restored'
+    ? counts
+      ? 'other income'
+      : null
+    : kind === 'swept' || kind === 'moved_elsewhere' || isReturned
+      ? null
+      : 'cost';
 
 /** Koinly's universal format. Times are in UTC. */
 export const exportKoinly = (ctx: Context, wish: FileWish & { scope: Scope }): AsyncGenerator<string> => {
@@ -168,7 +176,7 @@ const COINTRACKING = [
   ...['Comment', 'Date', 'Tx-ID'],
 ];
 function coinTrackingType({ kind, counts, isReturned }: Flow): string {
-  if (kind === 'received') return counts ? 'Income' : 'Deposit';
+  if (kind === 'received' || kind === 'restored') return counts ? 'Income' : 'Deposit';
   if (kind === 'swept' || kind === 'moved_elsewhere' || isReturned) return 'Withdrawal';
   return kind === 'network_fee' ? 'Other Fee' : 'Spend';
 }
@@ -209,6 +217,8 @@ const PAYEE: Readonly<Record<EntryKind, string>> = {
   received: 'Customer',
   sale: 'Customer',
   overpayment: 'Customer',
+  reversed: 'Customer',
+  restored: 'Customer',
   refund: 'Customer',
   marked_refunded: 'Customer',
   payout: 'Recipient of a payout',

@@ -6,7 +6,6 @@ import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, type Mode } from '#core/coin';
 import { type Fiat, fiatDecimals } from '#core/fiat';
 import { invariant } from '#core/invariant';
-import { goneAfterMs } from '#core/transfer';
 import type { Fragment, Sql, Tx } from '#db';
 
 /**
@@ -46,6 +45,8 @@ const ENTRY_KINDS = [
   'received',
   'sale',
   'overpayment',
+  'reversed',
+  'restored',
   'refund',
   'marked_refunded',
   'payout',
@@ -90,31 +91,31 @@ const coinTable = (sql: Sql | Tx): Fragment => sql`
       ${ALL_COINS.map((coin) => (kindOf(coin) === 'ethereum' ? 't' : 'f'))}::text[]::bool[]) as c (coin, fee_coin, chain, dust, has_accounts)
   )`;
 
-const GONE_AFTER_SECONDS = Object.fromEntries(ALL_COINS.map((coin) => [coin, goneAfterMs(coin) / 1000]));
-/** Whether a transfer that is in no block was missing for so long that it does not count. Simulated chains have no tips in the database. */
-const gone = (sql: Sql | Tx, mode: Mode): Fragment =>
-  mode === 'test'
-    ? sql`t.absent_since is not null`
-    : sql`coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => (${sql.json(GONE_AFTER_SECONDS)}::jsonb ->> t.coin)::int), false)`;
-
 /**
  * `cents` in the smallest units of the display currency: at the rate of a payment that was priced in it, else at the rate that was stored
  * with the value, else at the current one. Columns: `cents`, `fiat`, `rate`, `kept_fiat`, `kept_rate`.
  */
-const displayed = (sql: Sql | Tx, display: Display): Fragment =>
+const displayed = (sql: Sql | Tx, display: Display, cents: Fragment): Fragment =>
   display === null
     ? sql`null::numeric`
-    : sql`round(cents * (case when fiat = ${display.currency} and rate ~ ${OWN_RATE.source} then rate::numeric
+    : sql`round(${cents} * (case when fiat = ${display.currency} and rate ~ ${OWN_RATE.source} then rate::numeric
         when kept_fiat = ${display.currency} and kept_rate ~ ${OWN_RATE.source} then kept_rate::numeric
         else ${display.rateE8.toString()}::numeric end) * 10::numeric ^ ${fiatDecimals(display.currency)} / 10000000000)`;
+/** Of a change to an account: differences of rounded totals add up to the last one. */
+const difference = (sql: Sql | Tx, display: Display, { total, change }: { total: Fragment; change: Fragment }): Fragment =>
+  sql`${displayed(sql, display, total)} - ${displayed(sql, display, sql`(${total} - ${change})`)}`;
 
 /** Refunds and payouts whose money left. What a member entered does not count once it is known not to pay. */
 const isPaidOf = (sql: Sql | Tx, one: Fragment): Fragment => sql`
   (${one}.state = 'confirmed' or (${one}.state = 'sent' and (${one}.file_id is not null or ${one}.failure is null)))`;
 
+/** In whole cents, a half to the even one, as settling rounds. */
+const rounded = (sql: Sql | Tx, usdE8: Fragment): Fragment =>
+  sql`case when ${usdE8} % 1000000 = 500000 and div(${usdE8}, 1000000) % 2 = 0 then div(${usdE8}, 1000000) else round(${usdE8} / 1000000) end`;
+
 /**
- * What arrived, and how much of each transfer is part of a sale. A completed payment says how much of its coin it counts; that is taken
- * from its transfers in the order in which they count: accepted ones, then by first sight, rejected and refunded ones last.
+ * What arrived, and how much of each transfer is part of a sale: `payment_sales` says what completed payments counted when, and what of it
+ * left the chain later. A transfer without changes there is held while it is in a block.
  */
 const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   decided as (
@@ -122,56 +123,76 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
     from decisions d cross join lateral unnest(d.transfers) as ref
     where d.merchant_id = ${merchantId} and d.kind <> 'cancel'
     order by d.payment_id, ref, d.number desc
+  ), recorded as (
+    select payment_id, coin, ref, min(at) as sold_at, sum(sale_units + over_units) as sold, sum(sale_cents + over_cents) as sold_cents,
+      sum(over_units) as surplus, sum(over_cents) as surplus_cents,
+      -(array_agg(held_units order by number))[1] as first_units, -(array_agg(held_cents order by number))[1] as first_cents,
+      sum(sale_units + over_units + held_units) - (array_agg(held_units order by number))[1] as here_units,
+      sum(sale_cents + over_cents + held_cents) - (array_agg(held_cents order by number))[1] as here_cents
+    from payment_sales where merchant_id = ${merchantId} group by 1, 2, 3
+  ), worths as (
+    -- The transfers of a payment are together worth their sum, rounded once. Dust is not part of it.
+    select payment_id, coin, ref, case when is_dust then ${rounded(sql, sql`usd`)} else ${rounded(sql, sql`up_to`)} - ${rounded(sql, sql`(up_to - usd)`)} end as cents
+    from (select w.*, sum(case when is_dust then 0 else usd end) over (partition by payment_id order by first_seen_at, ref, coin) as up_to from (
+      select t.payment_id, t.coin, t.ref, date_trunc('milliseconds', t.first_seen_at) as first_seen_at,
+        coalesce((t.values -> -1 ->> 'usdE8')::numeric, 0) as usd, t.units < c.dust * t.output_count as is_dust
+      from transfers t join coins c on c.coin = t.coin where t.merchant_id = ${merchantId}) as w) as summed
+  ), known as (
+    select payment_id, coin, ref, txid, units, first_seen_at, block_height, conflict_height, values from transfers where merchant_id = ${merchantId}
+    union all
+    -- A transfer without a transaction of its own is deleted when its block is.
+    select r.payment_id, r.coin, r.ref, null, r.first_units, r.sold_at, null, null, '[]'
+    from recorded r where not exists (select 1 from transfers t where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref)
   ), arrived as (
-    select t.payment_id, t.coin, t.ref, t.txid, t.units, t.first_seen_at as at, t.block_height is not null as mined,
-      coalesce(round((t.values -> -1 ->> 'usdE8')::numeric / 1000000), 0) as cents,
-      case when t.units < c.dust * t.output_count then 0
-        -- What is only announced was not received.
-        when t.block_height is null and t.lock is null then 0
-        when t.block_height is null and (t.conflict_txid is not null or ${gone(sql, mode)}) then 0 else t.units end as weight,
+    select t.payment_id, t.coin, t.ref, t.txid, t.units, t.first_seen_at as at,
+      case when r.ref is null then t.block_height is not null else here_units > 0 end as mined,
+      coalesce(here_cents, w.cents) as cents, first_units, coalesce(first_cents, w.cents) as first_cents,
+      -- A refund that is sent before it is settled that a completed payment counts more returns a part of the sale.
+      case when r.ref is not null then greatest(p.completed_at, t.first_seen_at) end as sold_at, coalesce(sold, 0) as sold, coalesce(sold_cents, 0) as sold_cents,
+      coalesce(surplus, 0) as surplus, coalesce(surplus_cents, 0) as surplus_cents,
       d.kind as decision, d.at as decided_at, d.txid as decided_txid,
       case d.kind when 'accept' then 0 when 'reject' then 2 when 'refund_sent' then 2 else 1 end as rank,
-      p.completed_at, p.coin = t.coin as shown, p.received_units, p.uncounted,
-      case when 'overpaid' = any(p.exceptions) then greatest(0, p.received_usd_cents - p.amount_usd_cents) else 0 end::numeric as excess,
-      p.received_usd_cents, p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
+      p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
       t.values -> -1 -> 'display' ->> 'currency' as kept_fiat, t.values -> -1 -> 'display' ->> 'rateE8' as kept_rate
-    from transfers t
-    join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = ${mode}
-    join coins c on c.coin = t.coin
-    left join tips on tips.chain = c.chain
+    from known t
+    join payments p on p.id = t.payment_id and p.merchant_id = ${merchantId} and p.mode = ${mode}
+    left join worths w on w.payment_id = t.payment_id and w.coin = t.coin and w.ref = t.ref
+    left join recorded r on r.payment_id = t.payment_id and r.coin = t.coin and r.ref = t.ref
     left join decided d on d.payment_id = t.payment_id and d.ref = t.ref
-    where t.merchant_id = ${merchantId} and t.conflict_height is null
-  ), ordered as (
-    select a.*, ${displayed(sql, display)} as displayed, sum(weight) over (partition by payment_id, coin order by rank, at, ref) - weight as before,
-      case when completed_at is null then 0
-        when shown then received_units
-        when uncounted is null then sum(weight) over (partition by payment_id, coin)
-        else sum(weight) over (partition by payment_id, coin) - coalesce((select sum((u ->> 'units')::numeric)
-          from jsonb_array_elements(uncounted) u where u ->> 'coin' = a.coin and u ->> 'state' <> 'announced'), 0) end as counted
-    from arrived a
-  ), sold as (
-    select o.*, greatest(completed_at, at) as sold_at,
-      case when mined then least(weight, greatest(0, counted - before)) else 0 end as sold
-    from ordered o
+    where t.conflict_height is null or r.ref is not null
   ), marked as (
-    select s.*, case when excess > 0 then div(sold * excess, received_usd_cents) else 0 end as surplus,
-      case when decision = 'refund_sent' and mined then units - sold else 0 end as marked,
+    select a.*, case when decision = 'refund_sent' and mined then units - sold else 0 end as marked,
       sum(case when mined then units - sold else 0 end) over (partition by payment_id, coin)
-        - coalesce((select sum(r.units) from refunds r where r.payment_id = s.payment_id and r.coin = s.coin and ${isPaidOf(sql, sql`r`)}), 0)
+        - coalesce((select sum(r.units) from refunds r where r.payment_id = a.payment_id and r.coin = a.coin and ${isPaidOf(sql, sql`r`)}), 0)
         as room
-    from sold s
+    from arrived a
   ), settled as (
     -- Marking money as refunded after a part of it was refunded means the rest.
-    select m.*, least(marked, greatest(0, room - sum(marked) over (partition by payment_id, coin order by rank, at, ref) + marked)) as returned
+    select m.*, least(marked, greatest(0, room - sum(marked) over (partition by payment_id, coin order by rank, at, ref) + marked)) as returned,
+      ${displayed(sql, display, sql`cents`)} as displayed
     from marked m
   ), valued as (
     -- Parts of a transfer add up to its value: what stays on hold is the rest.
-    select s.*, round(cents * sold / units) as sold_cents, round(displayed * sold / units) as sold_displayed,
-      round(cents * surplus / units) as surplus_cents, round(displayed * surplus / units) as surplus_displayed,
-      case when sold + returned = units then cents - round(cents * sold / units) else round(cents * returned / units) end as returned_cents,
-      case when sold + returned = units then displayed - round(displayed * sold / units) else round(displayed * returned / units) end
+    select s.*, displayed - ${displayed(sql, display, sql`(cents - sold_cents)`)} as sold_displayed,
+      ${displayed(sql, display, sql`surplus_cents`)} as surplus_displayed, ${displayed(sql, display, sql`first_cents`)} as first_displayed,
+      case when sold + returned = units then cents - sold_cents else round(cents * returned / units) end as returned_cents,
+      case when sold + returned = units then ${displayed(sql, display, sql`(cents - sold_cents)`)} else round(displayed * returned / units) end
         as returned_displayed
     from settled s
+  ), counted as (
+    select c.*, v.txid, v.fiat, v.rate, v.kept_fiat, v.kept_rate, c.sale_units + c.over_units + c.held_units as net_units,
+      c.sale_cents + c.over_cents + c.held_cents as net_cents, sum(c.over_cents) over so_far as over_total,
+      v.first_cents + sum(c.held_cents) over so_far as held_total,
+      v.first_cents + sum(c.sale_cents + c.over_cents + c.held_cents) over so_far as total
+    from payment_sales c join valued v on v.payment_id = c.payment_id and v.coin = c.coin and v.ref = c.ref
+    where c.merchant_id = ${merchantId}
+    window so_far as (partition by c.payment_id, c.coin, c.ref order by c.number)
+  ), booked as (
+    select b.*, all_displayed - over_displayed - held_displayed as sale_displayed from (
+      select c.*, ${difference(sql, display, { total: sql`over_total`, change: sql`over_cents` })} as over_displayed,
+        ${difference(sql, display, { total: sql`held_total`, change: sql`held_cents` })} as held_displayed,
+        ${difference(sql, display, { total: sql`total`, change: sql`net_cents` })} as all_displayed
+      from counted c) as b
   )`;
 
 /**
@@ -193,7 +214,7 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
     from paid_back b join settled s on s.payment_id = b.payment_id and s.coin = b.coin and s.mined and s.at <= b.sent_at
     group by b.id
   ), shared as (
-    select b.*, ${displayed(sql, display)} as displayed, least(b.units, greatest(0, coalesce(o.held, 0) - b.before)) as from_held,
+    select b.*, ${displayed(sql, display, sql`cents`)} as displayed, least(b.units, greatest(0, coalesce(o.held, 0) - b.before)) as from_held,
       greatest(0, least(b.before + b.units, coalesce(o.held + o.over, 0)) - greatest(b.before, coalesce(o.held, 0))) as from_over
     from paid_back b left join owed o on o.id = b.id
   ), taken as (
@@ -223,7 +244,7 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
 /** Payouts that were sent. */
 const payingOut = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   paid_out as (
-    select p.*, ${displayed(sql, display)} as displayed
+    select p.*, ${displayed(sql, display, sql`cents`)} as displayed
     from (select *, usd_cents as cents, null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
       from payouts) p
     where merchant_id = ${merchantId} and mode = ${mode} and ${isPaidOf(sql, sql`p`)}
@@ -232,7 +253,7 @@ const payingOut = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
 /** Refunds that shops requested for no payment, which members sent from their own wallets. */
 const refundingShops = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   shop_paid as (
-    select r.*, ${displayed(sql, display)} as displayed
+    select r.*, ${displayed(sql, display, sql`cents`)} as displayed
     from (select *, coalesce(usd_cents, 0) as cents, null::text as fiat, null::text as rate, null::text as kept_fiat, null::text as kept_rate
       from shop_refunds) r
     where merchant_id = ${merchantId} and mode = ${mode} and sent_at is not null and units is not null
@@ -367,17 +388,20 @@ const parting = (sql: Sql | Tx): Fragment => sql`
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
   with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)},
   ${payingOut(sql, owner, display)}, ${refundingShops(sql, owner, display)}, ${sweeping(sql, owner)}, ${parting(sql)}, entries as (
-    select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, units, cents, payment_id, ref, txid,
-      sold > 0 as counts, null as purpose, displayed
-    from valued where mined
+    select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, coalesce(first_units, units) as units,
+      first_cents as cents, payment_id, ref, txid, first_units is not null as counts, null as purpose, first_displayed as displayed
+    from valued where mined or first_units is not null
     union all
-    select sold_at, 'sale', coin, 'held_for_review', 'sales', sold - surplus, sold_cents - surplus_cents, payment_id, ref, txid, true, null,
-      sold_displayed - surplus_displayed
-    from valued where sold > surplus
-    union all
-    select sold_at, 'overpayment', coin, 'held_for_review', 'overpayments', surplus, surplus_cents, payment_id, ref, txid, true, null,
-      surplus_displayed
-    from valued where surplus > 0
+    select at, case when net_units < 0 then 'reversed' when net_units > 0 then 'restored' when account = 'sales' then 'sale' else 'overpayment' end,
+      coin, case when part.units > 0 then other else account end, case when part.units > 0 then account else other end, abs(part.units),
+      abs(part.cents), payment_id, ref, txid, true, null, abs(part.displayed)
+    from booked b cross join lateral (values
+      ('sales', case when net_units = 0 and held_units = 0 then 0 else sale_units end, sale_cents, sale_displayed),
+      ('overpayments', over_units, over_cents, over_displayed),
+      ('held_for_review', case when net_units = 0 then 0 else held_units end, held_cents, held_displayed)
+    ) as part (account, units, cents, displayed)
+    cross join lateral (select case when net_units <> 0 then 'deposit_addresses' when held_units <> 0 then 'held_for_review' else 'sales' end as other) o
+    where part.units <> 0
     union all
     select sent_at, 'refund', coin, 'refunds', 'destination_wallet', units, cents, null, id, txid, false, null, displayed from shop_paid
     union all
@@ -436,12 +460,14 @@ export async function trialBalance(ctx: Context, { until, ...owner }: BooksOwner
   return [...balances];
 }
 
-export const MOVEMENTS = ['received', 'settled', 'refunded', 'paid_out', 'swept', 'fees'] as const;
+export const MOVEMENTS = ['received', 'settled', 'refunded', 'paid_out', 'swept', 'fees', 'reversed'] as const;
 type Movement = (typeof MOVEMENTS)[number];
 const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
   received: 'received',
   sale: 'settled',
   overpayment: 'settled',
+  reversed: 'reversed',
+  restored: 'reversed',
   refund: 'refunded',
   marked_refunded: 'refunded',
   payout: 'paid_out',
@@ -488,7 +514,7 @@ export async function readStatement(
     const key = `${coin} ${account}`;
     const line = lines.get(key) ?? {
       ...{ coin, account, opening: nothing(), received: nothing(), settled: nothing(), refunded: nothing() },
-      ...{ paid_out: nothing(), swept: nothing(), fees: nothing(), closing: nothing() },
+      ...{ paid_out: nothing(), swept: nothing(), fees: nothing(), reversed: nothing(), closing: nothing() },
     };
     for (const sum of [kind === null ? line.opening : line[MOVEMENT[kind]], line.closing]) {
       sum.units += units;

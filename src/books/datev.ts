@@ -122,6 +122,8 @@ const KIND: Readonly<Record<BookEntry['kind'], string>> = {
   received: 'Received',
   sale: 'Sale',
   overpayment: 'Overpayment',
+  reversed: 'Reversal',
+  restored: 'Back after reversal',
   refund: 'Refund',
   marked_refunded: 'Refund',
   payout: 'Payout',

@@ -7,7 +7,7 @@ import { ACCOUNTS, withTrialBalance } from './books.ts';
 import { checkDatev, type DatevWish, datevAccountsOf } from './datev.ts';
 
 const none = { units: 0n, cents: 0n };
-const NOTHING = { received: none, settled: none, refunded: none, paid_out: none, swept: none, fees: none };
+const NOTHING = { received: none, settled: none, refunded: none, paid_out: none, swept: none, fees: none, reversed: none };
 type Line = Parameters<typeof withTrialBalance>[0][number];
 const line = (coin: Line['coin'], account: Line['account'], units: bigint): Line => ({
   ...{ coin, account, ...NOTHING },

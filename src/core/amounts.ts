@@ -4,7 +4,7 @@ import { companyCents, confirmationsOf, requiredOf, requirementOf } from './conf
 import type { Count, DecisionFacts, JudgedTransfer } from './coverage.ts';
 import { earliest } from './dates.ts';
 import { centsToE8, divideCeil, dueUnit } from './money.ts';
-import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, Uncounted, UncountedState, Verifier } from './payment.ts';
+import type { PaymentFacts, Quote, Settlement, Tips, TransferKind, TransferShare, Uncounted, UncountedState, Verifier } from './payment.ts';
 import { hasArrived, lockEnd } from './transfer.ts';
 
 /** The coin of the first counted transfer, otherwise the last choice. */
@@ -67,7 +67,7 @@ function verifierOf(counted: readonly JudgedTransfer[]): Verifier | null {
 
 /** The amounts of the payment in the coin that is shown. */
 export function shownAmounts(payment: PaymentFacts, counting: Count, { tips, expiresAt }: { tips: Tips; expiresAt: Date }) {
-  const { counted, held, covered, seenE8, seenCents, receivedE8 } = counting;
+  const { counted, held, covered, seenE8, seenCents, receivedE8, receivedCents } = counting;
   const { fixed } = payment;
   const coin = shownCoin(payment, counting);
   const quote = payment.quotes.findLast((q) => q.coin === coin) ?? null;
@@ -88,6 +88,7 @@ export function shownAmounts(payment: PaymentFacts, counting: Count, { tips, exp
     quoteExpiresAt: quote && earliest(lockEnd(payment, quote), expiresAt),
     receivedUnits,
     receivedUsdE8: receivedE8,
+    receivedUsdCents: receivedCents,
     seenUnits: unitsOf(counted),
     seenUsdE8: seenE8,
     remainingUnits:
@@ -101,6 +102,19 @@ export function shownAmounts(payment: PaymentFacts, counting: Count, { tips, exp
     completionRule: wanted?.rule ?? ('confirmations' as const),
     verifiedBy: verifierOf(counted),
   };
+}
+
+/** What a completed payment counts of each transfer that arrived. What is more than its price came with the last ones. */
+export function countedShares(payment: PaymentFacts, counting: Count): TransferShare[] {
+  let restCents = isOverpaid(payment, counting) ? counting.receivedCents - payment.targetUsdCents : 0n;
+  const arrived = counting.counted.filter(({ t }) => hasArrived(t));
+  return arrived.toReversed().map(({ t: { coin, ref, units }, cents }) => {
+    const most = restCents < cents ? restCents : cents;
+    const overUnits = most <= 0n ? 0n : (units * most) / cents;
+    const overCents = overUnits === 0n ? 0n : most;
+    restCents -= overCents;
+    return { coin, ref, units, cents, overUnits, overCents };
+  });
 }
 
 /** What is missing from a payment that counts as paid, apart from rounding. */
@@ -122,8 +136,8 @@ export function shortAmounts(payment: PaymentFacts, counting: Count): Pick<Settl
  */
 export function uncountedOf({ held, counted }: Pick<Count, 'held' | 'counted'>, { settledRefs }: DecisionFacts): readonly Uncounted[] {
   const sums: Uncounted[] = [];
-  const add = ({ t, worthE8 }: JudgedTransfer, state: UncountedState, waits: boolean): void => {
-    const usdE8 = t.values.length === 0 ? null : worthE8;
+  const add = ({ t, cents }: JudgedTransfer, state: UncountedState, waits: boolean): void => {
+    const usdE8 = t.values.length === 0 ? null : centsToE8(cents);
     const sum = sums.find((one) => one.coin === t.coin && one.state === state && (one.waits === true) === waits);
     if (!sum) sums.push({ coin: t.coin, state, units: t.units, usdE8, ...(waits && { waits: true as const }) });
     else {

@@ -15,6 +15,8 @@ import { askedCoins, hasArrived, isContested, isDust, isGone, protectionMs, wort
 export type JudgedTransfer = {
   t: Transfer;
   worthE8: bigint;
+  /** Its worth in whole cents. All transfers of a payment together are worth the sum, rounded once. */
+  cents: bigint;
   firstSeenMs: number;
   /** When it counts as seen. */
   seenMs: number;
@@ -68,6 +70,7 @@ export function judge(
     real.push({
       t,
       worthE8: worth(t),
+      cents: 0n,
       firstSeenMs,
       seenMs,
       contested: isContested(t),
@@ -81,6 +84,12 @@ export function judge(
   // The database returns them in this order.
   if (!isSorted(real)) real.sort(byFirstSight);
   checkOnce(payment.id, real);
+  let totalE8 = 0n;
+  for (const j of real) {
+    const before = e8ToCents(totalE8);
+    totalE8 += j.worthE8;
+    j.cents = e8ToCents(totalE8) - before;
+  }
   const standing = real.filter(({ t }) => !isGone(t, tips));
   return { real, standing, alive: standing.filter((j) => !j.contested) };
 }
@@ -155,6 +164,7 @@ export function count(payment: PaymentFacts, alive: readonly JudgedTransfer[], t
     seenCents,
     /** The part of it that arrived. */
     receivedE8: sum(counted.filter(({ t }) => hasArrived(t))),
+    receivedCents: counted.reduce((total, { t, cents }) => (hasArrived(t) ? total + cents : total), 0n),
     covered,
     roundingE8,
     isEnough,

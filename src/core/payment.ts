@@ -209,8 +209,11 @@ export type TransferRole = (typeof TRANSFER_ROLES)[number];
  */
 export const UNCOUNTED_STATES = ['held', 'rejected', 'refunded', 'announced'] as const;
 export type UncountedState = (typeof UNCOUNTED_STATES)[number];
-/** Such money in one coin. `usdE8` is null while a part of it has no price yet. `waits`: once it arrives, it is held. */
+/** Such money in one coin. `usdE8`: in whole cents, null while a part of it has no price yet. `waits`: once it arrives, it is held. */
 export type Uncounted = { coin: Coin; state: UncountedState; units: bigint; usdE8: bigint | null; waits?: true };
+
+/** What a completed payment counts of a transfer, and how much of that is more than its price. */
+export type TransferShare = { coin: Coin; ref: string; units: bigint; cents: bigint; overUnits: bigint; overCents: bigint };
 
 export type SettlementStep = {
   status: PaymentStatus;
@@ -236,6 +239,10 @@ export type Settlement = {
   /** What counts and arrived: it is in a block, or locked. What else the chain credits to the payment is `uncounted`. */
   receivedUnits: bigint;
   receivedUsdE8: bigint;
+  /** Its worth, in the whole cents of each transfer. */
+  receivedUsdCents: bigint;
+  /** What counts of each transfer since the payment completed; null before, and while its chain is being switched. */
+  shares: readonly TransferShare[] | null;
   /** The same with what is only announced, so that nobody is asked for it again. */
   seenUnits: bigint;
   seenUsdE8: bigint;

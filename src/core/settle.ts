@@ -2,7 +2,7 @@
  * Derives the state of a payment from stored facts. Pure: it reads no clock and no randomness, and writes nothing. The follower, the
  * sweep, the merchant and the test simulator record facts and call it; nothing else sets a status.
  */
-import { isOverpaid, shortAmounts, shownAmounts, shownCoin, uncountedOf } from './amounts.ts';
+import { countedShares, isOverpaid, shortAmounts, shownAmounts, shownCoin, uncountedOf } from './amounts.ts';
 import { type Coin, chainOf } from './coin.ts';
 import { isConfirmed, requirement } from './confirmation.ts';
 import {
@@ -74,6 +74,7 @@ export function settle(payment: PaymentFacts, transfers: readonly Transfer[], ti
     expiresAt,
     extension: null,
     ...shownAmounts(payment, counting, { tips, expiresAt }),
+    shares: goal === 'completed' && !isUnwound(payment, tips) ? countedShares(payment, counting) : null,
     uncounted: uncountedOf(counting, decided),
     ...shortAmounts(payment, counting),
     dustUnits: dustOf(transfers, tips, shownCoin(payment, counting)),

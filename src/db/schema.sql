@@ -257,6 +257,22 @@ CREATE INDEX deposit_addresses_by_address ON deposit_addresses USING btree (addr
 CREATE INDEX deposit_addresses_new ON deposit_addresses USING btree (family, xid);
 CREATE INDEX deposit_addresses_recent ON deposit_addresses USING btree (family, created_at);
 
+create table payment_sales (
+  merchant_id text collate "C" not null,
+  payment_id text collate "C" not null,
+  number integer not null,
+  coin text not null,
+  ref text not null,
+  at timestamp with time zone not null,
+  sale_units numeric(38,0) not null,
+  sale_cents bigint not null,
+  over_units numeric(38,0) not null,
+  over_cents bigint not null,
+  held_units numeric(38,0) not null,
+  held_cents bigint not null,
+  PRIMARY KEY (merchant_id, payment_id, number)
+);
+
 create table transfers (
   coin text not null,
   ref text not null,
@@ -896,23 +912,23 @@ create table usage_alerts (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id)
 );
 
-create table payment_days (
+create table payment_quarters (
   merchant_id text collate "C" not null,
   mode text not null,
-  day date not null,
+  quarter timestamp with time zone not null,
   measure text not null,
   coin text not null,
   payments bigint not null,
   usd_cents bigint not null,
   seconds bigint not null,
-  PRIMARY KEY (merchant_id, mode, day, measure, coin)
+  PRIMARY KEY (merchant_id, mode, quarter, measure, coin)
 );
 
-create table payment_day_deltas (
+create table payment_quarter_deltas (
   id bigint not null generated always as identity,
   merchant_id text collate "C" not null,
   mode text not null,
-  day date not null,
+  quarter timestamp with time zone not null,
   measure text not null,
   coin text not null,
   payments bigint not null,

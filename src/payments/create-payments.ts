@@ -25,6 +25,7 @@ import {
 } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
 import { jsonColumn, type NewEvent, recordEvents, recordingParts } from '#webhooks';
+import { quarterAt } from './days.ts';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
 import { refuseUncarried } from './readiness.ts';
@@ -393,8 +394,8 @@ async function insertPayments(
       insert into payment_count_deltas (merchant_id, mode, status, coin, payments)
       select merchant_id, mode, 'pending', '', payments from groups
     ), days as (
-      insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
-      select merchant_id, mode, (created_at at time zone 'UTC')::date, 'created', '', payments, 0, 0 from groups
+      insert into payment_quarter_deltas (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
+      select merchant_id, mode, ${quarterAt(tx, tx`created_at`)}, 'created', '', payments, 0, 0 from groups
     ), made as (
       insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, key_id, request, created_at, expires_at,
         due_at, counted_in_month ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})

@@ -89,7 +89,7 @@ export function heldDetail(coin: Coin | null, uncounted: readonly Uncounted[]): 
 export function paymentDetail(view: PaymentView, pageUrl: string) {
   const { facts, settlement: s, quote } = view;
   const isShort = s.shortUsdE8 > 0n && (s.status === 'processing' || s.status === 'completed');
-  const received = receivedDetail(s.coin, { units: s.receivedUnits, usdCents: e8ToCents(s.receivedUsdE8), uncounted: s.uncounted });
+  const received = receivedDetail(s.coin, { units: s.receivedUnits, usdCents: s.receivedUsdCents, uncounted: s.uncounted });
   const units = (value: bigint | null) => (s.coin === null || value === null ? null : formatUnits(s.coin, value));
   return {
     id: facts.id,

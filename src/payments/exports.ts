@@ -9,7 +9,7 @@ import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } fro
 import { asTextMap } from '#core/stored-json';
 import { csvLine } from '#core/text';
 import type { Fragment } from '#db';
-import { readDayRows } from './days.ts';
+import { daysOf, readDayRows } from './days.ts';
 import { heldDetail, receivedDetail } from './detail.ts';
 import { orderOfSight } from './many-transfers.ts';
 import { itemUsdCents } from './price.ts';
@@ -47,6 +47,7 @@ type Row = {
   exceptions: Exception[];
   amountUsdCents: bigint;
   paidUsdCents: bigint | null;
+  reversedUsdCents: bigint;
   coin: Coin | null;
   receivedUnits: bigint;
   createdAt: Date;
@@ -120,6 +121,7 @@ const PAYMENT_CELLS = {
   amount_refunded: (row) => (row.coin ? formatUnits(row.coin, row.refunded[row.coin] ?? 0n) : null),
   amount_fiat: (row) => row.request.fiat?.amount ?? null,
   currency_fiat: (row) => row.request.fiat?.currency ?? null,
+  counted_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents)),
 } as Record<string, (row: Row) => string | null>;
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
@@ -144,7 +146,7 @@ const TRANSFER_CELLS: Record<string, (row: ReceivedRow) => string | null> = {
   description: (row) => row.description,
 };
 
-/** Completed payments: what was requested, what counted, and the difference; the service itself charges nothing. */
+/** Completed payments: what was requested, what counts now, and the difference; the service itself charges nothing. */
 const FEE_CELLS: Record<string, (row: Row) => string | null> = {
   mode: (row) => row.mode,
   completed_at: (row) => at(row.completedAt),
@@ -160,6 +162,7 @@ const FEE_CELLS: Record<string, (row: Row) => string | null> = {
     standing(row)
       .map((t) => t.txid ?? t.ref)
       .join(' '),
+  reversed_usd: (row) => formatUsd(row.reversedUsdCents),
 };
 
 /**
@@ -222,6 +225,8 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
   const { sql } = ctx.db;
   const rows = await sql<StoredRow[]>`
       select p.id, p.mode, p.sequence, p.status, p.exceptions, p.amount_usd_cents as "amountUsdCents", p.paid_usd_cents as "paidUsdCents",
+        (select coalesce(-sum(s.sale_cents + s.over_cents), 0)::bigint from payment_sales s where s.merchant_id = p.merchant_id and s.payment_id = p.id
+          and s.sale_units + s.over_units + s.held_units <> 0) as "reversedUsdCents",
         p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
         p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted, p.refunded,
         p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
@@ -288,34 +293,39 @@ export async function* exportFees(ctx: Context, of: Owner & Looks & { filter: Fi
     yield rows.map((row) => csvLine(cells.map((cell) => cell(row)))).join('');
 }
 
-/** The days with any activity, oldest first: one line for all coins, and one for each coin. */
+/** The days with any activity, oldest first: one line for all coins, and one for each coin. Volume is what is left after reversals. */
 export async function* exportDays(
   ctx: Context,
-  { merchantId, mode, from, until, display = null }: Owner & { from: string; until: string; display?: Display },
+  { merchantId, mode, from, until, display = null, timeZone = 'UTC' }: Owner & Looks & { from: string; until: string },
 ): AsyncGenerator<string> {
   const shown = display === null ? [] : ['display_currency', 'display_rate', 'volume_display'];
-  yield csvLine(['mode', 'day', 'currency', 'created', 'opened', 'completed', 'volume_usd', ...shown]);
-  const volume = (cents: bigint) => [
+  yield csvLine([
+    'mode',
+    'day',
+    'currency',
+    'created',
+    'opened',
+    'completed',
+    'volume_usd',
+    'reversed_usd',
+    ...shown,
+    ...(timeZone === 'UTC' ? [] : ['time_zone']),
+  ]);
+  const volume = (cents: bigint, reversed: bigint) => [
     formatUsd(cents),
+    formatUsd(reversed),
     ...(display === null ? [] : [display.currency, formatDecimal(display.rateE8, 8), inDisplay(display, cents)]),
   ];
-  const rows = await readDayRows(ctx.db.sql, { merchantId, mode, from, until });
-  for (const day of [...new Set(rows.map((row) => row.day))]) {
-    const mine = rows.filter((row) => row.day === day);
-    const count = (measure: string) => String(mine.reduce((n, row) => (row.measure === measure ? n + row.payments : n), 0));
-    const done = mine.filter((row) => row.measure === 'completed');
-    yield csvLine([
-      mode,
-      day,
-      'ALL',
-      count('created'),
-      count('opened'),
-      count('completed'),
-      ...volume(sum(done.map((row) => row.usdCents))),
-    ]);
-    for (const row of done) {
-      const currency = isKnownCoin(row.coin) ? coinText(row.coin) : row.coin;
-      yield csvLine([mode, day, currency, null, null, String(row.payments), ...volume(row.usdCents)]);
-    }
+  const rows = await readDayRows(ctx.db.sql, { merchantId, mode, from, until, timeZone });
+  const active = new Set(rows.map(({ day }) => day));
+  for (const { day, created, opened, coins, ...all } of daysOf(rows, { from, until })) {
+    if (!active.has(day)) continue;
+    const line = (currency: string, counts: (number | null)[], { completed, usdCents, reversedUsdCents }: typeof all): string =>
+      csvLine([
+        ...[mode, day, currency, ...counts.map((count) => (count === null ? null : String(count))), String(completed)],
+        ...[...volume(usdCents, reversedUsdCents), ...(timeZone === 'UTC' ? [] : [timeZone])],
+      ]);
+    yield line('ALL', [created, opened], all);
+    for (const [coin, own] of coins) yield line(isKnownCoin(coin) ? coinText(coin) : coin, [null, null], own);
   }
 }

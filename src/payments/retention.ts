@@ -10,7 +10,7 @@ import { dueWork, type Fragment, forgetReplies, type Sql, startQueue, type Tx } 
 import { forgetRequests } from '#keys';
 import { startLoop } from '#loop';
 import { applyDueChanges } from '#wallets';
-import { foldDays } from './days.ts';
+import { foldTotals } from './days.ts';
 import { dropMetadataPairs } from './lists.ts';
 import { foldCounts } from './queries.ts';
 import { endOutages } from './readiness.ts';
@@ -202,7 +202,7 @@ export function startHousekeeping(ctx: Context): { stop(): Promise<void> } {
 
 async function keepHouse(ctx: Context, stopping: AbortSignal): Promise<void> {
   while (!stopping.aborted && (await foldCounts(ctx, { limit: 5_000 })) === 5_000);
-  while (!stopping.aborted && (await foldDays(ctx, { limit: 5_000 })) === 5_000);
+  while (!stopping.aborted && (await foldTotals(ctx, { limit: 5_000 })) === 5_000);
   await forgetReplies(ctx.db);
   await applyDueChanges(ctx);
   await endOutages(ctx);

@@ -22,9 +22,10 @@ import {
 } from '#notices';
 import { type NewEvent, recordingEvents } from '#webhooks';
 import { asksForMerchant } from './attention.ts';
-import { type CountedPayment, dayChanges, insertDayChanges } from './days.ts';
+import { type CountedPayment, insertTotalChanges, totalChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
+import { insertSales, NO_POSITIONS, readPositions, type SaleChange, salesChanges, volumeCents } from './sales.ts';
 import { queueShop } from './shop-queue.ts';
 import { refundedToJson, uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
@@ -48,6 +49,8 @@ type Change = SettledRecord & {
   /** Counts in this month's limit from now on. */
   counts: boolean;
 };
+/** With what it changes about what the payment counts, numbered from `first`. */
+type Written = Change & { sales: readonly SaleChange[]; first: number };
 
 const EVENT_OF: Readonly<Record<PaymentStatus, EventType>> = {
   pending: UPDATED_EVENT,
@@ -100,8 +103,7 @@ export const isChange = ({ record, settlement, types, marks, counts }: Change): 
   record.last.coin !== settlement.coin ||
   record.last.announced !== announcedOf(settlement.uncounted) ||
   marks.openedAt !== record.marks.openedAt ||
-  marks.seenAt !== record.marks.seenAt ||
-  marks.paidUsdCents !== record.marks.paidUsdCents;
+  marks.seenAt !== record.marks.seenAt;
 
 /**
  * Writes what settlements changed. Payments in `touched` have new facts and get a new version in any case; the others are written only
@@ -113,8 +115,9 @@ export async function writeSettlements(
   settled: readonly SettledRecord[],
   { touched, before = [] }: { touched: (paymentId: string) => boolean; before?: readonly NewEvent[] },
 ): Promise<void> {
-  const changes = settled.map(settlementChange).filter((change) => touched(change.record.facts.id) || isChange(change));
-  if (changes.length === 0) return;
+  const found = settled.map(settlementChange).filter((change) => touched(change.record.facts.id) || isChange(change));
+  if (found.length === 0) return;
+  const changes = await withSales(tx, found);
   await updatePayments(tx, changes, [...before, ...(await newEvents(ctx, tx, changes))]);
   await countInMonth(tx, changes);
   await notifyMembers(ctx, tx, changes.flatMap(noticesOf));
@@ -134,6 +137,22 @@ export async function writeSettlements(
     const { seenUnits, expiresAt, coin, uncounted } = settlement;
     record.last = { seenUnits, announced: announcedOf(uncounted), expiresAt, coin, held: heldOf(uncounted) };
   }
+}
+
+/** A payment that completes now has no sales yet. */
+async function withSales(tx: Tx, changes: readonly Change[]): Promise<Written[]> {
+  const earlier = changes.filter(({ record, settlement }) => record.facts.status === 'completed' && settlement.shares !== null);
+  const stored = await readPositions(
+    tx,
+    earlier.map(({ record }) => ({ merchantId: record.merchantId, id: record.facts.id })),
+  );
+  return changes.map((change) => {
+    const { record, settlement, marks } = change;
+    const positions = stored.get(record.facts.id) ?? NO_POSITIONS;
+    const sales = salesChanges(positions, settlement, record.transfers);
+    const paid = sales.reduce((sum, one) => sum + volumeCents(one), marks.paidUsdCents ?? 0n);
+    return { ...change, sales, first: positions.count, marks: { ...marks, paidUsdCents: settlement.completedAt ? paid : null } };
+  });
 }
 
 /** The events of these changes. Counts them in their records. */
@@ -168,7 +187,7 @@ async function countEvents(tx: Tx, paymentIds: string[]): Promise<Map<string, nu
 }
 
 /** Writes payments and their events, and what is read from other tables: the queues of texts and of shops, and the counts of days and of lists. */
-async function updatePayments(tx: Tx, changes: readonly Change[], events: readonly NewEvent[]): Promise<void> {
+async function updatePayments(tx: Tx, changes: readonly Written[], events: readonly NewEvent[]): Promise<void> {
   const updates = changes.map(({ record, settlement, marks, counts }) => ({
     id: record.facts.id,
     status: settlement.status,
@@ -179,7 +198,7 @@ async function updatePayments(tx: Tx, changes: readonly Change[], events: readon
     rate_lock_until: record.facts.rateLockUntil,
     completed_at: settlement.completedAt,
     received_units: settlement.receivedUnits.toString(),
-    received_usd_cents: e8ToCents(settlement.receivedUsdE8).toString(),
+    received_usd_cents: settlement.receivedUsdCents.toString(),
     uncounted: uncountedToJson(settlement.uncounted),
     refunded: refundedToJson(returnedUnits(record.refunds)),
     event_count: record.eventCount.toString(),
@@ -193,6 +212,9 @@ async function updatePayments(tx: Tx, changes: readonly Change[], events: readon
   }));
   // Money arrived: an amount and a transaction to search by.
   const texts = changes.filter(({ told }) => told).map(({ record }) => record.facts.id);
+  const sales = changes.flatMap(({ record, sales: list, first }) =>
+    list.map((one, i) => ({ ...one, merchantId: record.merchantId, paymentId: record.facts.id, number: first + i, at: record.now })),
+  );
   await tx`
     with written as (
     update payments p set status = r.status, exceptions = r.exceptions, coin = r.coin, expires_at = r.expires_at,
@@ -209,15 +231,15 @@ async function updatePayments(tx: Tx, changes: readonly Change[], events: readon
     where p.id = r.id
     returning p.id, p.merchant_id, p.request
     ), texts as (${queueTexts(tx, texts)}
-    ), days as (${insertDayChanges(tx, changes.flatMap(changesOfDays))}
-    ), counts as (${insertCounts(tx, changes)}
+    ), totals as (${insertTotalChanges(tx, changes.flatMap(changesOfTotals))}
+    ), ${sales.length === 0 ? tx`` : tx`sales as (${insertSales(tx, sales)}), `}counts as (${insertCounts(tx, changes)}
     ), shops as (${queueShop(tx, tx`written`)}
     ), ${recordingEvents(tx, events)}`;
 }
 
-function changesOfDays({ record, settlement, marks }: Change) {
+function changesOfTotals({ record, settlement, marks, sales }: Written) {
   const before = counted(record.facts, record.last.coin, record.marks, record);
-  const rows = dayChanges(before, counted(settlement, settlement.coin, marks, record));
+  const rows = totalChanges(before, counted(settlement, settlement.coin, marks, record), sales, record.now);
   return rows.map((row) => ({ merchantId: record.merchantId, mode: record.mode, ...row }));
 }
 
@@ -291,21 +313,20 @@ function noticeOf(
 const withWorth = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | 'usdE8'>): string =>
   `${formatDecimal(units, COIN[coin].decimals, 0)} ${coinText(coin)}${usdE8 === null ? '' : ` ($${formatUsd(e8ToCents(usdE8))})`}`;
 
-/** Each is set once: by the first choice of a coin if no view was recorded before, by the first counted transfer, by the completion. */
+/** Each is set once: by the first choice of a coin if no view was recorded before, by the first counted transfer. */
 const marksOf = (record: PaymentRecord, settlement: Settlement, holdsMore: boolean): Marks => ({
   ...record.marks,
   // More money under an exception that was handled needs another decision.
   reviewed: holdsMore ? record.marks.reviewed.filter((name) => !ON_HOLD.some((one) => one === name)) : record.marks.reviewed,
   openedAt: record.marks.openedAt ?? record.facts.quotes[0]?.from ?? null,
   seenAt: record.marks.seenAt ?? (settlement.seenUsdE8 > 0n ? record.now : null),
-  paidUsdCents: record.marks.paidUsdCents ?? (settlement.completedAt ? e8ToCents(settlement.receivedUsdE8) : null),
 });
 const counted = (
   { status, exceptions, completedAt }: Pick<CountedPayment, 'status' | 'exceptions' | 'completedAt'>,
   coin: Coin | null,
-  { openedAt, seenAt, paidUsdCents }: Marks,
+  { openedAt, seenAt }: Marks,
   { facts }: PaymentRecord,
-): CountedPayment => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt, paidUsdCents });
+): CountedPayment => ({ createdAt: facts.createdAt, openedAt, coin, seenAt, status, exceptions, completedAt });
 
 /** An event with its final bytes. `parts` determine its id: the same transition always has the same id. */
 export function newEvent(

@@ -51,9 +51,10 @@ test('home shows the figures of the range, each chart as picture, table and file
   assert.match(await textOf(file), /^Day,Completed,USD,LTC\r\n[\s\S]*,1,25\.00,25\.00\r\n/);
   // Tokens are summed over their networks, so that the columns add up to the volume.
   await app.app.ctx.db.sql`
-    insert into payment_day_deltas (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
-    select ${app.merchant.merchantId}, 'test', (now() at time zone 'UTC')::date, 'completed', coin, 1, cents, 0
-    from (values ('USDC@base', 1205), ('USDC@ethereum', 795), ('EURC@base', 1)) as sold (coin, cents)`;
+    insert into payment_quarter_deltas (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
+    select ${app.merchant.merchantId}, 'test', date_bin('15 minutes', now(), 'epoch'), measure, coin, payments, cents, 0
+    from (values ('USDC@base', 1205), ('USDC@ethereum', 795), ('EURC@base', 1)) as sold (coin, amount)
+    cross join lateral (values ('completed', 1, 0), ('volume', 0, amount)) as counted (measure, payments, cents)`;
   await page.reload();
   await page.getByRole('img', { name: /Completed volume per day.*\$45\.01 in 4 payments/ }).waitFor();
   await page.getByRole('listitem').getByText('EURC').waitFor();

@@ -30,6 +30,7 @@ import {
   settleDuePayments,
   simulatePayment,
 } from '../../src/payments/payments.ts';
+import { lockAndSettleMany } from '../../src/payments/settle-payments.ts';
 import { startSweeps } from '../../src/signing/follow-files.ts';
 import { readHoldings } from '../../src/signing/holdings.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -344,6 +345,13 @@ async function happenLater(owner: { merchantId: string; mode: 'live' }, given: L
     update transfers t set block_height = ${height}, block_hash = ${height && 'again'}
     from unnest(${picked.map((one) => one.payment)}::text[], ${picked.map((one) => one.coin)}::text[], ${picked.map((one) => one.ref)}::text[]) as g (payment, coin, ref)
     where t.payment_id = g.payment and t.coin = g.coin and t.ref = g.ref`;
+  await ctx.db.begin((tx) =>
+    lockAndSettleMany(
+      ctx,
+      tx,
+      picked.map(({ payment }) => payment),
+    ),
+  );
 }
 
 async function live({ facts, later: after }: History): Promise<void> {
@@ -518,7 +526,7 @@ test('the check of the books finds a fact that is broken', async () => {
     await breakIt(1);
     await check();
   };
-  await broken((by) => sql`update payments set received_units = received_units + ${by} where merchant_id = ${merchantId}`);
+  await broken((by) => sql`update payment_sales set sale_units = sale_units + ${by} where merchant_id = ${merchantId}`);
   await broken(
     (by) => sql`
       update signing_inputs set units = units + ${by}
@@ -574,14 +582,14 @@ test('Koinly, CoinTracking, Xero and the statement: every column of a fixed hist
 
   const rate = { currency: 'EUR' as const, rateE8: 90_000_000n };
   assert.deepEqual((await whole(exportStatement(ctx, { ...wish, display: rate }))).toString().split('\r\n'), [
-    'currency,network,account,opening,received,settled,refunded,paid_out,swept,fees,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display,mode',
-    'BTC,bitcoin,Crypto in deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
-    'BTC,bitcoin,Crypto in destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00000000,0.00099000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78,live',
-    'BTC,bitcoin,Held for review,0.00000000,0.00100000,-0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
-    'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30,live',
-    'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65,live',
-    'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00001000,0.00,0.97,EUR,0.90000000,0.87,live',
-    'BTC,bitcoin,Trial balance,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
+    'currency,network,account,opening,received,settled,refunded,paid_out,swept,fees,reversed,closing,opening_usd,closing_usd,display_currency,display_rate,closing_display,mode',
+    'BTC,bitcoin,Crypto in deposit addresses,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,-0.00099000,-0.00001000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
+    'BTC,bitcoin,Crypto in destination wallet,0.00000000,0.00000000,0.00000000,-0.00050000,0.00000000,0.00099000,0.00000000,0.00000000,0.00049000,0.00,47.53,EUR,0.90000000,42.78,live',
+    'BTC,bitcoin,Held for review,0.00000000,0.00100000,-0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
+    'BTC,bitcoin,Sales,0.00000000,0.00000000,0.00100000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00100000,0.00,97.00,EUR,0.90000000,87.30,live',
+    'BTC,bitcoin,Refunds,0.00000000,0.00000000,0.00000000,0.00050000,0.00000000,0.00000000,0.00000000,0.00000000,0.00050000,0.00,48.50,EUR,0.90000000,43.65,live',
+    'BTC,bitcoin,Network fees,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00001000,0.00000000,0.00001000,0.00,0.97,EUR,0.90000000,0.87,live',
+    'BTC,bitcoin,Trial balance,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00000000,0.00,0.00,EUR,0.90000000,0.00,live',
     '',
   ]);
 });

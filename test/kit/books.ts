@@ -98,7 +98,9 @@ async function readSold(ctx: Context, owner: BooksOwner): Promise<Map<Coin, bigi
   for await (const page of readEntries(ctx, { ...owner, from: new Date(0), until: EVER, display: euros }))
     for (const { kind, coin, units, cents, displayed, debit, credit } of page) {
       assert.ok(units > 0n && cents >= 0n && displayed! >= 0n && debit !== credit, `${kind} of ${units} ${coin} for ${cents} cents`);
-      if (kind === 'sale' || kind === 'overpayment') sold.set(coin, (sold.get(coin) ?? 0n) + units);
+      const counts = kind === 'sale' || kind === 'overpayment' || kind === 'reversed' || kind === 'restored';
+      for (const [account, sign] of [[debit, -1n] as const, [credit, 1n] as const])
+        if (counts && (account === 'sales' || account === 'overpayments')) sold.set(coin, (sold.get(coin) ?? 0n) + sign * units);
       for (const [account, sign] of [[debit, 1n] as const, [credit, -1n] as const]) {
         const sum = sums.get(`${coin} ${account}`) ?? { units: 0n, minor: 0n };
         sums.set(`${coin} ${account}`, { units: sum.units + sign * units, minor: sum.minor + sign * displayed! });

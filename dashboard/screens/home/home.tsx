@@ -1,8 +1,9 @@
 /** Home: the figures of a range of days against the one before, the payment funnel, the health of the service, the steps to go live. */
 import type { ReactNode } from 'react';
+import { isSome, lessOf } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
-import { useApi, useFilters, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { useApi, useFilters, useMay, useMe, useMode, useTitle } from '../../lib/hooks.ts';
 import type { ScreenModule } from '../../screen.ts';
 import { About } from '../../ui/about.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -25,9 +26,9 @@ const RANGES = [
 ] as const;
 
 type Filters = { range: string; from: string; until: string };
-function rangeOf({ range, from, until }: Filters): { chosen: (typeof RANGES)[number]['value']; range: Range } {
+function rangeOf({ range, from, until }: Filters, timeZone?: string): { chosen: (typeof RANGES)[number]['value']; range: Range } {
   const picked = RANGES.find(({ value }) => value === range) ?? RANGES[2];
-  return { chosen: picked.value, range: (picked.value === 'custom' ? rangeBetween(from, until) : null) ?? lastDays(picked.days) };
+  return { chosen: picked.value, range: (picked.value === 'custom' ? rangeBetween(from, until) : null) ?? lastDays(picked.days, timeZone) };
 }
 const figures = ({ from, until }: Range) => ['GET /:mode/home', ['home', from, until], { query: { from, until } }] as const;
 
@@ -40,7 +41,8 @@ export const begin: NonNullable<ScreenModule['begin']> = (read, { range = '', fr
 export function Screen() {
   useTitle('Home');
   const { filters, set } = useFilters(['range', 'from', 'until'] as const);
-  const { chosen, range } = rangeOf(filters);
+  const zone = useMe()?.time_zone;
+  const { chosen, range } = rangeOf(filters, zone);
   const query = useApi(...figures(range));
   const { data } = query;
   return (
@@ -55,7 +57,7 @@ export function Screen() {
           <Pending of={query} lines={10} />
         </Card>
       ) : data.ever ? (
-        <Figures data={data} range={range} />
+        <Figures data={data} range={range} zone={zone ?? 'UTC'} />
       ) : (
         <Nothing />
       )}
@@ -144,7 +146,7 @@ const Tile = ({ name, value, children }: { name: string; value: ReactNode; child
 const share = (part: number, whole: number): number | null => (whole === 0 ? null : (part / whole) * 100);
 const percent = (value: number | null): string => (value === null ? '–' : `${value.toLocaleString('en', { maximumFractionDigits: 1 })}%`);
 
-function Figures({ data, range }: { data: Home; range: Range }) {
+function Figures({ data, range, zone }: { data: Home; range: Range; zone: string }) {
   const { now, before, attention } = data;
   const conversion = share(now.paid, now.opened);
   return (
@@ -153,6 +155,11 @@ function Figures({ data, range }: { data: Home; range: Range }) {
         <Tile name="Completed volume" value={<Money amount={now.volume_usd} />}>
           <span className="grid gap-0.5">
             <About usd={now.volume_usd} className="text-sm" />
+            {isSome(now.reversed_usd) && (
+              <span className="font-medium text-bad">
+                Reversed: <Money amount={lessOf('0.00', now.reversed_usd)} />
+              </span>
+            )}
             <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
           </span>
         </Tile>
@@ -177,8 +184,10 @@ function Figures({ data, range }: { data: Home; range: Range }) {
       </dl>
       <Charts data={data} range={range} />
       <p className="text-xs text-soft">
-        Days are in UTC. Volume, completed payments, and time to pay count on the day a payment completes. Conversion is the share of opened
-        payments, created in this range, that completed. A payment is opened when a customer views its page or chooses a currency.
+        Days are in {zone}. Volume is what completed payments received, including overpayments, on the day they counted it. What the network
+        takes back later is subtracted on that day and shown as Reversed; refunds are not subtracted. Completed payments and time to pay
+        count on the day a payment completes. Conversion is the share of opened payments, created in this range, that completed. A payment
+        is opened when a customer views its page or chooses a currency.
       </p>
     </>
   );

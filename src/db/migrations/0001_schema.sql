@@ -197,7 +197,7 @@ create table payments (
   opened_at timestamptz,
   -- The first transfer that counted was seen
   seen_at timestamptz,
-  -- What had been counted when it completed
+  -- What counts since it completed, in US cents
   paid_usd_cents bigint,
   -- The payer left an address for a refund
   refund_requested_at timestamptz,
@@ -306,6 +306,24 @@ create index deposit_addresses_new on deposit_addresses (family, xid);
 create index deposit_addresses_by_address on deposit_addresses (address);
 -- Addresses given out lately, for sources that are asked for one address after the other.
 create index deposit_addresses_recent on deposit_addresses (family, created_at);
+
+-- What completed payments count of their transfers, as changes that are only appended: a sale and what was overpaid, taken from what was
+-- held for review. What adds up to more or less than zero came to the chain again, or left it.
+create table payment_sales (
+  merchant_id text collate "C" not null,
+  payment_id text collate "C" not null,
+  number int not null,
+  coin text not null,
+  ref text not null,
+  at timestamptz not null,
+  sale_units numeric(38, 0) not null,
+  sale_cents bigint not null,
+  over_units numeric(38, 0) not null,
+  over_cents bigint not null,
+  held_units numeric(38, 0) not null,
+  held_cents bigint not null,
+  primary key (merchant_id, payment_id, number)
+);
 
 create table transfers (
   coin text not null,
@@ -961,24 +979,25 @@ create table usage_alerts (
   primary key (merchant_id, month, percent)
 );
 
--- Totals a day (UTC). Appended in the transaction of what they count, folded by the worker: total = days + deltas.
-create table payment_days (
+-- Totals a quarter of an hour, of which the days of every time zone consist. Appended in the transaction of what they count, folded by the
+-- worker: total = quarters + deltas.
+create table payment_quarters (
   merchant_id text collate "C" not null,
   mode text not null,
-  day date not null,
+  quarter timestamptz not null,
   measure text not null,
   coin text not null,
   payments bigint not null,
   usd_cents bigint not null,
   seconds bigint not null,
-  primary key (merchant_id, mode, day, measure, coin)
+  primary key (merchant_id, mode, quarter, measure, coin)
 );
 
-create table payment_day_deltas (
+create table payment_quarter_deltas (
   id bigint primary key generated always as identity,
   merchant_id text collate "C" not null,
   mode text not null,
-  day date not null,
+  quarter timestamptz not null,
   measure text not null,
   coin text not null,
   payments bigint not null,

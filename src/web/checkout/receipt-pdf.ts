@@ -1,7 +1,7 @@
 /** The receipt of a completed payment, and the note of a refund that was sent, as PDF for the customer's records. In English. */
 import { COIN, type Coin, chainOf } from '#core/coin';
 import { minuteText } from '#core/dates';
-import { e8ToCents, formatUnits, formatUsd } from '#core/money';
+import { formatUnits, formatUsd } from '#core/money';
 import type { Merchant } from '#merchants';
 import type { Refund } from '#outgoing';
 import type { CustomerView } from '#payments';
@@ -186,7 +186,7 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
     ['Price', request.fiat ? `${price} = $${formatUsd(facts.targetUsdCents)}` : price],
     ['Received', s.coin && amountOf(s.coin, s.receivedUnits)],
     ['Network', s.coin && chainOf(s.coin).networkName],
-    ['Value', `$${formatUsd(e8ToCents(s.receivedUsdE8))}`],
+    ['Value', `$${formatUsd(s.receivedUsdCents)}`],
     ...transactions.map((txid, i) => [i === 0 ? 'Transactions' : '', txid] as const),
     [transactions.length === 0 ? 'Transactions' : '', missing > 0 ? `and ${missing} more` : null],
   ]);

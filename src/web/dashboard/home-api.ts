@@ -25,7 +25,7 @@ import { listHealth } from '#webhooks';
 import { AnyCoinField, CoinName, Done, Instant, Nullable, PlainText, Readiness, readinessBody } from './fields.ts';
 import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
-/** A UTC day. */
+/** A day in the time zone of the merchant. */
 export const DayName = Type.String({ pattern: '^20[0-9]{2}-[0-9]{2}-[0-9]{2}$' });
 const LONGEST_DAYS = 366;
 const textOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
@@ -46,6 +46,7 @@ function rangeOf({ from, until }: { from: string; until: string }): {
 
 const TotalsShape = Type.Object({
   volume_usd: PlainText,
+  reversed_usd: PlainText,
   completed: Type.Integer(),
   opened: Type.Integer(),
   paid: Type.Integer(),
@@ -53,6 +54,7 @@ const TotalsShape = Type.Object({
 });
 const totalsShape = (totals: Totals) => ({
   volume_usd: formatUsd(totals.usdCents),
+  reversed_usd: formatUsd(totals.reversedUsdCents),
   completed: totals.completed,
   opened: totals.funnel.opened,
   paid: totals.funnel.paid,
@@ -77,6 +79,7 @@ export const HOME: readonly DashboardRoute[] = [
           created: Type.Integer(),
           completed: Type.Integer(),
           volume_usd: PlainText,
+          reversed_usd: PlainText,
           coins: Type.Array(Type.Object({ currency: AnyCoinField, completed: Type.Integer(), volume_usd: PlainText })),
         }),
       ),
@@ -91,8 +94,9 @@ export const HOME: readonly DashboardRoute[] = [
       const range = rangeOf(call.query);
       const of = ownerOfCall(call);
       const { sql } = call.ctx.db;
+      const { timeZone } = (await getMerchant(call.ctx, of)).settings;
       const [rows, attention, [known]] = await Promise.all([
-        readDayRows(sql, { ...of, from: range.before.from, until: range.until }),
+        readDayRows(sql, { ...of, from: range.before.from, until: range.until, timeZone }),
         countAttention(call.ctx, { ...of, most: 99 }),
         sql<{ ever: boolean }[]>`
           select exists (select 1 from payment_counters where merchant_id = ${of.merchantId} and mode = ${of.mode}) as ever`,
@@ -106,9 +110,10 @@ export const HOME: readonly DashboardRoute[] = [
           created: day.created,
           completed: day.completed,
           volume_usd: formatUsd(day.usdCents),
+          reversed_usd: formatUsd(day.reversedUsdCents),
           coins: ALL_COINS.flatMap((coin) => {
-            const sum = day.coins[coin];
-            return sum ? [{ currency: coin, completed: sum.payments, volume_usd: formatUsd(sum.usdCents) }] : [];
+            const sum = day.coins.get(coin);
+            return sum ? [{ currency: coin, completed: sum.completed, volume_usd: formatUsd(sum.usdCents) }] : [];
           }),
         })),
         now: totalsShape(totals),

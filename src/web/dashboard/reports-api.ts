@@ -315,7 +315,7 @@ export const REPORTS: readonly DashboardRoute[] = [
       const filter = { ...NO_FILTER, ...range };
       const parts = {
         payments: () => exportPayments(call.ctx, { ...of, filter, columns: null, display, timeZone }),
-        days: () => exportDays(call.ctx, { ...of, from, until, display }),
+        days: () => exportDays(call.ctx, { ...of, from, until, display, timeZone }),
         // At its own time each transfer was worth what the file says; a current rate would be wrong for taxes.
         tax: () => exportTransfers(call.ctx, { ...of, ...range, timeZone }),
         fees: () => exportFees(call.ctx, { ...of, filter, display, timeZone }),
