@@ -14,7 +14,16 @@ import { createLog, type Log } from '#log';
 import { createMailer } from '#mail';
 import { alertUsage } from '#merchants';
 import { startMails } from '#notices';
-import { acceptKey, BackupError, type BackupResult, openSecrets, type RestoreResult, restoreBackup, writeBackup } from '#operate';
+import {
+  acceptKey,
+  alertBackup,
+  BackupError,
+  type BackupResult,
+  openSecrets,
+  type RestoreResult,
+  restoreBackup,
+  writeBackup,
+} from '#operate';
 import { fileFence, startOutgoing, takeBackApprovals } from '#outgoing';
 import { oursOf, startHousekeeping, startTextIndex } from '#payments';
 import { forgetEndedSignIns } from '#people';
@@ -236,7 +245,7 @@ export async function startApp(
       closers.push(() => shops.stop());
       const deliveries = startDeliveries(ctx);
       closers.push(() => deliveries.stop());
-      const mails = startMails(ctx, { chores: [alertUsage, forgetEndedSignIns] });
+      const mails = startMails(ctx, { chores: [alertUsage, alertBackup, forgetEndedSignIns] });
       closers.push(() => mails.stop());
     }
     if (roles.includes('watcher')) {

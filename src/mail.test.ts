@@ -14,3 +14,13 @@ test('a mail server on this machine, or one that may be spoken to in plain text,
     assert.equal(server.mails.at(-1)?.text.trim(), url);
   }
 });
+
+test('a check connects and sends nothing, and says why it cannot', async (t) => {
+  const server = await startMailServer();
+  const mailer = createMailer({ url: server.url, from: 'florin@shop.example' });
+  t.after(() => mailer.close());
+  await mailer.check();
+  assert.equal(server.mails.length, 0);
+  await server.stop();
+  await assert.rejects(mailer.check(), /ECONNREFUSED/);
+});

@@ -5,6 +5,8 @@ type Mail = { to: string; subject: string; text: string };
 export type Mailer = {
   /** Sends one mail; throws when the server rejects it. */
   send(mail: Mail): Promise<void>;
+  /** Connects and signs in, and sends nothing. Errors: why it cannot. */
+  check(): Promise<void>;
   close(): void;
 };
 
@@ -37,6 +39,10 @@ export function createMailer({ url, from }: { url: string; from: string }): Mail
       transport ??= open();
       // An address as an object, so it cannot inject a list or a header.
       await (await transport).sendMail({ from, to: { name: '', address: to }, subject: subject.replace(/[\r\n]+/g, ' '), text });
+    },
+    check: async () => {
+      transport ??= open();
+      await (await transport).verify();
     },
     close: () => void transport?.then((open) => open.close()),
   };

@@ -599,7 +599,7 @@ export type Api = {
       data: {
         id: string;
         mode: Mode | null;
-        kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+        kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed' | 'backup_old';
         text: string;
         payment: string | null;
         screen: string;
@@ -626,7 +626,7 @@ export type Api = {
       success: boolean;
       mail_set_up: boolean;
       settings: {
-        kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+        kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed' | 'backup_old';
         in_app: boolean;
         email: boolean;
         email_always: boolean;
@@ -644,7 +644,7 @@ export type Api = {
   'POST /:mode/notice-settings': {
     query: undefined;
     body: {
-      kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+      kind: 'endpoint_off' | 'endpoint_failing' | 'payment_attention' | 'payment_reversed' | 'payments_unavailable' | 'money_out_waiting' | 'money_out_failed' | 'usage' | 'wallet_changed' | 'endpoint_changed' | 'key_created' | 'team_changed' | 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed' | 'backup_old';
       in_app: boolean;
       email: boolean;
     };
@@ -711,6 +711,20 @@ export type Api = {
         waiting: number;
         oldest_seconds: number | null;
         note: string | null;
+      }[];
+    };
+  };
+  'POST /:mode/operator/check': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      findings: {
+        check: string;
+        ok: boolean;
+        detail: string;
+        fix: string | null;
       }[];
     };
   };

@@ -52,6 +52,7 @@ function Area() {
       {install.data ? (
         <>
           <Overview install={install.data} />
+          <Checks />
           <Coins coins={install.data.coins} />
           <Queues queues={install.data.queues} />
         </>
@@ -152,7 +153,7 @@ function Overview({ install }: { install: Install }) {
               <Time key="at" at={install.backed_up_at} />
             ) : (
               <span key="none" className="text-warn">
-                None yet. Run <code>./florin backup --file F</code>
+                None yet. Run <code>./florin backup --file florin.backup</code>
               </span>
             ),
           ],
@@ -164,6 +165,56 @@ function Overview({ install }: { install: Install }) {
     </Card>
   );
 }
+
+/** What `./florin doctor` checks, from the running service. What must be fixed comes first, then advice. */
+function Checks() {
+  const run = useAct('POST /:mode/operator/check', { refreshes: [['operator']], quiet: true });
+  const findings = run.data?.findings.toSorted((a, b) => rankOf(a) - rankOf(b));
+  const wrong = findings?.filter(({ ok }) => !ok).length ?? 0;
+  return (
+    <Card
+      title="Checks"
+      action={
+        <Button busy={run.isPending} onClick={() => run.mutate({ body: {} })}>
+          {findings ? 'Check again' : 'Run checks'}
+        </Button>
+      }
+    >
+      <p role="status" className="px-4 py-3 text-sm text-soft">
+        {run.isPending
+          ? 'Checking. This can take a minute if a source does not answer.'
+          : run.error
+            ? run.error.message
+            : findings
+              ? wrong === 0
+                ? 'No problems found.'
+                : `${wrong} of ${findings.length} checks failed.`
+              : 'Database, disk, backup, email, networks, prices and webhooks: the same checks as ./florin doctor.'}
+      </p>
+      {findings && !run.isPending && (
+        <ul>
+          {findings.map(({ check, ok, detail, fix }, i) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: several findings can be about the same thing
+            <li key={i} className="grid gap-1 border-t border-line px-4 py-3 text-sm sm:grid-cols-[7rem_1fr]">
+              <div>
+                <Badge tone={!ok ? 'bad' : fix === null ? 'good' : 'warn'} icon={ok && fix === null ? 'check' : 'alert'}>
+                  {!ok ? 'Fix' : fix === null ? 'OK' : 'Note'}
+                </Badge>
+              </div>
+              <div className="min-w-0 break-words">
+                <p>
+                  <b>{check}</b>: {detail}
+                </p>
+                {fix !== null && <p className="text-soft">{fix}</p>}
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+const rankOf = ({ ok, fix }: { ok: boolean; fix: string | null }): number => (!ok ? 0 : fix === null ? 2 : 1);
 
 function Coins({ coins }: { coins: Install['coins'] }) {
   return (

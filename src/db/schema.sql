@@ -13,6 +13,7 @@ create table install (
   event_key bytea not null,
   created_at timestamp with time zone not null default clock_timestamp(),
   backed_up_at timestamp with time zone,
+  backup_alerted_at timestamp with time zone,
   key_check bytea,
   PRIMARY KEY (only_row),
   CHECK (only_row)

@@ -26,6 +26,7 @@ export const NOTICE_KINDS = [
   'codes_failed',
   'chain_failing',
   'operator_changed',
+  'backup_old',
 ] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
 export type NoticeDetail = Readonly<Record<string, string | number | null>>;
@@ -282,6 +283,18 @@ export const KINDS: Readonly<
           : `${email} (${name}) was removed from ${merchant} by ${by}, but can still open the operator area. Remove them there if they left.`,
     to: 'operator',
   },
+  backup_old: {
+    // To operators of the install, in every role.
+    mailed: ROLES,
+    words: ({ backed_up_at }) =>
+      backed_up_at === null || backed_up_at === undefined
+        ? 'Florin has not written a backup of this install yet.'
+        : `The last backup of this install is from ${String(backed_up_at).slice(0, 10)}.`,
+    to: 'operator',
+    once: 'kind',
+    advice:
+      'Run ./florin backup --file FILE every day and keep the file on another machine. If you back up the database in another way, turn this notification off.',
+  },
 };
 /** The end of a sentence about an endpoint that fails: why, and what to do. */
 function whyOf({ cause, address }: NoticeDetail): string {
@@ -297,7 +310,14 @@ const moneyOutOf = ({ what, amount, count }: NoticeDetail): string => {
   return typeof amount === 'string' ? `A refund of ${amount}` : 'A refund';
 };
 /** About the person's own account or the install, not about a merchant. */
-export type OwnKind = 'sign_in' | 'device_trusted' | 'account_changed' | 'codes_failed' | 'chain_failing' | 'operator_changed';
+export type OwnKind =
+  | 'sign_in'
+  | 'device_trusted'
+  | 'account_changed'
+  | 'codes_failed'
+  | 'chain_failing'
+  | 'operator_changed'
+  | 'backup_old';
 
 export const noticeText = (kind: NoticeKind, detail: NoticeDetail): string => KINDS[kind].words({ ...UNKNOWN, ...detail });
 

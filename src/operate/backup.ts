@@ -28,6 +28,7 @@ import {
   tableNames,
 } from '#db';
 import type { Log } from '#log';
+import { notifyOperators } from '#notices';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
 
 /** Version of the file format, not of the tables: those follow from the migrations listed in it. */
@@ -544,6 +545,23 @@ async function restoreTables(tx: Tx, reader: Reader, header: Header, counts: Rec
 }
 
 // The state of the install, for operators.
+
+/** An install with a wallet should not be without a backup for longer. */
+export const BACKUP_DAYS = 7;
+
+/** Notifies operators once a week while the last backup is older than that, from a week after the first wallet was added. */
+export async function alertBackup(ctx: Context): Promise<void> {
+  await ctx.db.begin(async (tx) => {
+    const [old] = await tx<{ backedUpAt: Date | null }[]>`
+      update install i set backup_alerted_at = clock_timestamp()
+      from (select clock_timestamp() - make_interval(days => ${BACKUP_DAYS}) as at) as old
+      where coalesce(i.backup_alerted_at < old.at, true) and coalesce(i.backed_up_at < old.at, true)
+        and exists (select 1 from wallets w where w.active and w.created_at < old.at)
+      returning i.backed_up_at as "backedUpAt"`;
+    if (!old) return;
+    await notifyOperators(ctx, tx, { kind: 'backup_old', detail: { backed_up_at: old.backedUpAt?.toISOString() ?? null } });
+  });
+}
 
 /** The schema, the age of the last backup, and payments that wait for settling. */
 export async function readInstall(ctx: Context): Promise<{ schema: string; backedUpAt: Date | null; paymentsDue: number }> {

@@ -27,12 +27,14 @@ import {
   type Network,
   settingOf,
 } from '#core/coin';
+import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { explainUnreached } from '#core/unreached';
 import { explainUnwatched, readUnwatched, type UnwatchedAddresses } from '#follow';
 import { type MissingForPayments, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
 import { readWalletIndexes } from '#wallets';
 import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from '#webhooks';
+import { BACKUP_DAYS, readInstall } from './backup.ts';
 import { bad, checkContracts, checkRanges, type Finding, good } from './range-findings.ts';
 import { checkSecrets, inspectSeals } from './secret-key.ts';
 
@@ -56,7 +58,9 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...(await checkSkipped(ctx)),
     ...(await checkDisk(ctx.settings.dataFolder)),
     ...(await checkSecrets(ctx)),
+    ...(wallets.length > 0 ? await checkBackup(ctx) : []),
     ...checkAddress(ctx),
+    ...(await checkMail(ctx)),
     ...(await checkProxies(ctx)),
     ...(await checkCoins(ctx, wallets)),
     ...(await checkContracts(ctx)),
@@ -186,6 +190,27 @@ async function checkDisk(folder: string): Promise<Finding[]> {
   const free = bavail * bsize;
   const detail = `${free / 1_048_576n} MiB free in ${folder}`;
   return [free < LEAST_FREE_BYTES ? bad('disk', detail, 'free up space: nothing can be recorded on a full disk') : good('disk', detail)];
+}
+
+async function checkBackup(ctx: Context): Promise<Finding[]> {
+  const { backedUpAt } = await readInstall(ctx);
+  const days = backedUpAt && Math.floor((ctx.clock.now().getTime() - backedUpAt.getTime()) / DAY_MS);
+  if (days !== null && days < BACKUP_DAYS) return [good('backup', `the last one is from ${backedUpAt!.toISOString()}`)];
+  const detail = days === null ? 'Florin has not written one yet' : `the last one is ${days} days old`;
+  return [good('backup', detail, 'run florin backup --file FILE every day, unless you back up the database in another way')];
+}
+
+/** Connects to the mail server and signs in, and sends nothing. */
+async function checkMail({ mail }: Context): Promise<Finding[]> {
+  if (mail === null)
+    return [good('email', 'off, so members see notifications only in the dashboard', 'set SMTP_URL and MAIL_FROM to turn it on')];
+  try {
+    await mail.check();
+    return [good('email', 'the mail server accepts the connection and the credentials')];
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return [bad('email', `the mail server refuses: ${reason}`, 'check SMTP_URL, and whether this machine may connect to its port')];
+  }
 }
 
 function checkAddress(ctx: Context): Finding[] {

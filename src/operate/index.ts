@@ -1,5 +1,14 @@
 /** What operators run: backup and restore, doctor, rotation of the secret key. */
-export { BackupError, type BackupResult, florinVersion, type RestoreResult, readInstall, restoreBackup, writeBackup } from './backup.ts';
+export {
+  alertBackup,
+  BackupError,
+  type BackupResult,
+  florinVersion,
+  type RestoreResult,
+  readInstall,
+  restoreBackup,
+  writeBackup,
+} from './backup.ts';
 export { diagnose, verifyAddresses } from './doctor.ts';
 export type { Finding } from './range-findings.ts';
 export { acceptKey, openSecrets } from './secret-key.ts';

@@ -14,7 +14,7 @@ export type FeedSource<T> = {
 type FeedAnswer<T> = { name: string; answer: T | null; failure: string | null };
 type Feed<T> = {
   start(): void;
-  /** Asks every source now, regardless of earlier failures; not together with `start`. */
+  /** Asks every source now, regardless of earlier failures, also beside `start`. */
   askAll(): Promise<FeedAnswer<T>[]>;
   stop(): Promise<void>;
 };
@@ -79,7 +79,7 @@ export function createFeed<T>({
       // A malformed answer is ignored, and the source is asked less often while it keeps failing.
       const failure = error instanceof Error ? error.message : String(error);
       const pause = Math.min(pollMs * 2 ** (failures + 1), LONGEST_PAUSE_MS) - pollMs;
-      waits.set(source.name, { until: clock.monotonicMs() + pause, failures: failures + 1 });
+      if (!quiet) waits.set(source.name, { until: clock.monotonicMs() + pause, failures: failures + 1 });
       if (failures === 0 && !quiet) outages(source.name, failure);
       return { name: source.name, answer: null, failure };
     }

@@ -23,7 +23,7 @@ export type FiatRates = {
   quotable(currency: Fiat): { rate: FiatRate } | { reason: string };
   /** For test mode: the rate, else a labelled sample. Never fails. */
   forTest(currency: Fiat): FiatRate;
-  /** Asks every source now; not together with `start`. Empty with static rates. */
+  /** Asks every source now. Empty with static rates. */
   check(): Promise<FiatReport[]>;
   start(): Promise<void>;
   stop(): Promise<void>;

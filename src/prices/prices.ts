@@ -39,7 +39,7 @@ export type Prices = {
   valuing(asset: Asset, source?: string | null): AgreedPrice | null;
   /** For test mode: the feed's price, else a labelled sample. Never fails. */
   forTest(asset: Asset, source?: string | null): AgreedPrice;
-  /** Asks every source now; not together with `start`. Empty with static prices. */
+  /** Asks every source now. Empty with static prices. */
   check(): Promise<SourceReport[]>;
   start(): Promise<void>;
   stop(): Promise<void>;

@@ -247,6 +247,10 @@ test('the operator sees the install and sets a plan, which the usage page then s
   await page.getByText('None yet. Run').waitFor();
   await page.getByText('Operators (1)').waitFor();
   await audit('operator');
+  await page.getByRole('button', { name: 'Run checks' }).click();
+  await page.getByText('every commit is on disk').waitFor();
+  await page.getByRole('button', { name: 'Check again' }).waitFor();
+  await audit('operator, checked');
   await page.getByLabel('Plan of Test shop').selectOption('starter');
   await page.getByText('Plan changed.').waitFor();
   await follow('Plan & usage');

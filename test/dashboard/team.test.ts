@@ -189,6 +189,16 @@ test('the operator area is only for operators: the first owner of the first merc
   await app.app.ctx.db.sql`update members set role = 'owner' where user_id = ${await idOf('Amy')}`;
   for (const path of ['/test/operator', '/test/operator/merchants'])
     assert.deepEqual([(await amy.get(path)).status, (await amy.get(path)).json.error.code], [403, 'operator_only'], path);
+  // The checks of `florin doctor`, from the running service; two who ask at once get the answer of one run.
+  const [checked, again] = await Promise.all([owner.post('/test/operator/check', {}), owner.post('/test/operator/check', {})]);
+  assert.deepEqual([checked.status, again.json], [200, checked.json]);
+  const found = new Map(checked.json.findings.map((one: { check: string }) => [one.check, one])) as Map<
+    string,
+    { ok: boolean; detail: string }
+  >;
+  assert.match(found.get('database')!.detail, /^PostgreSQL .*every commit is on disk/);
+  assert.ok(found.has('email') && found.has('deliveries'));
+  assert.equal((await amy.post('/test/operator/check', {})).status, 403);
   assert.equal((await amy.post(`/test/operator/merchants/${second.merchantId}/plan`, { plan: 'enterprise' })).status, 403);
   const { setOperator } = await import('../../src/people/operators.ts');
   await setOperator(app.app.ctx, { email: 'AMY@shop.example', operator: true });

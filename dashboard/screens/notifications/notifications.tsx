@@ -34,6 +34,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   codes_failed: ['Wrong codes', 'Someone entered your password, then several wrong codes.'],
   chain_failing: ['Block cannot be read', 'For operators: payments in a coin are not detected after this block.'],
   operator_changed: ['Operators changed', 'For operators: someone got or lost access to the operator area, or left their team.'],
+  backup_old: ['Backup is old', 'For operators: the last backup is older than seven days, or there is none.'],
 };
 
 const ORDER = Object.keys(KINDS);

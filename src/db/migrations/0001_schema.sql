@@ -45,6 +45,8 @@ create table install (
   created_at timestamptz not null default clock_timestamp(),
   -- When the last backup was written.
   backed_up_at timestamptz,
+  -- When operators were last notified that it is old.
+  backup_alerted_at timestamptz,
   -- A value sealed with the key of the install's secrets, so that every start and every backup notices another key. Null until the first
   -- start with a key that opens what is sealed.
   key_check bytea

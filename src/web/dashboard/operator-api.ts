@@ -1,12 +1,13 @@
 /** For operators: the health of the install, and its merchants with their plans. */
 import Type from 'typebox';
+import { type Context, perContext } from '#context';
 import { COIN, chainCode, chainOf, isToken, leadingCoins, settingOf } from '#core/coin';
 import { formatDecimal } from '#core/money';
 import { PLANS } from '#core/plan';
 import { literals, readServiceReadiness } from '#http';
 import { baseTiers, listMerchants, loweredFrom, setPlan } from '#merchants';
 import { readMailQueue } from '#notices';
-import { florinVersion, readInstall } from '#operate';
+import { diagnose, type Finding, florinVersion, readInstall } from '#operate';
 import { readGuards } from '#payments';
 import { listOperators, removeOperator } from '#people';
 import { readDeliveryQueue } from '#webhooks';
@@ -22,6 +23,18 @@ const about = (coin: string, reasons: readonly string[]): string[] =>
 type PeersOf = { connected: number; bytes_in: number; bytes_out: number; since: string };
 const describePeers = (peers: PeersOf | undefined): PeersOf | null =>
   peers ? { connected: peers.connected, bytes_in: peers.bytes_in, bytes_out: peers.bytes_out, since: peers.since } : null;
+
+/** The checks under way: several operators who ask at once get the same answer, and no source is asked twice. */
+const checksOf = perContext(() => ({ running: null as Promise<readonly Finding[]> | null }));
+function runChecks(ctx: Context): Promise<readonly Finding[]> {
+  const checks = checksOf(ctx);
+  checks.running ??= diagnose(ctx)
+    .then(({ findings }) => findings)
+    .finally(() => {
+      checks.running = null;
+    });
+  return checks.running;
+}
 
 export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
   memberRoute({
@@ -151,6 +164,18 @@ export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
         ],
       };
     },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/operator/check',
+    ...operator,
+    body: NoFields,
+    reply: Type.Object({
+      success: Type.Boolean(),
+      /** What `./florin doctor` prints. `ok` is false where the operator has to act; `fix` is advice where it is true. */
+      findings: Type.Array(Type.Object({ check: PlainText, ok: Type.Boolean(), detail: PlainText, fix: Nullable(PlainText) })),
+    }),
+    handle: async ({ ctx }) => ({ success: true, findings: (await runChecks(ctx)).map((finding) => ({ ...finding })) }),
   }),
   memberRoute({
     method: 'GET',
