@@ -32,8 +32,9 @@ import type {
   OnChainTransaction,
   Payment,
   PaymentEvent,
-  PaymentList,
   PaymentStatus,
+  PaymentWithRefunds,
+  PaymentWithRefundsList,
   Payout,
   PayoutList,
   Prices,
@@ -42,6 +43,9 @@ import type {
   RefundList,
   RequestList,
   ResolveParams,
+  RetrieveEventParams,
+  RetrievePaymentParams,
+  RetrieveRefundParams,
   RotateSecretParams,
   SimulateParams,
   TestClock,
@@ -96,7 +100,8 @@ export function createClient(options: ClientOptions) {
 
   const remove = async <T>(path: string, more?: RequestOptions) => parse<T>(await send({ method: 'DELETE', path }, more));
 
-  const readPayment = (id: string, more?: RequestOptions) => get<Payment>(`/api/payment/${part(id)}`, {}, more);
+  const readPayment = (id: string, { expand, ...more }: RetrievePaymentParams & RequestOptions = {}) =>
+    get<PaymentWithRefunds>(`/v1/payments/${part(id)}`, { expand }, more);
 
   return {
     payments: {
@@ -121,11 +126,11 @@ export function createClient(options: ClientOptions) {
       /** Creates a payment in the coin you choose, priced in USD or another currency. */
       createTransaction: (params: CreateTransactionParams, more?: RequestOptions) =>
         post<CreatedTransaction>('/v1/transactions/create', params, more),
-      /** Retrieves a payment. */
+      /** Retrieves a payment; with `{ expand: ['refunds'] }` its refunds too. */
       retrieve: readPayment,
-      /** Lists payments, newest first. */
-      list: (params: ListPaymentsParams = {}, more?: RequestOptions): Listing<PaymentList> =>
-        listing(params, (page) => get<PaymentList>('/api/payments', page, more), byId),
+      /** Lists payments, newest first; with `{ expand: ['refunds'] }` their refunds too. */
+      list: (params: ListPaymentsParams = {}, more?: RequestOptions): Listing<PaymentWithRefundsList> =>
+        listing(params, (page) => get<PaymentWithRefundsList>('/v1/payments', page, more), byId),
       /** Merges into the payment's metadata. A key with the value null is removed. */
       updateMetadata: (id: string, metadata: { [key: string]: string | null }, more?: RequestOptions) =>
         post<Payment>(`/v1/payments/${part(id)}`, { metadata }, more),
@@ -158,8 +163,9 @@ export function createClient(options: ClientOptions) {
     refunds: {
       /** Requests a refund. Without `address`, send its `claim_url` to the customer, who enters one. */
       create: (params: CreateRefundParams, more?: RequestOptions) => post<Refund>('/v1/refunds', params, more),
-      /** Retrieves a refund. */
-      retrieve: (id: string, more?: RequestOptions) => get<Refund>(`/v1/refunds/${part(id)}`, {}, more),
+      /** Retrieves a refund; with `{ expand: ['payment'] }` its payment too. */
+      retrieve: (id: string, { expand, ...more }: RetrieveRefundParams & RequestOptions = {}) =>
+        get<Refund>(`/v1/refunds/${part(id)}`, { expand }, more),
       /** Lists refunds, newest first. */
       list: (params: ListRefundsParams = {}, more?: RequestOptions): Listing<RefundList> =>
         listing(params, (page) => get<RefundList>('/v1/refunds', page, more), byId),
@@ -196,8 +202,9 @@ export function createClient(options: ClientOptions) {
       /** Lists events, newest first. `data` is the payment as it was when the event happened. */
       list: (params: ListEventsParams = {}, more?: RequestOptions): Listing<EventList> =>
         listing(params, (page) => get<EventList>('/v1/events', page, more), byId),
-      /** Retrieves an event. */
-      retrieve: (id: string, more?: RequestOptions) => get<PaymentEvent>(`/v1/events/${part(id)}`, {}, more),
+      /** Retrieves an event; with `{ expand: ['payment'] }` also the payment as it is now. */
+      retrieve: (id: string, { expand, ...more }: RetrieveEventParams & RequestOptions = {}) =>
+        get<PaymentEvent>(`/v1/events/${part(id)}`, { expand }, more),
       /** Retrieves the exact text that every delivery of the event carries. */
       retrieveRaw: (id: string, more?: RequestOptions) => send({ method: 'GET', path: `/v1/events/${part(id)}` }, more),
     },

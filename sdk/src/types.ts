@@ -666,6 +666,127 @@ export type TestClock = {
   offset_seconds: number;
 };
 
+/** A payment, with its refunds if the request names them in `expand`. */
+export type PaymentWithRefunds = {
+  /** Identifier of the payment. */
+  id: string;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
+  status: PaymentStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
+  amount: string | null;
+  /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+  amount_received: string;
+  /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+  amount_announced: string;
+  /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
+  amount_remaining: string | null;
+  /** What arrived beyond the amount, in the coin of the payment. */
+  amount_overpaid: string;
+  /** What arrived in transfers that are too small to count, in the coin of the payment. */
+  amount_dust: string;
+  /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+  amount_held: string;
+  /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+  amount_held_usd: string | null;
+  /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+  amount_refunded: string;
+  /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
+  accepted_short: string | null;
+  /** The same in US dollars. Null when nothing is missing. */
+  accepted_short_usd: string | null;
+  /** Requested amount, in US dollars. */
+  amount_usd: string;
+  /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
+  amount_received_usd: string;
+  /** Coin of the payment. Null until the customer chooses one. */
+  currency: ArrivedCoin | null;
+  /** Network of the payment. Null until the customer chooses a coin. */
+  network: PaymentNetwork | null;
+  /** What the payment is for. Null when you gave none. */
+  description: string | null;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
+  payment_address: string | null;
+  /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
+  derivation_path: string | null;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
+  transaction_hash: string | null;
+  /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
+  confirmations: number;
+  /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
+  confirmations_required: number | null;
+  /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+  completion_rule: CompletionRule | null;
+  /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
+  verified_by: Verifier | null;
+  /** What is unusual about the payment; of several the gravest. Null when nothing is. */
+  exception: PaymentException | null;
+  /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
+  exceptions: PaymentException[];
+  /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
+  hold_reason: string | null;
+  /** Your invoice or order number. Null when you gave none. */
+  invoice_id: string | null;
+  /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+  replaces: string | null;
+  /** The payment that took the place of this one. Null when there is none. */
+  replaced_by: string | null;
+  /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+  created_with: KeyKind;
+  /** When the payment was created. */
+  created_at: string;
+  /** When the payment was completed. Null until then. */
+  completed_at: string | null;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
+  quote_expires_at: string | null;
+  /** Where the customer returns to. Null when you gave none. */
+  return_url: string | null;
+  /** The lines of the order. Only for payments created with items. */
+  items?: PaymentItem[] | undefined;
+  /** Number of lines. Only for payments created with items. */
+  items_count?: number | undefined;
+  /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
+  tax?: string | undefined;
+  /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
+  amount_fiat?: string | undefined;
+  /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+  currency_fiat?: FiatCurrency | undefined;
+  /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
+  fiat_rate?: string | undefined;
+  /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
+  fiat_rate_source?: string | undefined;
+  /** When the rate was valid. Only for payments priced in another currency than USD. */
+  fiat_rate_at?: string | undefined;
+  /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
+  transfers: Transfer[];
+  /** Number of all transfers, including those that are not shown here. */
+  transfers_count: number;
+  /** Your own data. Empty when you gave none. */
+  metadata: { [key: string]: string };
+  /** Its refunds, newest first, at most 20: GET /v1/refunds lists all. Only with `expand=refunds`. */
+  refunds?: RefundItem[] | undefined;
+};
+
+export type PaymentWithRefundsList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The payments, newest first. */
+  data: PaymentWithRefunds[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+  /** Number of all payments that match, not only those on this page. Exact for `status`, `currency` and `network`; with any other filter it is counted up to 10,000. */
+  total_count: number;
+  /** True when more payments match than `total_count` says. Absent otherwise. */
+  total_count_capped?: boolean | undefined;
+};
+
 export type Refund = {
   /** Always true: failed requests return an error object instead. */
   success: boolean;
@@ -707,6 +828,52 @@ export type Refund = {
   sent_at: string | null;
   /** When it was confirmed, failed or canceled. Null until then. */
   ended_at: string | null;
+  /** The payment as it is now. Only with `expand=payment`. */
+  payment?: Payment | undefined;
+};
+
+/** A refund, with its payment if the request names it in `expand`. */
+export type ListedRefund = {
+  /** Identifier of the refund. */
+  id: string;
+  /** The payment that is refunded. */
+  payment_id: string;
+  /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+  status: RefundStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount in the coin of the payment. */
+  amount: string;
+  /** Coin that is returned. */
+  currency: ArrivedCoin;
+  /** Network that it is returned on. */
+  network: PaymentNetwork;
+  /** What it is worth in US dollars, at `rate`. */
+  amount_usd: string;
+  /** Rate that was used: that of the payment, or the one when the refund was requested. */
+  rate: RefundRate;
+  /** Where the money goes. Null until the customer enters an address. */
+  address: string | null;
+  /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+  claim_url: string | null;
+  /** Until when the customer can enter the address. Null if you gave the address. */
+  claim_expires_at: string | null;
+  /** Why you return the money. Null when you gave no reason. */
+  reason: string | null;
+  /** Transaction that returned the money. Null until it is sent. */
+  transaction_hash: string | null;
+  /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+  failure: string | null;
+  /** When the refund was requested. */
+  created_at: string;
+  /** When it was approved. Null until then. */
+  approved_at: string | null;
+  /** When it was sent. Null until then. */
+  sent_at: string | null;
+  /** When it was confirmed, failed or canceled. Null until then. */
+  ended_at: string | null;
+  /** The payment as it is now. Only with `expand=payment`. */
+  payment?: Payment | undefined;
 };
 
 /** Money that is returned to a customer. */
@@ -755,7 +922,7 @@ export type RefundList = {
   /** Always true: failed requests return an error object instead. */
   success: boolean;
   /** The refunds, newest first. */
-  data: RefundItem[];
+  data: ListedRefund[];
   /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
   has_more: boolean;
 };
@@ -1132,6 +1299,8 @@ export type PaymentCreatedEvent = {
     /** Status at that moment. */
     status: 'pending';
   };
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The full amount was received and is waiting for confirmations. */
@@ -1151,6 +1320,8 @@ export type PaymentProcessingEvent = {
     /** Status at that moment. */
     status: 'processing';
   };
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The payment is confirmed: deliver the order. */
@@ -1170,6 +1341,8 @@ export type PaymentCompletedEvent = {
     /** Status at that moment. */
     status: 'completed';
   };
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The time to pay ended, and too little had arrived. */
@@ -1189,6 +1362,8 @@ export type PaymentFailedEvent = {
     /** Status at that moment. */
     status: 'failed';
   };
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The time to pay ended, and nothing had arrived. */
@@ -1208,6 +1383,8 @@ export type PaymentExpiredEvent = {
     /** Status at that moment. */
     status: 'expired';
   };
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The payment was canceled. */
@@ -1227,6 +1404,8 @@ export type PaymentCancelledEvent = {
     /** Status at that moment. */
     status: 'cancelled';
   };
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** Something else about the payment changed, such as a partial or late transfer. Sent only to endpoints that name it. */
@@ -1243,6 +1422,8 @@ export type PaymentUpdatedEvent = {
   api_version: string;
   /** The payment as it was when the event happened. */
   data: PaymentEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A completed payment lost its money to a reorganization of the network. Sent to endpoints that name it or `*`. */
@@ -1259,6 +1440,8 @@ export type PaymentReversedEvent = {
   api_version: string;
   /** The payment as it was when the event happened. */
   data: PaymentEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A refund was requested. Sent only to endpoints that name it. */
@@ -1275,6 +1458,8 @@ export type RefundRequestedEvent = {
   api_version: string;
   /** The refund as it was when the event happened. */
   data: RefundEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A refund was approved. Sent only to endpoints that name it. */
@@ -1291,6 +1476,8 @@ export type RefundApprovedEvent = {
   api_version: string;
   /** The refund as it was when the event happened. */
   data: RefundEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The transaction of a refund was sent. Sent only to endpoints that name it. */
@@ -1307,6 +1494,8 @@ export type RefundSentEvent = {
   api_version: string;
   /** The refund as it was when the event happened. */
   data: RefundEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The transaction of a refund is confirmed. Sent only to endpoints that name it. */
@@ -1323,6 +1512,8 @@ export type RefundConfirmedEvent = {
   api_version: string;
   /** The refund as it was when the event happened. */
   data: RefundEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The transaction of a refund failed, so nothing was returned. Sent only to endpoints that name it. */
@@ -1339,6 +1530,8 @@ export type RefundFailedEvent = {
   api_version: string;
   /** The refund as it was when the event happened. */
   data: RefundEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A refund was canceled. Sent only to endpoints that name it. */
@@ -1355,6 +1548,8 @@ export type RefundCanceledEvent = {
   api_version: string;
   /** The refund as it was when the event happened. */
   data: RefundEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A payout was requested. Sent only to endpoints that name it. */
@@ -1371,6 +1566,8 @@ export type PayoutRequestedEvent = {
   api_version: string;
   /** The payout as it was when the event happened. */
   data: PayoutEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A payout was approved. Sent only to endpoints that name it. */
@@ -1387,6 +1584,8 @@ export type PayoutApprovedEvent = {
   api_version: string;
   /** The payout as it was when the event happened. */
   data: PayoutEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The transaction of a payout was sent. Sent only to endpoints that name it. */
@@ -1403,6 +1602,8 @@ export type PayoutSentEvent = {
   api_version: string;
   /** The payout as it was when the event happened. */
   data: PayoutEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The transaction of a payout is confirmed. Sent only to endpoints that name it. */
@@ -1419,6 +1620,8 @@ export type PayoutConfirmedEvent = {
   api_version: string;
   /** The payout as it was when the event happened. */
   data: PayoutEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** The transaction of a payout failed, so nothing was paid. Sent only to endpoints that name it. */
@@ -1435,6 +1638,8 @@ export type PayoutFailedEvent = {
   api_version: string;
   /** The payout as it was when the event happened. */
   data: PayoutEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** A payout was canceled. Sent only to endpoints that name it. */
@@ -1451,6 +1656,8 @@ export type PayoutCanceledEvent = {
   api_version: string;
   /** The payout as it was when the event happened. */
   data: PayoutEventData;
+  /** The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts. */
+  payment?: Payment | null | undefined;
 };
 
 /** Sent on request, to test an endpoint. */
@@ -1992,6 +2199,38 @@ export type ListPaymentsParams = {
   created_after?: string | undefined;
   /** Only payments created before this time, written like `created_after`. */
   created_before?: string | undefined;
+  /** `refunds`: the newest 20 refunds of a payment, as its `refunds`. Written as `expand=refunds` or `expand[]=refunds`. */
+  expand?: 'refunds'[] | undefined;
+};
+
+export type ListPaymentItemsParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** A cursor: the `id` of the first row of the next page. The page ends before it. Cannot be combined with `starting_after`. */
+  ending_before?: string | undefined;
+  /** Only payments in this status. */
+  status?: PaymentStatus | undefined;
+  /** Only payments in this coin. */
+  currency?: Coin | undefined;
+  /** Only payments on this network. */
+  network?: PaymentNetwork | undefined;
+  /** Only payments with exactly this invoice or order number. */
+  invoice_id?: string | undefined;
+  /** Only payments with all of these pairs in their metadata, exactly. Written as `metadata[key]=value`, up to 10 times. */
+  metadata?: { [key: string]: string } | undefined;
+  /** Only payments of exactly this price in US dollars. */
+  amount?: string | undefined;
+  /** Only payments created at or after this time: a date (its start in UTC), or a time with its offset from UTC. */
+  created_after?: string | undefined;
+  /** Only payments created before this time, written like `created_after`. */
+  created_before?: string | undefined;
+};
+
+export type RetrievePaymentParams = {
+  /** `refunds`: the newest 20 refunds of a payment, as its `refunds`. Written as `expand=refunds` or `expand[]=refunds`. */
+  expand?: 'refunds'[] | undefined;
 };
 
 export type ListRefundsParams = {
@@ -2003,6 +2242,13 @@ export type ListRefundsParams = {
   payment_id?: string | undefined;
   /** Only refunds in this status. */
   status?: RefundStatus | undefined;
+  /** `payment`: the payment of a refund, as its `payment`. Written as `expand=payment` or `expand[]=payment`. */
+  expand?: 'payment'[] | undefined;
+};
+
+export type RetrieveRefundParams = {
+  /** `payment`: the payment of a refund, as its `payment`. Written as `expand=payment` or `expand[]=payment`. */
+  expand?: 'payment'[] | undefined;
 };
 
 export type ListPayoutsParams = {
@@ -2034,6 +2280,13 @@ export type ListEventsParams = {
   type?: PaymentEventType | undefined;
   /** Only events of this payment. They are listed as soon as the payment shows the change; lists of all events follow a moment later. */
   payment_id?: string | undefined;
+  /** `payment`: the payment that an event is about, as its `payment`. Written as `expand=payment` or `expand[]=payment`. */
+  expand?: 'payment'[] | undefined;
+};
+
+export type RetrieveEventParams = {
+  /** `payment`: the payment that an event is about, as its `payment`. Written as `expand=payment` or `expand[]=payment`. */
+  expand?: 'payment'[] | undefined;
 };
 
 export type ListDeliveriesParams = {

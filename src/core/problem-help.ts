@@ -196,7 +196,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   },
   parameter_unknown: {
     why: 'The name looks like a typo of a parameter, or belongs to another request. It is refused because a misspelled `currency` or filter would otherwise be ignored, with a surprising result.',
-    fix: 'Use the name in the message. Names that resemble nothing are ignored and listed in the `X-Ignored-Parameters` header.',
+    fix: 'Use the name in the message, or leave the parameter out. Paths that do not begin with `/v1` ignore names that resemble nothing, and list them in the `X-Ignored-Parameters` header.',
   },
   parameter_missing: {
     why: 'A required parameter is absent. `errors` lists all of them when there are several.',

@@ -410,6 +410,8 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
       total_count: 1,
     },
   },
+  listPayments: { reply: { success: true, data: [{ ...completed, refunds: [refund] }], has_more: false, total_count: 1 } },
+  retrievePayment: { reply: { ...completed, refunds: [refund] } },
   readPrices: { reply: { success: true, timestamp: at(0), prices: { BTC: price(97_000, -1.25), LTC: price(100, 0.4) } } },
   readBalance: {
     reply: {
@@ -500,7 +502,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
     reply: { success: true, ...refund },
   },
   readRefunds: { reply: { success: true, data: [refund], has_more: false } },
-  readRefund: { reply: { success: true, ...sent } },
+  readRefund: { reply: { success: true, ...sent, payment: completed } },
   renewClaimLink: {
     requests: { default: {} },
     reply: { success: true, ...refund, claim_url: NEW_LINK, claim_expires_at: '2027-01-20T10:20:00.000Z' },

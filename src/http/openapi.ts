@@ -54,7 +54,10 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   AdvanceClockParams: payments.AdvanceClock,
   EmptyParams: payments.Empty,
   TestClock: payments.ClockReply,
+  PaymentWithRefunds: outgoing.PaymentReply,
+  PaymentWithRefundsList: outgoing.PaymentList,
   Refund: outgoing.RefundReply,
+  ListedRefund: outgoing.ListedRefund,
   RefundItem: outgoing.RefundItem,
   RefundList: outgoing.RefundList,
   CreateRefundParams: outgoing.CreateRefund,
@@ -102,11 +105,15 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
 
 /** Query parameters, which the document lists one by one and the SDK as types. */
 export const QUERIES: Readonly<Record<string, TSchema>> = {
-  ListPaymentsParams: payments.ListQuery,
+  ListPaymentsParams: outgoing.PaymentsQuery,
+  ListPaymentItemsParams: payments.ListQuery,
+  RetrievePaymentParams: outgoing.PaymentQuery,
   ListRefundsParams: outgoing.RefundsQuery,
+  RetrieveRefundParams: outgoing.ExpandPayment,
   ListPayoutsParams: outgoing.PayoutsQuery,
   ListTransfersParams: payments.TransfersQuery,
   ListEventsParams: webhooks.EventsQuery,
+  RetrieveEventParams: webhooks.EventQuery,
   ListDeliveriesParams: webhooks.DeliveriesQuery,
   ListRequestsParams: errors.RequestsQuery,
   PricesParams: lookups.PricesQuery,

@@ -71,7 +71,7 @@ test('other names are ignored and reported, short ones too, however similar they
   assert.deepEqual(await check(ADVANCED, { body: given }), { refused: [], ignored: Object.keys(given) });
   const rows = { items: [{ color: 'red' }, { color: 'blue', note: '' }] };
   assert.deepEqual(await check(ADVANCED, { body: rows }), { refused: [], ignored: ['items[].color', 'items[].note'] });
-  const query = { _: '1', page: '2', utm_source: 'mail', expand: 'all' };
+  const query = { _: '1', page: '2', utm_source: 'mail', fields: 'all' };
   assert.deepEqual(await check(LIST, { query }), { refused: [], ignored: Object.keys(query) });
 });
 

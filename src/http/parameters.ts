@@ -54,12 +54,13 @@ function checkOf(route: ApiRoute, elsewhere: Record<'query' | 'body', ReadonlyMa
     body: new Map([...elsewhere.body, ...placesOf(tree)]),
   };
   return ({ query: asked, body, isStrict }) => {
+    const refusal = async () => (isOurs(route) ? NONE_IGNORED : (await isStrict()) ? STRICT : null);
     const strangers: Stranger[] = [];
     for (const name in asked)
       if (!query.has(name) && !maps.has(/^(\w+)\[.*\]$/s.exec(name)?.[1] ?? ''))
         strangers.push({ name, param: name, shape: name, place: 'query', names: listed });
     findStrangers(body, tree, { path: '', shape: '' }, strangers);
-    return strangers.length === 0 ? null : judge(strangers, siblings, isStrict);
+    return strangers.length === 0 ? null : judge(strangers, siblings, refusal);
   };
 }
 
@@ -83,7 +84,7 @@ function findStrangers(value: JsonValue, tree: Tree, at: { path: string; shape: 
 async function judge(
   strangers: readonly Stranger[],
   siblings: Record<'query' | 'body', ReadonlyMap<string, string>>,
-  isStrict: () => Promise<boolean>,
+  refusal: () => Promise<string | null>,
 ): Promise<UnknownParameters> {
   const hints = new Map<string, string | null>();
   const keyOf = ({ place, shape }: Stranger) => `${place} ${shape}`;
@@ -92,17 +93,29 @@ async function judge(
     if (hints.has(keyOf(stranger))) continue;
     hints.set(keyOf(stranger), hints.size < MOST_COMPARED ? hintFor(name, names, siblings[place]) : null);
   }
-  const rest = [...hints.values()].includes(null) && (await isStrict()) ? STRICT : null;
+  const rest = [...hints.values()].includes(null) ? await refusal() : null;
   const refused: { param: string; hint: string }[] = [];
   const ignored = new Set<string>();
   for (const stranger of strangers) {
-    const hint = hints.get(keyOf(stranger)) ?? rest;
+    const hint = hints.get(keyOf(stranger)) ?? (rest && (usualHint(stranger) ?? rest));
     if (hint === null) ignored.add(cut(stranger.shape));
     else refused.push({ param: cut(stranger.param), hint });
   }
   return { refused, ignored: [...ignored] };
 }
 const STRICT = 'Your settings refuse parameters that a request does not take.';
+const NONE_IGNORED = 'This request does not take it.';
+/** The documented interface leaves open what unknown names do, so its own paths ignore them; none of ours does. */
+const isOurs = ({ path }: ApiRoute): boolean => path.startsWith('/v1/') && path !== '/v1/transactions/create';
+
+/** What lists elsewhere are asked for, and how it is asked for here. */
+const USUAL: readonly [elsewhere: RegExp, here: string, hint: string][] = [
+  [/^(page|offset|cursor|after|skip)$/, 'starting_after', 'Lists go on after a row: pass the `id` of the last one as starting_after.'],
+  [/^(page_?size|per_page|count|size)$/, 'limit', 'Did you mean limit?'],
+  [/^created(\[\w*\])?$/, 'created_after', 'Use created_after and created_before.'],
+];
+const usualHint = ({ name, names }: Stranger): string | null =>
+  USUAL.find(([elsewhere, here]) => elsewhere.test(name) && names.includes(here))?.[2] ?? null;
 
 /** The refusal of a request, with all its names. */
 export function unknownProblem(refused: UnknownParameters['refused']): Problem {
@@ -178,11 +191,11 @@ export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INF
 type Described = { type?: string; properties?: Record<string, TSchema>; items?: TSchema; anyOf?: TSchema[] };
 const namesOf = (schema: TSchema | undefined): string[] => Object.keys((schema as Described | undefined)?.properties ?? {});
 
-/** Query parameters written as `name[key]=value`; callers choose the keys. */
+/** Query parameters written as `name[key]=value` or `name[]=value`; callers choose the keys. */
 const mapsOf = (schema: TSchema | undefined): ReadonlySet<string> =>
   new Set(
     Object.entries((schema as Described | undefined)?.properties ?? {}).flatMap(([name, held]) =>
-      'patternProperties' in held ? [name] : [],
+      'patternProperties' in held || (held as Described).type === 'array' ? [name] : [],
     ),
   );
 

@@ -8,6 +8,8 @@ import {
   cancelPayment,
   createPayment,
   fiatDetail,
+  getPayment,
+  getPayments,
   listTransfers,
   type PaymentDraft,
   type PaymentView,
@@ -21,7 +23,8 @@ import {
 } from '#payments';
 import { getEvent, listEvents } from '#webhooks';
 import { readBody } from './body.ts';
-import { commonReadings, draftOf, worthOfUnits } from './payment-routes.ts';
+import { eventTexts, paymentBodies, readExpand } from './expand.ts';
+import { commonReadings, draftOf, readPage, worthOfUnits } from './payment-routes.ts';
 import {
   checkMetadataKeys,
   readAssetName,
@@ -50,7 +53,8 @@ import {
   TransfersQuery,
   UpdateMetadata,
 } from './schema.ts';
-import { EventList, EventReply, EventsQuery } from './schema-webhooks.ts';
+import { PaymentList, PaymentQuery, PaymentReply, PaymentsQuery } from './schema-refunds.ts';
+import { EventList, EventQuery, EventReply, EventsQuery } from './schema-webhooks.ts';
 
 type Common = Parameters<typeof commonReadings>[1];
 
@@ -208,6 +212,37 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
     handle: createTransaction,
   }),
   apiRoute({
+    id: 'listPayments',
+    method: 'GET',
+    path: '/v1/payments',
+    access: 'secret',
+    permission: 'payments',
+    summary: 'List whole payments, newest first',
+    query: PaymentsQuery,
+    reply: PaymentList,
+    handle: async ({ ctx, owner, query, reply }) => {
+      const expand = readExpand(query, 'refunds');
+      const { items, ...page } = await readPage({ ctx, owner, query });
+      const views = await getPayments(ctx, { ...mine(owner), ids: items.map(({ id }) => id) });
+      return reply({ success: true, data: await paymentBodies({ ctx, owner }, views, { expand }), ...page });
+    },
+  }),
+  apiRoute({
+    id: 'retrievePayment',
+    method: 'GET',
+    path: '/v1/payments/:id',
+    access: 'secret',
+    permission: 'payments',
+    summary: 'Retrieve a payment, with its refunds if you want',
+    query: PaymentQuery,
+    reply: PaymentReply,
+    handle: async ({ ctx, owner, params, query, reply }) => {
+      const expand = readExpand(query, 'refunds');
+      const view = await getPayment(ctx, { ...mine(owner), paymentId: params.id });
+      return reply((await paymentBodies({ ctx, owner }, [view], { expand }))[0]!);
+    },
+  }),
+  apiRoute({
     id: 'updatePayment',
     method: 'POST',
     path: '/v1/payments/:id',
@@ -292,7 +327,7 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
 
 const TYPES: readonly string[] = PAYMENT_EVENTS;
 
-/** The stored bytes are sent unchanged, so that lists and deliveries contain the same text. */
+/** The stored text is sent unchanged, so that lists and deliveries contain the same text. */
 export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
   apiRoute({
     id: 'readEvents',
@@ -307,6 +342,7 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
       const type = readQuery(query, 'type');
       if (type !== null && !TYPES.includes(type))
         throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
+      const expand = readExpand(query, 'payment');
       const page = await listEvents(ctx, {
         ...readerOfKey(owner),
         limit: readLimit(query),
@@ -314,7 +350,7 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
         type,
         paymentId: readQuery(query, 'payment_id'),
       });
-      const data = page.items.map((item) => Buffer.from(item.body).toString()).join(',');
+      const data = (await eventTexts({ ctx, owner }, page.items, { expand })).join(',');
       return { status: 200, body: Buffer.from(`{"success":true,"data":[${data}],"has_more":${page.hasMore}}`) };
     },
   }),
@@ -325,11 +361,13 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
     access: 'secret',
     permission: 'payments',
     summary: 'Retrieve an event',
+    query: EventQuery,
     reply: EventReply,
-    handle: async ({ ctx, owner, params }) => ({
-      status: 200,
-      body: (await getEvent(ctx, { ...readerOfKey(owner), eventId: params.id })).body,
-    }),
+    handle: async ({ ctx, owner, params, query }) => {
+      const expand = readExpand(query, 'payment');
+      const event = await getEvent(ctx, { ...readerOfKey(owner), eventId: params.id });
+      return { status: 200, body: (await eventTexts({ ctx, owner }, [event], { expand }))[0]! };
+    },
   }),
 ];
 

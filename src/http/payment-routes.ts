@@ -17,7 +17,6 @@ import {
   listPayments,
   type PaymentDraft,
   type PaymentItem,
-  type PaymentListItem,
   type PaymentRequest,
   type PaymentView,
   type PaymentWarning,
@@ -259,7 +258,7 @@ async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: R
 
 type ListCall = ApiCall<string, typeof ListQuery, TObject, typeof List>;
 
-const listItem = (item: PaymentListItem) => ({
+const listItem = (item: Awaited<ReturnType<typeof listPayments>>['items'][number]) => ({
   transaction_id: item.id,
   id: item.id,
   status: item.status,
@@ -274,7 +273,8 @@ const listItem = (item: PaymentListItem) => ({
   ...heldDetail(item.coin, item.uncounted),
 });
 
-async function readPayments({ ctx, owner, query, reply }: ListCall): Promise<Answer> {
+/** A page of payments, as both lists of payments filter them. */
+export async function readPage({ ctx, owner, query }: Pick<ListCall, 'ctx' | 'owner' | 'query'>) {
   const limit = readLimit(query);
   const startingAfter = readPageCursor(query, 'starting_after');
   const endingBefore = readPageCursor(query, 'ending_before');
@@ -290,16 +290,10 @@ async function readPayments({ ctx, owner, query, reply }: ListCall): Promise<Ans
   const filter = readListFilter(query, { status, coins });
   if (filter === null) {
     const page = await listPayments(ctx, { ...paging, status, coins });
-    return reply({ success: true, data: page.items.map(listItem), has_more: page.hasMore, total_count: Number(page.totalCount) });
+    return { items: page.items, has_more: page.hasMore, total_count: Number(page.totalCount) };
   }
   const { items, hasMore, totalCount, isCapped } = await listFilteredPayments(ctx, { ...paging, filter });
-  return reply({
-    success: true,
-    data: items.map(listItem),
-    has_more: hasMore,
-    total_count: totalCount,
-    ...(isCapped && { total_count_capped: true }),
-  });
+  return { items, has_more: hasMore, total_count: totalCount, ...(isCapped && { total_count_capped: true }) };
 }
 
 /** Null if only status, coin and network are filtered: those are counted exactly. */
@@ -375,6 +369,9 @@ export const PAYMENT_ROUTES: readonly ApiRoute[] = [
     summary: 'List payments, newest first',
     query: ListQuery,
     reply: List,
-    handle: readPayments,
+    handle: async ({ ctx, owner, query, reply }) => {
+      const { items, ...page } = await readPage({ ctx, owner, query });
+      return reply({ success: true, data: items.map(listItem), ...page });
+    },
   }),
 ];

@@ -30,20 +30,20 @@ const OBJECTS: readonly { schema: unknown; name: string; about: string }[] = [
   },
 ];
 
-/** The client function for each operation. */
+/** The client function for each operation; none for the two that answer less than others under /v1. */
 export const CLIENT: Readonly<Record<string, string>> = {
   createSimple: 'payments.createSimple(params)',
   createAdvanced: 'payments.createAdvanced(params)',
   createLegacy: 'payments.createLegacy(params)',
   createPayment: 'payments.create(params)',
   createTransaction: 'payments.createTransaction(params)',
-  readPayment: 'payments.retrieve(id)',
-  readPayments: 'payments.list(params)',
+  listPayments: 'payments.list(params)',
+  retrievePayment: 'payments.retrieve(id, { expand })',
   updatePayment: 'payments.updateMetadata(id, metadata)',
   readTransfers: 'payments.listTransfers(id, params)',
   createRefund: 'refunds.create(params)',
   readRefunds: 'refunds.list(params)',
-  readRefund: 'refunds.retrieve(id)',
+  readRefund: 'refunds.retrieve(id, { expand })',
   renewClaimLink: 'refunds.renewClaimLink(id)',
   cancelRefund: 'refunds.cancel(id)',
   createPayout: 'payouts.create(params)',
@@ -57,7 +57,7 @@ export const CLIENT: Readonly<Record<string, string>> = {
   readFees: 'crypto.fees(currency)',
   readTransaction: 'crypto.transaction(txid, currency)',
   readEvents: 'events.list(params)',
-  readEvent: 'events.retrieve(id)',
+  readEvent: 'events.retrieve(id, { expand })',
   createWebhookEndpoint: 'webhookEndpoints.create(params)',
   readWebhookEndpoints: 'webhookEndpoints.list()',
   readWebhookEndpoint: 'webhookEndpoints.retrieve(id)',
@@ -130,7 +130,7 @@ function fieldsOf(schema: Shape, prefix = ''): string[][] {
     const about = [field.description ?? '', sentence(boundsOf(field))].filter(Boolean).join(' ');
     const path = `${prefix}${name}`;
     const below =
-      objectOf(field) || objectOf(field.items)
+      objectOf(field) || objectOf(field.items) || field.anyOf?.some(objectOf)
         ? []
         : field.type === 'array'
           ? fieldsOf(field.items!, `${path}[].`)
@@ -203,8 +203,9 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amou
 - **Permissions.** A secret key can have fewer permissions than all: [API keys](/docs/guides/api-keys) lists them. Each request below names the one that a secret key needs; a key without it gets 403 \`key_permission_missing\`.
 - **Sizes.** A body has at most ${MOST_BODY_BYTES / 1_024} kB, ${MOST_JSON_VALUES.toLocaleString('en')} values, ${MOST_JSON_DEPTH} levels, and names of at most ${LONGEST_JSON_NAME} characters; a path such as \`items[2].unit_price\` has at most ${LONGEST_JSON_PATH.toLocaleString('en')}. A URL has at most ${LONGEST_URL.toLocaleString('en')} characters and ${MOST_PARAMETERS} query parameters, and a request at most ${MOST_HEADERS} header lines, which together have at most 16 kB. Whatever is larger answers 413 \`body_too_large\`, 400 \`invalid_json\` or 400 \`request_unreadable\`, with the bound in the message.
 - **Errors.** \`{"error": {"type", "message", "param", "code", "doc_url", "request_id"}}\`: [all codes](/docs/errors).
-- **Parameters that a request does not take.** A name that looks like a slip (up to two wrong letters, another case or spelling) and one that another request takes answer 400 \`parameter_unknown\`, with the name that was probably meant in the message; a misspelled \`currency\` would otherwise ask for another coin. Any other name is ignored, and listed in the \`X-Ignored-Parameters\` header of the reply and in the request log. Turn on \`strict_parameters\` in the dashboard, under Business, to refuse all of them. The keys of \`metadata\` are your own.
+- **Parameters that a request does not take.** A name that looks like a slip (up to two wrong letters, another case or spelling) and one that another request takes answer 400 \`parameter_unknown\`, with the name that was probably meant in the message; a misspelled \`currency\` would otherwise ask for another coin. Any other name is refused by the paths that begin with \`/v1\`, except \`POST /v1/transactions/create\`. The other paths ignore it, and list it in the \`X-Ignored-Parameters\` header of the reply and in the request log. Turn on \`strict_parameters\` in the dashboard, under Business, to refuse all of them. The keys of \`metadata\` are your own.
 - **Lists** are newest first. \`limit\` is 1 to 100; the last row's id as \`starting_after\` gives the next page while \`has_more\` is true.
+- **Expanding.** \`expand[]=payment\` puts the payment into refunds and events, \`expand[]=refunds\` the refunds into payments, so that you need no further request for them.
 
 The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.
 

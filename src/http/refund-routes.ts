@@ -3,7 +3,6 @@ import { COIN, type Coin } from '#core/coin';
 import { Problem } from '#core/problem';
 import { REFUND_STATES } from '#core/refund';
 import {
-  type AskedAmount,
   type AskedRefund,
   cancelPayout,
   cancelRefund,
@@ -14,12 +13,12 @@ import {
   type Payout,
   payoutDetail,
   type Refund,
-  refundDetail,
   renewClaimLink,
   requestPayout,
   requestRefund,
 } from '#outgoing';
 import { readBody } from './body.ts';
+import { readExpand, refundBodies, refundBody } from './expand.ts';
 import type { ParsedBody } from './json.ts';
 import { readFiatCode, readLimit, readMinor, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall, readingRoute } from './route.ts';
@@ -27,6 +26,7 @@ import { Empty } from './schema.ts';
 import {
   CreatePayout,
   CreateRefund,
+  ExpandPayment,
   PayoutList,
   PayoutReply,
   PayoutsQuery,
@@ -35,11 +35,6 @@ import {
   RefundsQuery,
 } from './schema-refunds.ts';
 
-/** A refund, as far as the key may see it: a person with the claim link enters the address that is paid. */
-function refundBody({ ctx, owner }: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refund) {
-  const detail = refundDetail(ctx, refund);
-  return owner.permissions.includes('refunds') ? detail : { ...detail, claim_url: null };
-}
 const refundReply = (call: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refund) => ({ success: true, ...refundBody(call, refund) });
 
 type AmountFields = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
@@ -113,6 +108,7 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
       const state = REFUND_STATES.find((known) => known === given) ?? null;
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
+      const expand = readExpand(query, 'payment');
       const { refunds, hasMore } = await listRefunds(ctx, {
         ...mine(owner),
         limit: readLimit(query),
@@ -120,7 +116,7 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
         paymentId: readQuery(query, 'payment_id'),
         state,
       });
-      return reply({ success: true, data: refunds.map((refund) => refundBody({ ctx, owner }, refund)), has_more: hasMore });
+      return reply({ success: true, data: await refundBodies({ ctx, owner }, refunds, { expand }), has_more: hasMore });
     },
   }),
   apiRoute({
@@ -130,9 +126,13 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
     access: 'secret',
     permission: 'payments',
     summary: 'Retrieve a refund',
+    query: ExpandPayment,
     reply: RefundReply,
-    handle: async ({ ctx, owner, params, reply }) =>
-      reply(refundReply({ ctx, owner }, await getRefund(ctx, { ...mine(owner), id: params.id }))),
+    handle: async ({ ctx, owner, params, query, reply }) => {
+      const expand = readExpand(query, 'payment');
+      const [body] = await refundBodies({ ctx, owner }, [await getRefund(ctx, { ...mine(owner), id: params.id })], { expand });
+      return reply({ success: true, ...body! });
+    },
   }),
   apiRoute({
     id: 'renewClaimLink',
@@ -176,6 +176,7 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
 
 const payoutReply = (payout: Payout) => ({ success: true, ...payoutDetail(payout) });
 
+type AskedAmount = Parameters<typeof requestPayout>[1]['asked']['asked'];
 function readAmount(body: ParsedBody, coin: Coin, { amount, amount_usd }: { amount?: unknown; amount_usd?: unknown }): AskedAmount {
   if (amount_usd === undefined) {
     if (amount === undefined) throw new Problem('parameter_missing', {}, { param: 'amount' });

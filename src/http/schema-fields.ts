@@ -98,6 +98,14 @@ export const Limit = Type.Optional(
 );
 export const StartingAfter = (example: string) =>
   Type.Optional(Text('A cursor: the `id` of the last row of the previous page. The page starts after it.', example));
+/** Which objects a reply contains beside their IDs. */
+export const Expand = <const N extends string>(name: N, what: string) =>
+  Type.Optional(
+    Type.Array(literals([name]), {
+      description: `\`${name}\`: ${what}. Written as \`expand=${name}\` or \`expand[]=${name}\`.`,
+      examples: [[name]],
+    }),
+  );
 /** Which shop asks for it. */
 export const StatedShop = Type.Optional(
   Text(

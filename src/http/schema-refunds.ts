@@ -1,10 +1,12 @@
-/** Schemas of refunds. */
+/** Schemas of refunds, and of what shows payments and refunds together. */
 import Type from 'typebox';
+import { DetailSchema, List, ListQuery } from './schema.ts';
 import {
   Amount,
   ArrivedCoinField,
   CoinField,
   Decimal,
+  Expand,
   FiatCode,
   HasMore,
   Limit,
@@ -183,15 +185,49 @@ export const RefundItem = Type.Object(
   },
   { description: 'Money that is returned to a customer.' },
 );
-export const RefundReply = Type.Object({ success: Success, ...RefundItem.properties });
+/** The payment, in place of asking for it by `payment_id`. */
+const withPayment = {
+  payment: Type.Optional(Type.Union([DetailSchema], { description: 'The payment as it is now. Only with `expand=payment`.' })),
+};
+export const ListedRefund = Type.Object(
+  { ...RefundItem.properties, ...withPayment },
+  { description: 'A refund, with its payment if the request names it in `expand`.' },
+);
+export const RefundReply = Type.Object({ success: Success, ...ListedRefund.properties });
 export const RefundList = Type.Object({
   success: Success,
-  data: Type.Array(RefundItem, { description: 'The refunds, newest first.' }),
+  data: Type.Array(ListedRefund, { description: 'The refunds, newest first.' }),
   has_more: HasMore,
 });
+export const ExpandPayment = Type.Object({ expand: Expand('payment', 'the payment of a refund, as its `payment`') });
 export const RefundsQuery = Type.Object({
   limit: Limit,
   starting_after: StartingAfter('ref_Ye4fTq0ZcJb8sWn2LxR7vKd1'),
   payment_id: Type.Optional(PaymentId('Only refunds of this payment.')),
   status: Type.Optional(OneOf('RefundStatus', 'Only refunds in this status.', 'requested')),
+  ...ExpandPayment.properties,
+});
+
+// Payments with their refunds.
+
+/** How many refunds a payment is shown with. */
+export const SHOWN_REFUNDS = 20;
+
+const ExpandRefunds = Expand('refunds', `the newest ${SHOWN_REFUNDS} refunds of a payment, as its \`refunds\``);
+export const PaymentQuery = Type.Object({ expand: ExpandRefunds });
+export const PaymentsQuery = Type.Object({ ...ListQuery.properties, expand: ExpandRefunds });
+export const PaymentReply = Type.Object(
+  {
+    ...DetailSchema.properties,
+    refunds: Type.Optional(
+      Type.Array(RefundItem, {
+        description: `Its refunds, newest first, at most ${SHOWN_REFUNDS}: GET /v1/refunds lists all. Only with \`expand=refunds\`.`,
+      }),
+    ),
+  },
+  { description: 'A payment, with its refunds if the request names them in `expand`.' },
+);
+export const PaymentList = Type.Object({
+  ...List.properties,
+  data: Type.Array(PaymentReply, { description: 'The payments, newest first.' }),
 });

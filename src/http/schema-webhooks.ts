@@ -23,6 +23,7 @@ import {
   DeliveryId,
   EndpointId,
   EventId,
+  Expand,
   Flag,
   HasMore,
   Limit,
@@ -40,6 +41,7 @@ import { PayoutItem, RefundItem } from './schema-refunds.ts';
 
 // Events
 
+export const EventQuery = Type.Object({ expand: Expand('payment', 'the payment that an event is about, as its `payment`') });
 export const EventsQuery = Type.Object({
   limit: Limit,
   starting_after: StartingAfter('evt_8sWn2LxR7vKd1Ye4fTq0ZcJb'),
@@ -49,6 +51,7 @@ export const EventsQuery = Type.Object({
       'Only events of this payment. They are listed as soon as the payment shows the change; lists of all events follow a moment later.',
     ),
   ),
+  ...EventQuery.properties,
 });
 export const EventData = Type.Object(
   {
@@ -126,6 +129,12 @@ const eventOf = (type: EventType) => {
             : Type.Intersect([EventData, Type.Object({ status: Type.Literal(status, { description: 'Status at that moment.' }) })], {
                 description: 'The payment as it was when the event happened.',
               }),
+      payment: Type.Optional(
+        OrNull(
+          DetailSchema,
+          'The payment as it is now. Only in replies to requests with `expand=payment`, never in webhooks. Null for events of payouts.',
+        ),
+      ),
     },
     { description: SENT_WHEN[type] },
   );

@@ -6,7 +6,6 @@ export { lookForReturn } from './hand-sent.ts';
 export { batchBody, getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from './payout-batches.ts';
 export { makePayoutFile, readPayoutCoins } from './payout-files.ts';
 export {
-  type AskedAmount,
   approvePayouts,
   cancelBatch,
   cancelPayout,
@@ -28,6 +27,7 @@ export {
   EMAIL_SOURCES,
   endRefundPowers,
   getRefund,
+  getRefundsOfPayments,
   listRefunds,
   markRefundSent,
   type Refund,

@@ -413,6 +413,19 @@ export async function listRefunds(
   return { refunds: refunds.slice(0, limit), hasMore: refunds.length > limit };
 }
 
+/** The newest refunds of each of the payments, newest first; `limit` is for each of them. */
+export async function getRefundsOfPayments(
+  ctx: Context,
+  { merchantId, mode, paymentIds, limit }: Owner & { paymentIds: readonly string[]; limit: number },
+): Promise<Refund[]> {
+  const { sql } = ctx.db;
+  return await sql<Refund[]>`
+    select ${REFUND_COLUMNS(sql)} from unnest(${[...paymentIds]}::text[]) as wanted (of_payment) cross join lateral (
+      select * from refunds where payment_id = wanted.of_payment and merchant_id = ${merchantId} and mode = ${mode}
+      order by number desc limit ${limit}) as refunds
+    order by number desc`;
+}
+
 /** Locks the payment of a refund, reads the refund again, and changes it. Errors: refund_not_found. */
 export async function changeRefund(
   ctx: Context,

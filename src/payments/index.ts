@@ -72,12 +72,12 @@ export {
   getPayment,
   getPaymentForCustomer,
   getPaymentOnChain,
+  getPayments,
   getSimulatedTransaction,
   getTimes,
   listPayments,
   listTransfers,
   type OnChain,
-  type PaymentListItem,
   readLiveFees,
   readOnChain,
 } from './queries.ts';

@@ -24,6 +24,14 @@ export async function getPayment(
 ): Promise<PaymentView> {
   return toView(await recordOf(ctx, { merchantId, mode, paymentId }));
 }
+/** Those of `ids` that are payments of the merchant in the mode, in their order. */
+export async function getPayments(
+  ctx: Context,
+  { merchantId, mode, ids }: { merchantId: string; mode: Mode; ids: readonly string[] },
+): Promise<PaymentView[]> {
+  const wanted = ids.map((paymentId) => ({ merchantId, mode, paymentId }));
+  return (await readOwnedRecords(ctx, ctx.db.sql, wanted)).flatMap((record) => (record === null ? [] : [toView(record)]));
+}
 /** A payment with the state and role of each transfer that it shows, in their order. */
 export type OnChain = { view: PaymentView; standings: (TransferStanding & { role: TransferRole })[]; arrived: CoinSum[] };
 /** One payment of the merchant like this. Errors: payment_not_found. */

@@ -555,7 +555,7 @@ test('unknown routes get 404, other methods 405 with Allow', async () => {
     ['/api/crypto/fees', 'GET'],
     ['/api/crypto/transaction/00', 'GET'],
     ['/v1/transactions/create', 'POST'],
-    [`/v1/payments/${payment}`, 'POST'],
+    [`/v1/payments/${payment}`, 'GET, POST'],
     [`/v1/payments/${payment}/cancel`, 'POST'],
     [`/v1/payments/${payment}/resolve`, 'POST'],
     [`/v1/payments/${payment}/transfers`, 'GET'],
@@ -573,7 +573,7 @@ test('unknown routes get 404, other methods 405 with Allow', async () => {
     ['/v1/requests', 'GET'],
     ['/v1/webhook_deliveries/del_x', 'GET'],
     ['/v1/webhook_deliveries/del_x/resend', 'POST'],
-    ['/v1/payments', 'POST'],
+    ['/v1/payments', 'GET, POST'],
     ['/v1/api/payments', 'GET'],
   ];
   for (const [path, allow] of routes) {

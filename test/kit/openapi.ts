@@ -33,7 +33,8 @@ export function validatingFetch(document: Json, violations: string[], next: type
       if (!parameter) violations.push(`${name} query ${key}: not documented`);
       else if (parameter.style !== 'deepObject') {
         const isNumber = parameter.schema.type === 'integer' && /^\d+$/.test(text);
-        check(parameter.schema, isNumber ? Number(text) : text, `${name} query ${key}`);
+        const value = parameter.schema.type === 'array' ? [text] : isNumber ? Number(text) : text;
+        check(parameter.schema, value, `${name} query ${key}`);
       }
     }
     const { requestBody } = operation;

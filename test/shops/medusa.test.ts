@@ -484,7 +484,7 @@ async function between(t: TestContext, answered: (path: string) => Promise<void>
 test('money that arrives while its payment is about to be canceled stops the cancel', async (t) => {
   let next = '';
   const url = await between(t, async (path) => {
-    if (next === '' || path !== `/api/payment/${next}`) return;
+    if (next === '' || path !== `/v1/payments/${next}`) return;
     const payment = next;
     next = '';
     await simulate(payment, 'underpaid');
@@ -517,7 +517,7 @@ test('money that arrives while its payment is about to be canceled stops the can
 test('Florin refuses to cancel or refund a payment that turned out to be of another store', async (t) => {
   const { payment, data } = await begin();
   const url = await between(t, async (path) => {
-    if (path === `/api/payment/${payment}`)
+    if (path === `/v1/payments/${payment}`)
       await app.test.post(`/v1/payments/${payment}`, { metadata: { shop: 'https://another.example' } });
   });
   const racing = createProvider({ url });

@@ -174,7 +174,7 @@ function Requests({ strict }: { strict: boolean }) {
       <div className="grid gap-4 p-4">
         <Tick
           label="Reject unknown parameters"
-          hint="Likely typos are always rejected. Unless you turn this on, other unknown parameters are ignored and listed in the request log."
+          hint="Likely typos are always rejected. Unless you turn this on, paths outside /v1 ignore other unknown parameters, and list them in the request log."
           disabled={!may || save.isPending}
           checked={strict}
           onChange={(event) => save.mutate({ body: { strict_parameters: event.target.checked } })}
