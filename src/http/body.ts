@@ -19,8 +19,8 @@ type Shape = {
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
-  /** Its text is read in upper case. */
-  'x-case'?: 'upper';
+  /** Its text is read in this case. */
+  'x-case'?: 'upper' | 'lower';
   /** The code for a string that is not one of the values; otherwise parameter_invalid. */
   'x-problem'?: ProblemCode;
 };
@@ -101,7 +101,7 @@ const takesNull = ({ type, const: value, anyOf }: Shape): boolean =>
 
 /**
  * Reads a body as its schema means it: null for a field that has no such value means that the field is absent, because many languages
- * send null for what is not set, and codes of coins and currencies have no case.
+ * send null for what is not set, and codes of coins, currencies and networks have no case.
  */
 function readAsMeant(schema: TSchema, value: JsonValue): void {
   if (typeof value !== 'object' || value === null) return;
@@ -117,7 +117,7 @@ function readAsMeant(schema: TSchema, value: JsonValue): void {
     const held = value[name]!;
     if (shape === undefined) continue;
     if (held === null && !takesNull(shape)) delete value[name];
-    else if (typeof held === 'string' && shape['x-case'] === 'upper') value[name] = held.toUpperCase();
+    else if (typeof held === 'string' && shape['x-case']) value[name] = shape['x-case'] === 'upper' ? held.toUpperCase() : held.toLowerCase();
     else readAsMeant(shape as TSchema, held);
   }
 }

@@ -198,10 +198,10 @@ export function readOneCoin(asset: Asset, network: ChainId | undefined): Coin {
   if (another !== undefined) throw new Problem('parameter_missing', {}, { param: 'network' });
   return coin!;
 }
-/** A network's ID in a query. */
+/** A network's ID in a query, in any case. */
 function readNetwork(query: Query): ChainId | undefined {
-  const text = readQuery(query, 'network');
-  if (text === null) return undefined;
+  const text = readQuery(query, 'network')?.toLowerCase();
+  if (text === undefined) return undefined;
   if (!isChain(text)) throw new Problem('parameter_invalid', { reason: `it must be one of ${CHAINS.join(', ')}` }, { param: 'network' });
   return text;
 }

@@ -77,7 +77,7 @@ export const CoinField = (description: string) => OneOf('Coin', description, 'BT
 export const ArrivedCoinField = (description: string) => OneOf('ArrivedCoin', description, 'BTC', ANY_CASE);
 export const FiatCode = (description: string, example: Fiat = 'USD') =>
   OneOf('FiatCurrency', description, example, { 'x-problem': 'fiat_unsupported', ...ANY_CASE });
-export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin');
+export const NetworkId = (description: string) => OneOf('PaymentNetwork', description, 'bitcoin', { 'x-case': 'lower' });
 /** Which network of a coin is meant. */
 export const WhichNetwork = (otherwise: string) => Type.Optional(NetworkId(`Network that the coin is on. ${otherwise}`));
 export const OnlyNetwork = 'Needed only for coins that are on several networks; must be a network of the coin.';

@@ -802,6 +802,33 @@ test('codes of coins and currencies have no case, and every refusal lists the sa
     const open = (await shop.post('/api/payment/create/simple', { amount_usd: 25, return_url: RETURN_URL })).json.id;
     assert.equal((await shop.post(`/v1/test/payments/${open}/simulate`, { scenario: 'success', currency: code })).status, 200);
   }
+  const made = async (path: string, body: object) => {
+    const { status, json, text } = await shop.post(path, body);
+    assert.equal(status, 201, text);
+    return json;
+  };
+  const usdc = await made('/v1/payments', { amount: 25, currency: 'eur', crypto: 'usdc', network: 'Base' });
+  assert.deepEqual([usdc.currency, usdc.network, usdc.currency_fiat], ['USDC', 'base', 'EUR']);
+  const fixed = await made('/v1/payments', { amount: 25, currency: 'usdc', network: 'BASE', payment_address: 'test_usdc_base_success' });
+  assert.deepEqual([fixed.currency, fixed.network], ['USDC', 'base']);
+  assert.equal((await made('/payments', { amount: 25, currency: 'usdc', network: 'Base' })).network, 'base');
+  assert.equal((await made('/v1/transactions/create', { crypto: 'usdc', network: 'Base', amount: 25, currency_fiat: 'usd' })).network, 'base');
+  for (const path of ['/api/payments', '/v1/payments']) {
+    const { data } = (await shop.get(`${path}?currency=usdc&network=Base`)).json;
+    assert.ok(data.length >= 4 && data.every((one: any) => one.currency === 'USDC' && one.network === 'base'), path);
+  }
+  const paid = await made('/v1/payments', { amount: 25, currency: 'usd' });
+  const simulated = await shop.post(`/v1/test/payments/${paid.id}/simulate`, { scenario: 'success', currency: 'usdc', network: 'Base' });
+  assert.deepEqual([simulated.status, simulated.json.network], [200, 'base'], simulated.text);
+  await eventually(
+    () => shop.get(`/v1/payments/${paid.id}`),
+    ({ json }) => json.status === 'completed',
+  );
+  const refund = await made('/v1/refunds', { payment_id: paid.id, amount: 5, currency_fiat: 'usd', currency: 'usdc', network: 'BASE' });
+  assert.deepEqual([refund.currency, refund.network], ['USDC', 'base']);
+  const sent = { address: 'test_usdc_base_payer', payout_reference: 'any-case' };
+  const payout = await made('/v1/payouts', { ...sent, currency: 'usdc', network: 'Base', amount_usd: 5 });
+  assert.deepEqual([payout.currency, payout.network], ['USDC', 'base']);
   const lists = new Set<string>();
   for (const reply of [
     await shop.post('/v1/transactions/create', { crypto: 'XMR', amount: 25, currency_fiat: 'USD' }),
