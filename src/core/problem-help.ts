@@ -33,7 +33,7 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Use one of the methods in the message.',
   },
   invalid_api_key: {
-    why: 'The Authorization header is missing, is not of the form `Bearer <API_KEY>`, or its key does not exist, has expired or was revoked. Keys of another install do not work here.',
+    why: 'The Authorization header is missing, is neither of the form `Bearer <API_KEY>` nor HTTP Basic with the key as the name and an empty password, or its key does not exist, has expired or was revoked. Keys of another install do not work here.',
     fix: 'Copy the key again from Developers, API keys. A secret is shown only once: if it is lost, create a new key.',
   },
   metrics_token_required: {

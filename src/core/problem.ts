@@ -45,7 +45,7 @@ export const PROBLEMS = {
   invalid_api_key: entry(
     401,
     'authentication_failed',
-    'The API key is missing, wrong, expired or revoked. Send a valid one in the header Authorization: Bearer <API_KEY>.',
+    'The API key is missing, wrong, expired or revoked. Send a valid one in the header Authorization: Bearer <API_KEY>, or the way curl -u <API_KEY>: sends it.',
   ),
   metrics_token_required: entry(
     401,

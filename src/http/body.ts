@@ -117,7 +117,8 @@ function readAsMeant(schema: TSchema, value: JsonValue): void {
     const held = value[name]!;
     if (shape === undefined) continue;
     if (held === null && !takesNull(shape)) delete value[name];
-    else if (typeof held === 'string' && shape['x-case']) value[name] = shape['x-case'] === 'upper' ? held.toUpperCase() : held.toLowerCase();
+    else if (typeof held === 'string' && shape['x-case'])
+      value[name] = shape['x-case'] === 'upper' ? held.toUpperCase() : held.toLowerCase();
     else readAsMeant(shape as TSchema, held);
   }
 }
@@ -162,8 +163,8 @@ export function together(problems: readonly Problem[]): Problem {
 
 /** The body as the schema's type. Errors: parameter_missing, parameter_invalid with the path; several at once. */
 export function checkBody<S extends TSchema>(schema: S, body: ParsedBody): Static<S> {
-  const faults = faultsOf(schema, body);
-  if (faults.size > 0) throw together([...faults.values()]);
+  const problems = [...(body.refused ?? []), ...faultsOf(schema, body).values()];
+  if (problems.length > 0) throw together(problems);
   return body.value as Static<S>;
 }
 
@@ -193,7 +194,7 @@ export function readBody<S extends TSchema, R extends Record<string, unknown>>(
 ): { given: Static<S>; read: R } {
   const faults = faultsOf(schema, body);
   const given = body.value as Static<S>;
-  const problems = [...faults.values()];
+  const problems = [...(body.refused ?? []), ...faults.values()];
   const read: Record<string, unknown> = {};
   const isAtFault = (param: string) =>
     [...faults.keys()].some((at) => at === '' || at === param || at.startsWith(`${param}.`) || at.startsWith(`${param}[`));

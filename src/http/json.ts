@@ -5,7 +5,8 @@ import { LONGEST_JSON_NAME, LONGEST_JSON_PATH, MOST_JSON_DEPTH, MOST_JSON_VALUES
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 /** Source texts of numbers, by the list or object that contains them. */
 type Numbers = ReadonlyMap<object, ReadonlyMap<string | number, string>>;
-export type ParsedBody = { value: JsonValue; numbers: Numbers };
+/** `refused`: what is wrong with its names; reported together with what is wrong with its values. */
+export type ParsedBody = { value: JsonValue; numbers: Numbers; refused?: readonly Problem[] };
 export const EMPTY_BODY: ParsedBody = { value: {}, numbers: new Map() };
 
 /** Contains a body that is just a number. */

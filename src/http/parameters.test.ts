@@ -2,7 +2,7 @@
 // Invariant: A misspelled parameter is refused with a suggestion; a documented one never is.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createNameChecks, ignoredHeader, mistakesBetween, unknownProblem } from './parameters.ts';
+import { createNameChecks, ignoredHeader, mistakesBetween, unknownProblems } from './parameters.ts';
 import { ROUTES } from './routes.ts';
 
 const CHECKS = createNameChecks(ROUTES);
@@ -57,11 +57,11 @@ test('a name that was probably meant as another is refused with a suggestion', a
     const { refused, ignored } = await check(operation, given);
     assert.deepEqual({ refused, ignored }, { refused: [{ param, hint }], ignored: [] }, `${operation} ${JSON.stringify(given)}`);
   }
-  const problem = unknownProblem((await check(LEGACY, { body: { curency: 'LTC', metdata: {} } })).refused);
-  assert.equal(problem.message, 'There is no parameter curency here. Did you mean currency?');
-  assert.deepEqual([problem.status, problem.type, problem.param], [400, 'invalid_request', 'curency']);
+  const [problem, ...others] = unknownProblems((await check(LEGACY, { body: { curency: 'LTC', metdata: {} } })).refused);
+  assert.equal(problem!.message, 'There is no parameter curency here. Did you mean currency?');
+  assert.deepEqual([problem!.status, problem!.type, problem!.param], [400, 'invalid_request', 'curency']);
   assert.deepEqual(
-    problem.others.map(({ param }) => param),
+    others.map(({ param }) => param),
     ['metdata'],
   );
 });

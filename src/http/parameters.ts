@@ -117,11 +117,9 @@ const USUAL: readonly [elsewhere: RegExp, here: string, hint: string][] = [
 const usualHint = ({ name, names }: Stranger): string | null =>
   USUAL.find(([elsewhere, here]) => elsewhere.test(name) && names.includes(here))?.[2] ?? null;
 
-/** The refusal of a request, with all its names. */
-export function unknownProblem(refused: UnknownParameters['refused']): Problem {
-  const [first, ...others] = refused.slice(0, MOST_TOLD).map(({ param, hint }) => new Problem('parameter_unknown', { hint }, { param }));
-  return new Problem('parameter_unknown', { hint: refused[0]!.hint }, { param: first!.param, others });
-}
+/** A problem for each refused name. */
+export const unknownProblems = (refused: UnknownParameters['refused']): Problem[] =>
+  refused.slice(0, MOST_TOLD).map(({ param, hint }) => new Problem('parameter_unknown', { hint }, { param }));
 
 /** Names in a header: separated by commas, with other characters escaped as in a URL. */
 export function ignoredHeader(names: readonly string[]): string {

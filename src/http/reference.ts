@@ -196,7 +196,7 @@ const groupRoutes = (routes: readonly ApiRoute[]): readonly [title: string, rout
 export function referenceMarkdown(url: string): string {
   return `# API reference
 
-JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`. Amounts are decimal texts, timestamps ISO 8601 UTC. Every path without \`/v1\` answers under \`/v1\` too. The same as a document for programs: [OpenAPI 3.1](/openapi.json); with a form for each request: [API reference](/docs/api).
+JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`, or the key as the name of HTTP Basic with an empty password: \`curl -u "$KEY:"\`. Amounts are decimal texts, timestamps ISO 8601 UTC. Every path without \`/v1\` answers under \`/v1\` too. The same as a document for programs: [OpenAPI 3.1](/openapi.json); with a form for each request: [API reference](/docs/api).
 
 - **Repeats.** Every POST takes an \`Idempotency-Key\` (1 to 255 printable characters). The same key with the same body answers the first reply again, for 7 days, with \`Idempotent-Replayed: true\`; with another body 422.
 - **Limits.** Every reply carries \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\` (seconds since 1970); 429 comes with \`Retry-After\`.

@@ -10,7 +10,7 @@ import { isAnswered } from '#db';
 import { type KeyOwner, noteRequest } from '#keys';
 import { getMerchant } from '#merchants';
 import type { IdempotencyClaim } from '#payments';
-import { checkBody } from './body.ts';
+import { checkBody, together } from './body.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { FOR_PAGES, packOnce, SpelledResponse, sendPacked, setHeaders, usedUp, withoutLimit } from './headers.ts';
 import { isAlive, readServiceReadiness } from './health.ts';
@@ -18,7 +18,7 @@ import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { excessOf, startLoopGuard } from './loop-guard.ts';
 import { readMetrics } from './metrics.ts';
-import { createNameChecks, ignoredHeader, type UnknownParameters, unknownProblem } from './parameters.ts';
+import { createNameChecks, ignoredHeader, type UnknownParameters, unknownProblems } from './parameters.ts';
 import { type Query, readQuery } from './read.ts';
 import type { Answer, ApiRoute } from './route.ts';
 import { ROUTES } from './routes.ts';
@@ -209,7 +209,8 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       const owner = request.keyOwner!;
       for (const name of Object.keys(request.params as object))
         if (readQuery(request.params as Query, name) === '') throw missingInPath(route, name);
-      const body = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
+      // Some clients name a type without sending a body.
+      const body = request.body ? parseJson(request.body as string) : EMPTY_BODY;
       if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
         throw new Problem('invalid_json', { reason: 'it must be an object' });
       }
@@ -218,18 +219,21 @@ function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<type
       }
       const claim = route.method === 'POST' ? readClaim(request, owner, canonical, body) : null;
       const unknown = checkNames({ query: request.query as Query, body: body.value, isStrict: () => isStrict(ctx, owner) });
-      if (unknown) await meetUnknown(ctx, { request, reply, claim, unknown: await unknown });
-      const answer = await route.handle({
+      const refused = unknown ? await meetUnknown(ctx, { request, reply, claim, unknown: await unknown }) : [];
+      const parsed = { ...body, refused };
+      const call = {
         ctx,
         owner,
         actor: { keyId: owner.keyId, name: owner.name, ip: request.clientIp },
         claim,
         params: request.params as Record<string, string>,
         query: request.query as never,
-        parsed: body,
-        body: (route.isBodyChecked && route.body ? checkBody(route.body, body) : {}) as never,
+        parsed,
+        body: (route.isBodyChecked && route.body ? checkBody(route.body, parsed) : {}) as never,
         reply: (content: object) => ({ status: route.created ? 201 : 200, body: JSON.stringify(content) }),
-      });
+      };
+      if (refused.length > 0 && !route.body) throw together([...refused, ...(await queryFaults(route, call))]);
+      const answer = await route.handle(call);
       if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
       if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');
       reply.raw.setHeader('cache-control', 'no-store');
@@ -246,7 +250,14 @@ const NAME_CHECKS = createNameChecks(ROUTES);
 const isStrict = async (ctx: Context, { merchantId }: KeyOwner): Promise<boolean> =>
   (await getMerchant(ctx, { merchantId })).settings.strictParameters;
 
-/** Reports ignored parameters, and refuses those that were probably meant to have an effect. */
+/** What else is wrong with the query of a request that is refused for its names. */
+async function queryFaults(route: ApiRoute, call: Parameters<ApiRoute['handle']>[0]): Promise<Problem[]> {
+  if (route.method !== 'GET') return [];
+  const outcome = await route.handle(call).catch((error: unknown) => error);
+  return outcome instanceof Problem && outcome.status === 400 ? [outcome] : [];
+}
+
+/** Reports ignored parameters, and returns the problems of those that were probably meant to have an effect. */
 async function meetUnknown(
   ctx: Context,
   {
@@ -255,13 +266,13 @@ async function meetUnknown(
     claim,
     unknown: { refused, ignored },
   }: { request: FastifyRequest; reply: FastifyReply; claim: IdempotencyClaim | null; unknown: UnknownParameters },
-): Promise<void> {
+): Promise<Problem[]> {
   if (ignored.length > 0) {
     request.ignoredParameters = ignored;
     reply.raw.setHeader('x-ignored-parameters', ignoredHeader(ignored));
   }
   // A request that succeeded before such names were refused gets its stored answer when it is repeated.
-  if (refused.length > 0 && !(claim && (await isAnswered(ctx.db, claim)))) throw unknownProblem(refused);
+  return refused.length > 0 && !(claim && (await isAnswered(ctx.db, claim))) ? unknownProblems(refused) : [];
 }
 /** Records an answered request for the log of requests. */
 function note(

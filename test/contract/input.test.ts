@@ -812,7 +812,10 @@ test('codes of coins and currencies have no case, and every refusal lists the sa
   const fixed = await made('/v1/payments', { amount: 25, currency: 'usdc', network: 'BASE', payment_address: 'test_usdc_base_success' });
   assert.deepEqual([fixed.currency, fixed.network], ['USDC', 'base']);
   assert.equal((await made('/payments', { amount: 25, currency: 'usdc', network: 'Base' })).network, 'base');
-  assert.equal((await made('/v1/transactions/create', { crypto: 'usdc', network: 'Base', amount: 25, currency_fiat: 'usd' })).network, 'base');
+  assert.equal(
+    (await made('/v1/transactions/create', { crypto: 'usdc', network: 'Base', amount: 25, currency_fiat: 'usd' })).network,
+    'base',
+  );
   for (const path of ['/api/payments', '/v1/payments']) {
     const { data } = (await shop.get(`${path}?currency=usdc&network=Base`)).json;
     assert.ok(data.length >= 4 && data.every((one: any) => one.currency === 'USDC' && one.network === 'base'), path);

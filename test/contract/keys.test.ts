@@ -128,7 +128,6 @@ test('every endpoint with every key, in both notations', async () => {
     `Bearer ${testSecret.replace('sk_test_', 'sk_live_')}`,
     `Bearer ${testPublic.replace('pk_', 'sk_')}`,
     `Bearer sk_test_${'x'.repeat(5_000)}`,
-    `Basic ${Buffer.from(`${testSecret}:`).toString('base64')}`,
     `Token ${testSecret}`,
     testSecret,
     ...revoked.flatMap(({ key }) => [`Bearer ${key}`, `Bearer ${respelled(key)}`]),
@@ -188,6 +187,40 @@ test('every endpoint with every key, in both notations', async () => {
   refused(await app.anonymous.post(CREATE, { ...simple, api_key: testSecret }), 401, 'invalid_api_key');
   const lower = await app.anonymous.get('/api/payments', { authorization: `bearer ${testSecret}` });
   assert.equal(lower.status, 200, 'the scheme has no case');
+});
+
+test('HTTP Basic takes the key as the name, with an empty password, and never from the page of another site', async () => {
+  const { testSecret, testPublic } = app.merchant.keys;
+  const basic = (text: string, scheme = 'Basic') => ({ authorization: `${scheme} ${Buffer.from(text).toString('base64')}` });
+  for (const key of [testSecret, respelled(testSecret)]) {
+    assert.equal((await app.anonymous.get('/v1/payments', basic(`${key}:`))).status, 200);
+    assert.equal((await app.anonymous.get('/v1/payments', basic(`${key}:`, 'bAsIc'))).status, 200);
+  }
+  made(await app.anonymous.post(CREATE, simple, basic(`${testPublic}:`)));
+  refused(await app.anonymous.get('/v1/payments', basic(`${testPublic}:`)), 403, 'secret_key_required');
+  const wrong = [
+    testSecret,
+    `:${testSecret}`,
+    `${testSecret}:x`,
+    `user:${testSecret}`,
+    `${testSecret}::`,
+    ':',
+    '',
+    `x${testSecret}:`,
+    `${testSecret} :`,
+  ];
+  for (const text of wrong) {
+    const reply = await app.anonymous.get('/v1/payments', basic(text));
+    refused(reply, 401, 'invalid_api_key');
+    assert.match(reply.json.error.message, /curl -u <API_KEY>:/);
+    assert.equal(reply.headers.get('www-authenticate'), 'Bearer', 'browsers do not ask people for a key');
+  }
+  for (const text of ['Basic', 'Basic %%%', `Basic ${testSecret}`, `Basic ${Buffer.from(`${testSecret}:`).toString('base64')} x`])
+    refused(await app.anonymous.get('/v1/payments', { authorization: text }), 401, 'invalid_api_key');
+  const { id } = made(await app.test.post(CREATE, simple));
+  const foreign = { ...basic(`${testSecret}:`), origin: 'https://evil.example' };
+  refused(await app.anonymous.post(`/v1/payments/${id}/cancel`, '', foreign), 403, 'secret_key_in_page');
+  assert.equal((await app.anonymous.post(`/v1/payments/${id}/cancel`, '', basic(`${testSecret}:`))).json.status, 'cancelled');
 });
 
 // Invariant: Merchants and modes are isolated from each other.

@@ -45,6 +45,44 @@ test('a misspelled parameter is refused with a suggestion, and creates nothing',
   );
 });
 
+test('a misspelled name hides no other fault of the request', async () => {
+  const before = await count();
+  const faults = async (reply: Promise<Reply>) => {
+    const { status, json, text } = await reply;
+    assert.equal(status, 400, text);
+    return (json.error.errors ?? [json.error]).map(({ code, param }: any) => `${code} ${param}`);
+  };
+  assert.deepEqual(await faults(app.test.post('/v1/payments', { amout: '5', currency: 'XXX', expires_in: 1, locale: 7 })), [
+    ...['parameter_unknown amout', 'parameter_missing amount', 'parameter_invalid expires_in', 'parameter_invalid locale'],
+    'currency_unknown currency',
+  ]);
+  assert.deepEqual(await faults(app.test.post(SIMPLE, { ...PAYMENT, amount_usd: 0, metdata: {}, return_url: 'ftp://shop.example' })), [
+    ...['parameter_unknown metdata', 'amount_invalid amount_usd', 'url_invalid return_url'],
+  ]);
+  const { id } = (await app.test.post(SIMPLE, PAYMENT)).json;
+  assert.deepEqual(await faults(app.test.post(`/v1/payments/${id}/resolve`, { acton: 'accept', transfers: [] })), [
+    ...['parameter_unknown acton', 'parameter_missing action', 'parameter_invalid transfers'],
+  ]);
+  assert.deepEqual(await faults(app.test.get('/v1/payments?stauts=completed&limit=0')), [
+    ...['parameter_unknown stauts', 'parameter_invalid limit'],
+  ]);
+  // What does not exist is no fault of the request.
+  assert.deepEqual(await faults(app.test.get('/v1/payments/pay_x?color=red')), ['parameter_unknown color']);
+  assert.equal((await app.test.get(`/v1/payments/${id}`)).json.status, 'pending');
+  assert.equal(await count(), before + 1);
+});
+
+test('a request that needs no field may name the type of its body and send none', async () => {
+  const { id } = (await app.test.post(SIMPLE, PAYMENT)).json;
+  const reply = await app.test.post(`/v1/payments/${id}/cancel`, '', { 'content-type': 'application/json' });
+  assert.deepEqual([reply.status, reply.json.status], [200, 'cancelled'], reply.text);
+  const { json } = await app.test.post('/v1/payments', '');
+  assert.deepEqual(
+    json.error.errors.map(({ code, param }: any) => `${code} ${param}`),
+    ['parameter_missing amount', 'parameter_missing currency'],
+  );
+});
+
 test('a misspelled or unknown filter is refused and returns nothing', async () => {
   isRefused(await app.test.get('/api/payments?stauts=completed'), 'stauts', /Did you mean status\?/);
   isRefused(await app.test.get('/api/payments?description=nope'), 'description', /cannot be filtered/);
