@@ -571,6 +571,8 @@ export type CreatePaymentParams = {
   network?: PaymentNetwork | null | undefined;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. Null means absent. */
   return_url?: string | null | undefined;
+  /** Test keys only, with a coin: whether opening `payment_url` pays the payment. Without it, the page waits until you pick a scenario there. Defaults to false. Link previews never pay. Null means absent. */
+  simulate?: boolean | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
@@ -598,6 +600,8 @@ export type CreateTransactionParams = {
   currency_fiat: FiatCurrency;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. Null means absent. */
   return_url?: string | null | undefined;
+  /** Test keys only, with a coin: whether opening `payment_url` pays the payment. Without it, the page waits until you pick a scenario there. Defaults to true. Link previews never pay. Null means absent. */
+  simulate?: boolean | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */

@@ -3,6 +3,7 @@ import { type Asset, COIN, type Coin } from '#core/coin';
 import { PAYMENT_EVENTS } from '#core/event';
 import { type Fiat, isFiat } from '#core/fiat';
 import { Problem } from '#core/problem';
+import { WAITING } from '#core/simulated';
 import {
   advanceClock,
   cancelPayment,
@@ -58,16 +59,21 @@ import { EventList, EventQuery, EventReply, EventsQuery } from './schema-webhook
 
 type Common = Parameters<typeof commonReadings>[1];
 
+/** `simulates`: whether opening the page of a test payment pays it; otherwise the page waits until somebody picks a scenario. */
+type InCoin = Parameters<typeof draftOf>[1] & { simulates: boolean };
 /**
  * The payment in the coin of the test identifier, or in the one that is named. Of an asset on several networks, the customer chooses one on
  * the page. Errors: parameter_invalid (param `payment_address`).
  */
-function draftInCoin(coins: readonly Coin[], ...[read, more]: Parameters<typeof draftOf>): PaymentDraft {
+function draftInCoin(coins: readonly Coin[], read: Parameters<typeof draftOf>[0], { simulates, ...more }: InCoin): PaymentDraft {
   const { asset } = COIN[coins[0]!];
   const identified = read.scenario?.coin;
   if (identified === undefined && coins.length > 1) return { ...draftOf(read, { ...more, asset }), coin: null };
   const coin = identified ?? coins[0]!;
-  if (coins.includes(coin)) return { ...draftOf(read, more), coin };
+  if (coins.includes(coin)) {
+    const draft = draftOf(read, more);
+    return { ...draft, coin, scenario: draft.scenario ?? (simulates ? null : { coin, name: WAITING }) };
+  }
   throw new Problem('parameter_invalid', { reason: `it is a ${coin} identifier, but crypto is ${asset}` }, { param: 'payment_address' });
 }
 
@@ -79,7 +85,7 @@ async function createTransaction({
   claim,
   reply,
 }: ReadingCall<typeof TransactionCreated>): Promise<Answer> {
-  const { read } = readBody(CreateTransaction, body, (given) => ({
+  const { given, read } = readBody(CreateTransaction, body, (given) => ({
     ...commonReadings(owner, given as Common),
     price: {
       params: ['amount', 'currency_fiat'],
@@ -91,7 +97,11 @@ async function createTransaction({
       read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
     },
   }));
-  const draft = draftInCoin(read.coins, read, { ...read.price, returnUrl: read.returnUrl });
+  const draft = draftInCoin(read.coins, read, {
+    ...read.price,
+    returnUrl: read.returnUrl,
+    simulates: owner.mode === 'live' || (given.simulate ?? true),
+  });
   try {
     return await createPayment(ctx, {
       ...{ ...madeBy(owner), actor },
@@ -163,16 +173,17 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
     };
   });
   const { unit, coins, returnUrl } = read;
+  const simulates = owner.mode === 'live' || given.simulate === true;
   const draftIn = (): PaymentDraft => {
     if ('asset' in unit) {
       const coin = coins![0]!;
       const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
       const amountUsdCents = worthOfUnits(ctx, owner, { coin, units });
-      return { ...draftInCoin([coin], read, { amountUsdCents, returnUrl }), fixed: { coin, units } };
+      return { ...draftInCoin([coin], read, { amountUsdCents, returnUrl, simulates }), fixed: { coin, units } };
     }
     const minor = readMinor(body, 'amount', given.amount, unit.fiat);
     const price = priceAt(ctx, { mode: owner.mode, currency: unit.fiat, minor, params: { amount: 'amount', currency: 'currency' } });
-    return coins === null ? draftOf(read, { ...price, returnUrl }) : draftInCoin(coins, read, { ...price, returnUrl });
+    return coins === null ? draftOf(read, { ...price, returnUrl }) : draftInCoin(coins, read, { ...price, returnUrl, simulates });
   };
   const draft = draftIn();
   const render = (view: PaymentView) => reply(paymentDetail(view, ctx.settings.paymentPageUrl));

@@ -117,12 +117,20 @@ export const CreateLegacy = Type.Object({
   redirect_url: Type.Optional(ReturnUrl),
   ...common,
 });
+const simulate = (fallback: string) =>
+  Type.Optional(
+    Flag(
+      `Test keys only, with a coin: whether opening \`payment_url\` pays the payment. Without it, the page waits until you pick a scenario there. Defaults to ${fallback}. Link previews never pay.`,
+      true,
+    ),
+  );
 export const CreateTransaction = Type.Object({
   crypto: CoinField('Coin that the customer pays in.'),
   network: WhichNetwork('If the coin is on several networks and you name none, the customer chooses one.'),
   amount: Amount('Amount in `currency_fiat`, with at most its number of decimals: two for EUR, none for JPY, three for KWD.'),
   currency_fiat: CurrencyFiat,
   return_url: Type.Optional(ReturnUrl),
+  simulate: simulate('true'),
   ...common,
 });
 export const CreatePayment = Type.Object({
@@ -140,6 +148,7 @@ export const CreatePayment = Type.Object({
   ),
   network: WhichNetwork('Network of the coin. If the coin in `crypto` is on several networks and you name none, the customer chooses one.'),
   return_url: Type.Optional(ReturnUrl),
+  simulate: simulate('false'),
   ...common,
 });
 export const Cancel = Type.Object({

@@ -220,7 +220,8 @@ function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: 
 async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coin, scenario: string | null): Promise<string> {
   if (record.mode === 'test') {
     const shown = record.facts.quotes.find((quote) => quote.coin === coin)?.address;
-    const named = scenario ?? (record.scenario?.coin === coin ? record.scenario.name : 'success');
+    const planned = plannedFor(record, coin);
+    const named = scenario ?? (planned === WAITING ? null : planned) ?? 'success';
     return shown ?? testIdentifier(coin, named);
   }
   const [given] = await tx<{ address: string }[]>`
@@ -253,7 +254,7 @@ export async function chooseCoin(
       const given = scenario ? scenarioNamed(scenario) : null;
       const options = { scenario: given, byPayer: true };
       if (record.mode === 'live' || record.plays.length > 0) return chooseFor(ctx, tx, record, coin, options);
-      const name = given ?? (record.scenario?.coin === coin ? scenarioNamed(record.scenario.name) : WAITING);
+      const name = given ?? plannedFor(record, coin) ?? WAITING;
       const fresh = (await addQuote(ctx, tx, record, coin, options)) ?? record;
       const started = await startScenario(tx, fresh, name, coin);
       return started === 'nothing' && fresh !== record ? fresh : started;
@@ -262,7 +263,7 @@ export async function chooseCoin(
   return getPaymentForCustomer(ctx, { paymentId });
 }
 
-/** A test payment created with a coin starts its scenario when its page is visited. Does nothing for other payments. */
+/** A test payment created with a coin starts what was planned when its page is visited. Does nothing for other payments. */
 export async function visitPayment(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
   const [row] = await ctx.db.sql<{ waits: boolean }[]>`
     select mode = 'test' and coin is not null and status = 'pending'
@@ -273,7 +274,7 @@ export async function visitPayment(ctx: Context, { paymentId }: { paymentId: str
     decideOne(ctx, tx, paymentId, async (record) => {
       const coin = record.facts.quotes.at(-1)?.coin;
       if (!coin || record.plays.length > 0 || record.facts.status !== 'pending') return 'nothing';
-      return startScenario(tx, record, scenarioNamed(record.scenario?.coin === coin ? record.scenario.name : 'success'), coin);
+      return startScenario(tx, record, plannedFor(record, coin) ?? 'success', coin);
     }),
   );
 }
@@ -325,6 +326,10 @@ export async function simulateOnPage(ctx: Context, { paymentId, scenario }: { pa
     return startScenario(tx, quoted ?? record, name, coin);
   });
 }
+
+/** What was planned for a coin when the test payment was created. */
+const plannedFor = ({ scenario }: PaymentRecord, coin: Coin): Scenario | typeof WAITING | null =>
+  scenario?.coin !== coin ? null : scenario.name === WAITING ? WAITING : scenarioNamed(scenario.name);
 
 function scenarioNamed(text: string): Scenario {
   const found = SCENARIOS.find((name) => name === text);

@@ -1,7 +1,7 @@
 /** POST /v1/payments: one call for a price in any currency and for a fixed amount of a coin. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;
 before(async () => {
@@ -81,4 +81,53 @@ test('public keys cannot call it, and POST /payments is as it was', async () => 
   assert.deepEqual((await app.testPublic.post('/v1/payments', { amount: '3', currency: 'USD' })).json.error.code, 'secret_key_required');
   const { status, json } = await app.test.post('/payments', { amount: '0.001', description: 'Mug' });
   assert.deepEqual([status, json.amount, json.transaction_id], [201, '0.00100000', json.id]);
+});
+
+/** Opens the page of a payment like a browser, or as the given program does. */
+const open = async (id: string, headers: Record<string, string> = {}) => {
+  const reply = await fetch(`${app.url}/pay?id=${id}`, { headers: { 'user-agent': 'Mozilla/5.0', ...headers } });
+  assert.equal(reply.status, 200);
+  return reply.text();
+};
+const statusOf = (id: string) =>
+  eventually(
+    async () => (await app.test.get(`/api/payment/${id}`)).json.status,
+    (status) => status === 'completed',
+    3_000,
+  ).catch(() => 'pending');
+
+test('opening the page of a test payment in a named coin pays it only where that is asked for', async () => {
+  const shown = await made({ amount: '25', currency: 'USD', crypto: 'BTC' });
+  assert.equal(shown.payment_address, 'test_btc_success');
+  assert.match(await open(shown.id), /Simulate payment/);
+  const paid = await made({ amount: '25', currency: 'USD', crypto: 'BTC', simulate: true });
+  await open(paid.id);
+  assert.equal(await statusOf(paid.id), 'completed');
+  const named = await made({ amount: '25', currency: 'USD', crypto: 'BTC', payment_address: 'test_btc_success' });
+  await open(named.id);
+  assert.equal(await statusOf(named.id), 'completed');
+  assert.equal((await app.test.get(`/api/payment/${shown.id}`)).json.status, 'pending');
+  // Whatever was planned, a scenario can be named.
+  assert.equal((await app.test.post(`/v1/test/payments/${shown.id}/simulate`, { scenario: 'success' })).status, 200);
+  assert.equal(await statusOf(shown.id), 'completed');
+});
+
+test('the named coin of the documented call pays when its page is opened, unless that is turned off; a link preview never pays', async () => {
+  const transaction = async (more: object = {}) =>
+    (await app.test.post('/v1/transactions/create', { crypto: 'USDT', network: 'ethereum', amount: 25, currency_fiat: 'USD', ...more }))
+      .json.id;
+  const [documented, off] = [await transaction(), await transaction({ simulate: false })];
+  for (const headers of [
+    { 'user-agent': 'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)' },
+    { 'user-agent': 'WhatsApp/2.23.20.0' },
+    { 'user-agent': 'facebookexternalhit/1.1' },
+    { 'sec-purpose': 'prefetch;prerender' },
+    { purpose: 'prefetch' },
+  ])
+    await open(documented, headers);
+  await open(off);
+  const plays = () => app.app.ctx.db.sql`select payment_id as id, scenario from simulations where payment_id in (${documented}, ${off})`;
+  assert.deepEqual([...(await plays())], [{ id: off, scenario: 'waiting' }]);
+  await open(documented);
+  assert.equal(await statusOf(documented), 'completed');
 });

@@ -89,12 +89,19 @@ const toPayment = (reply: FastifyReply, id: string): FastifyReply =>
     .headers({ location: `/pay?id=${id}`, 'cache-control': 'no-store' })
     .send();
 
+/** What fetches a page before somebody opens it, or to show a picture of it in a chat. It must not pay a test payment. */
+const PREVIEWS = /bot\b|bot\/|crawl|spider|preview|facebookexternalhit|whatsapp|embedly|prefetch/i;
+const isPreview = ({ headers }: FastifyRequest): boolean =>
+  [headers['sec-purpose'], headers.purpose, headers['x-moz'], headers['user-agent']].some(
+    (text) => typeof text === 'string' && PREVIEWS.test(text.slice(0, 500)),
+  );
+
 /** The page, its receipt, and what scripts ask about a payment. */
 function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
   pages.get('/pay', { exposeHeadRoute: false }, async (request, reply) => {
     const id = idOf(request);
     await counting.look(request);
-    await visitPayment(ctx, { paymentId: id });
+    if (!isPreview(request)) await visitPayment(ctx, { paymentId: id });
     const view = await getPaymentForCustomer(ctx, { paymentId: id });
     await counting.looked(request, view);
     if (pageState(view) === 'unavailable' && !isTooSmall(view)) await reportUnpayable(ctx, view);
