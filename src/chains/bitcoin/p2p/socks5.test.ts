@@ -58,6 +58,11 @@ for (const { name, how, reason } of [
   { name: 'cannot reach the host', how: { failure: 4 }, reason: /the host cannot be reached/ },
   { name: 'fails with an unknown code', how: { failure: 99 }, reason: /code 99/ },
   { name: 'wants another kind of authentication', how: { method: 255 }, reason: /without authentication/ },
+  {
+    name: 'used an unknown kind of address',
+    how: { answers: Buffer.from([5, 0, 5, 0, 0, 2, 0, 0, 0]) },
+    reason: /unknown kind of address/,
+  },
   { name: 'is a web server', how: { answers: Buffer.from('HTTP/1.1 200 OK\r\n\r\n') }, reason: /does not speak SOCKS5/ },
 ]) {
   test(`no connection through a proxy that ${name}`, async () => {
@@ -76,11 +81,29 @@ test('a proxy that says nothing is left in time', async () => {
   await proxy.close();
 });
 
-test('bytes that follow the answer of the proxy belong to the peer', async () => {
-  const answers = Buffer.concat([Buffer.from([5, 0]), Buffer.from([5, 0, 0, 1, 127, 0, 0, 1, 0, 0]), Buffer.from('from the peer')]);
-  const proxy = await startSocksProxy({ answers });
-  const socket = await openSocket({ to: { host: '127.0.0.1', port: 1 }, proxy: readProxy(proxy.url), timeoutMs: 10_000 });
-  assert.equal(String((await once(socket, 'data'))[0]), 'from the peer');
-  socket.destroy();
-  await proxy.close();
-});
+/** The answer of a proxy that connected, with the address that it used. */
+const connected = (type: number, address: Buffer) => Buffer.concat([Buffer.from([5, 0, 5, 0, 0, type]), address, Buffer.alloc(2)]);
+const named = (bytes: number) => connected(3, Buffer.concat([Buffer.from([bytes]), Buffer.alloc(bytes, 0x41)]));
+for (const { name, answer } of [
+  { name: 'an IPv4 address', answer: connected(1, Buffer.alloc(4)) },
+  { name: 'an IPv6 address', answer: connected(4, Buffer.alloc(16)) },
+  { name: 'an empty name', answer: named(0) },
+  { name: 'a name of 255 bytes, the longest', answer: named(255) },
+]) {
+  test(`an answer with ${name} is read to its last byte, and one more belongs to the peer`, async () => {
+    const proxy = await startSocksProxy({ answers: Buffer.concat([answer, Buffer.from('P')]) });
+    const socket = await openSocket({ to: { host: '127.0.0.1', port: 1 }, proxy: readProxy(proxy.url), timeoutMs: 10_000 });
+    assert.equal(String((await once(socket, 'data'))[0]), 'P');
+    socket.destroy();
+    await proxy.close();
+  });
+
+  test(`an answer with ${name} that lacks its last byte is waited for`, async () => {
+    const proxy = await startSocksProxy({ answers: answer.subarray(0, -1) });
+    await assert.rejects(
+      openSocket({ to: { host: '127.0.0.1', port: 1 }, proxy: readProxy(proxy.url), timeoutMs: 50 }),
+      /no connection within 0.05 s/,
+    );
+    await proxy.close();
+  });
+}
