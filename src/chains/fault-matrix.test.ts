@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import { after } from 'node:test';
 import { makeBlock, signTransaction } from '../../test/kit/ethereum-blocks.ts';
+import { hexOfBytes } from '../../test/kit/ethereum-data.ts';
 import { stateOf } from '../../test/kit/ethereum-state.ts';
 import { type Cell, type Facts, factOf, speakRpc, startFaultyServer, testFaults, withSmallReplies } from '../../test/kit/fault-matrix.ts';
 import { createOutgoing } from '../connections/http-client.ts';
@@ -13,6 +14,7 @@ import { createLog } from '../log.ts';
 import { ChainError, type ChainSource, type JoinedSource, type Matcher, RangeRefused } from './chain-source.ts';
 import { checkedSource } from './checked-source.ts';
 import { READ_BALANCES } from './ethereum/eth-balances.ts';
+import { encodeTransaction } from './ethereum/eth-block.ts';
 import { createEthereumSource } from './ethereum/ethereum.ts';
 import { GAS_PRICE_ORACLE } from './ethereum/fees.ts';
 import { createTokenNetworkSource } from './ethereum/token-network.ts';
@@ -205,7 +207,7 @@ async function readGasFee(sources: readonly ChainSource[]): Promise<unknown> {
 const FOR_SENDING = ['eth_getTransactionCount', 'eth_estimateGas', 'eth_maxPriorityFeePerGas', 'eth_sendRawTransaction'];
 async function readForSending({ ask }: JoinedSource): Promise<Facts> {
   const answerTo = async (method: string): Promise<unknown> => {
-    const [reply] = await ask([[method, `0x${US}`]]);
+    const [reply] = await ask([[method, method === 'eth_sendRawTransaction' ? hexOfBytes(encodeTransaction(waiting)) : `0x${US}`]]);
     return reply?.error === null ? reply.result : undefined;
   };
   return Object.fromEntries(await Promise.all(FOR_SENDING.map(async (method) => [method, await said(answerTo(method))] as const)));

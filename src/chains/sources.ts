@@ -15,6 +15,7 @@ import {
   type NamedSource,
   type SourceState,
 } from './chain-source.ts';
+import { transactionId } from './ethereum/transaction.ts';
 
 /** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;
@@ -352,11 +353,18 @@ async function readFees({ sources, standings, paid }: Asked): Promise<readonly F
 type AccountReply = Awaited<ReturnType<JoinedSource['ask']>>[number];
 /** How nodes say that a contract refuses a call, which is an answer. */
 const OF_CONTRACT = /revert|VM Exception|invalid opcode/i;
+const NO_ANSWER = { code: 0, message: 'the source answered something else' };
 /** No call has a number or a truth value as its result. */
 const readReply = ({ result, error }: AccountReply): AccountReply =>
   error || result === null || typeof result === 'string' || typeof result === 'object'
     ? { result, error }
-    : { result: null, error: { code: 0, message: 'the source answered something else' } };
+    : { result: null, error: NO_ANSWER };
+/** A node that took a transaction answers with its ID. A node that answers something else may have dropped it. Errors: ChainError. */
+function checkSent([method, raw]: Parameters<JoinedSource['ask']>[0][number], { result, error }: AccountReply): void {
+  if (method !== 'eth_sendRawTransaction' || (error && error !== NO_ANSWER)) return;
+  if (typeof result === 'string' && result.toLowerCase() === transactionId(Buffer.from(String(raw).slice(2), 'hex'))) return;
+  throw new ChainError('outage', 'the source did not answer with the transaction that it was sent');
+}
 /** Whether a node could not answer a call. Another one may know better. */
 const isUnanswered = ({ error }: AccountReply): boolean => error !== null && error.code !== 3 && !OF_CONTRACT.test(error.message);
 
@@ -369,6 +377,7 @@ async function askAccounts(
   const fill: Ask<void> = async ({ ask }) => {
     if (!ask) throw new ChainError('unsupported', 'the source answers no such calls');
     const told = (await ask(calls)).map(readReply);
+    for (const [i, call] of calls.entries()) checkSent(call, told[i]!);
     replies = told.map((reply, i) => (replies[i] && (isUnanswered(reply) || !isUnanswered(replies[i])) ? replies[i] : reply));
     if (replies.some(isUnanswered)) throw new ChainError('unsupported', 'the source cannot answer');
   };

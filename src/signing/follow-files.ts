@@ -201,7 +201,7 @@ const refusalText = (refusal: string): string =>
 async function send(chain: JoinedSource, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {
   if (kindOf(coin) === 'ethereum') {
     const [reply] = await chain.ask([['eth_sendRawTransaction', `0x${Buffer.from(raw).toString('hex')}`]]);
-    const refusal = reply?.error?.message ?? null;
+    const refusal = reply!.error?.message ?? null;
     return refusal === null || /already known|already imported/i.test(refusal) ? null : refusalText(refusal);
   }
   try {

@@ -33,17 +33,22 @@ export const putToken = (node: EthNode, address: string, { authorizes }: { autho
     `0x${authorizes ? runtime.Token : runtime.Token.replaceAll(selector('DOMAIN_SEPARATOR()'), 'deadbeef')}`,
   );
 
-/** `flags`: of anvil. `tokens`: those that the merchant offers; USDT has no authorizations. `environment`: more settings of the service. */
+/**
+ * `flags`: of anvil. `tokens`: those that the merchant offers; USDT has no authorizations. `environment`: more settings of the service.
+ * `front`: what the service asks instead of the node of a chain, by its URL.
+ */
 export async function startAccountDesk({
   chains = ['ethereum'],
   tokens = [],
   flags = [],
   environment = {},
+  front = async (url) => url,
 }: {
   chains?: readonly ChainId[];
   tokens?: readonly Coin[];
   flags?: readonly string[];
   environment?: Record<string, string>;
+  front?: (url: string) => Promise<string>;
 }) {
   const nodes = {} as Record<ChainId, EthNode>;
   const settings: Record<string, string> = {};
@@ -54,7 +59,7 @@ export async function startAccountDesk({
     for (const coin of tokens.filter((one) => COIN[one].chain === chain))
       await putToken(node, COIN[coin].contract!, { authorizes: COIN[coin].asset !== 'USDT' });
     await node.rpc('anvil_setCode', MULTICALL3, `0x${runtime.Multicall3}`);
-    Object.assign(settings, { [`${settingOf(chain)}_NODE_URL`]: node.url, [`${settingOf(chain)}_NETWORK`]: 'regtest' });
+    Object.assign(settings, { [`${settingOf(chain)}_NODE_URL`]: await front(node.url), [`${settingOf(chain)}_NETWORK`]: 'regtest' });
     // Otherwise what is read is spread over the day.
     if (CHAIN[chain].ranges) settings[`${settingOf(chain)}_DAILY_REQUESTS`] = '100000000';
     await node.mine(3);
