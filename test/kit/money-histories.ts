@@ -6,6 +6,7 @@
  * in the middle of all that. What happened is then read from the chain itself. The seed repeats the draws of each schedule, not how processes and schedules interleave.
  */
 import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { signFile } from '../../signer/sign.ts';
 import { COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
@@ -103,6 +104,35 @@ export async function openAndPlay({ seed, schedules, ground }: { seed: number; s
   } finally {
     await world.stop();
   }
+}
+
+/** Plays very many, in worlds of their own: two at a time, because each one mostly waits for its chain and its database. */
+export async function playMany(
+  t: TestContext,
+  {
+    schedules,
+    seed: first,
+    atOnce,
+    openGround,
+  }: { schedules: number; seed: number; atOnce: number; openGround(seed: number): Promise<Ground> },
+): Promise<void> {
+  let [played, seed, failed] = [0, first, false];
+  const playRest = async () => {
+    while (played < schedules && !failed) {
+      const [here, size] = [seed++, Math.min(atOnce, schedules - played)];
+      played += size;
+      try {
+        const report = await openAndPlay({ seed: here, schedules: size, ground: await openGround(here) });
+        t.diagnostic(`seed ${here}: ${size} schedules, ${reportText(report)}`);
+      } catch (cause) {
+        failed = true;
+        throw new Error(`with seed ${here}`, { cause });
+      }
+    }
+  };
+  // Both end before an error is reported, so that nothing runs on.
+  const ended = await Promise.allSettled([playRest(), playRest()]);
+  for (const one of ended) if (one.status === 'rejected') throw one.reason;
 }
 
 export function reportText({ secondsEach, kills, reorganizations, blocks, outs, sweeps, refusals }: Report): string {
@@ -570,8 +600,7 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
   for (const [address, outs] of recipients)
     assert.ok(outs.filter(({ state }) => state !== 'canceled').length <= 1, `a repeated request is not another one: ${address}`);
   const isUnpaid = ({ state, id }: Out): boolean => ['requested', 'canceled', 'failed'].includes(state) && !byHand.has(id);
-  for (const { id, kind, state, units, address, txid } of rows.outs) {
-    const got: Paid[] = everywhere.get(address) ?? [];
+  const checkOne = ({ id, kind, state, units, address, txid }: Out, got: readonly Paid[]): void => {
     assert.ok(got.length <= 1, `${kind} ${id} is paid ${got.length} times`);
     for (const one of got) assert.equal(one.units, units, `${kind} ${id} is paid in full`);
     const [paying] = inBlocks.get(address) ?? [];
@@ -579,10 +608,37 @@ async function check(world: MoneyWorld, { byHand, leaked }: Outside): Promise<Ro
     if (state === 'confirmed' && paying && !(paying.isPublic && !signed.has(paying.txid))) assert.equal(paying.txid, txid, `${kind} ${id}`);
     const unpaid = !leaked.has(address) && recipients.get(address)!.every(isUnpaid);
     if (unpaid) assert.equal(got.length, 0, `${kind} ${id} is ${state} and paid`);
+  };
+  for (const one of rows.outs) {
+    const got = everywhere.get(one.address) ?? [];
+    try {
+      checkOne(one, got);
+    } catch (cause) {
+      throw new Error(await recordedOf(world, one, got), { cause });
+    }
   }
   const held = await sql`select input from signing_inputs where released_at is null group by chain, input having count(*) > 1`;
   assert.deepEqual([...held], [], 'an input is in two files');
   return rows;
+}
+
+/** All that is recorded about a refund or payout, and what paid it, to find out why a schedule failed. */
+async function recordedOf({ database }: MoneyWorld, { kind, id, merchantId, of, address }: Out, got: readonly Paid[]): Promise<string> {
+  const { sql } = database.db;
+  const inFiles = sql`
+    select id from signing_files where merchant_id = ${merchantId} and (file::text like ${`%${address.toLowerCase()}%`}
+      or file::text like ${`%${address}%`} or id in (select file_id from signing_inputs where payment_id = ${of}))`;
+  const rows = {
+    paid: got,
+    outs: await sql`select to_jsonb(o) as row from ${sql(`${kind}s`)} o where merchant_id = ${merchantId} and address = ${address}`,
+    audit: await sql`select at, action, before, after from audit_log where object = ${id} order by id`,
+    files: await sql`select to_jsonb(f) - 'file' as row from signing_files f where id in (${inFiles}) order by number`,
+    transactions:
+      await sql`select to_jsonb(t) - 'raw' as row from signed_transactions t where file_id in (${inFiles}) order by file_id, round, number`,
+    inputs: await sql`select to_jsonb(i) as row from signing_inputs i where file_id in (${inFiles}) order by file_id, number`,
+    transfers: await sql`select to_jsonb(t) - 'values' as row from transfers t where payment_id = ${of}`,
+  };
+  return `${kind} ${id}: ${JSON.stringify(rows, (_, value) => (typeof value === 'bigint' ? String(value) : value), 1)}`;
 }
 
 /** Waits until Florin has read the newest block: after a process was killed, that can take longer than all of the rounds. */
@@ -634,8 +690,13 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
   const waiting = await sql`
     select s.id, s.state, s.purpose, s.failure, t.round, t.number, t.txid, t.sent_at, t.refusal, t.block_height, t.conflict_height, t.failed_at
     from signing_files s left join signed_transactions t on t.file_id = s.id where s.id = any(${open}::text[]) order by s.number, t.number, t.round`;
+  const deposits = await sql`
+    select i.file_id, i.input, i.units, i.released_at, i.lost_at, t.units as arrived, t.txid, t.address, t.block_height, t.unmined_since,
+      t.absent_since, t.conflict_height, t.conflict_txid
+    from signing_inputs i left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+    where i.file_id = any(${open}::text[]) order by i.file_id, i.number`;
   assert.deepEqual(
-    [...waiting, ...outs.filter(({ id, state }) => ['signed', 'sent'].includes(state) && !outside.byHand.has(id))],
+    [...waiting, ...deposits, ...outs.filter(({ id, state }) => ['signed', 'sent'].includes(state) && !outside.byHand.has(id))],
     [],
     'not everything ends',
   );

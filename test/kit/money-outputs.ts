@@ -66,7 +66,8 @@ function outputGround(node: RealNode, chain: MoneyChain): Ground {
     },
     payAs: async (customer, { address, units }) => {
       const { mined } = await read();
-      const { outpoint } = (mined as SeenOutput[]).find((one) => one.address === addressOfPayer(customer))!;
+      const own = addressOfPayer(customer);
+      const { outpoint } = (mined as SeenOutput[]).find((one) => one.address === own)!;
       const from = { key: payerOf(customer), outpoint, units: PAYER_UNITS };
       const rest = { script: ELSEWHERE, units: PAYER_UNITS - OTHER_FEE };
       return {
