@@ -64,7 +64,7 @@ export function Shell() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawer closes when the place changes
   useEffect(() => setOpen(false), [path]);
   const other = mode === 'test' ? 'live' : 'test';
-  const sections = ['Business', 'Developers', 'Settings'] as const;
+  const sections = ['Overview', 'Payments', 'Money', 'Developers', 'Settings', 'Operator'] as const;
   const reached = shownScreens(SCREENS, me);
   const entries = reached.filter((screen) => screen.nav);
   const place = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/');

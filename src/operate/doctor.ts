@@ -513,24 +513,33 @@ async function checkPrices(ctx: Context, wallets: readonly WalletRow[]): Promise
   });
   const failed = 'check whether this machine can reach it; PRICES and FIAT_RATES list the sources';
   const [prices, rates] = await Promise.all([ctx.prices.check(), ctx.fiat.check()]);
+  const silent = [
+    ...prices.flatMap(({ name, failure }) => (failure === null ? [] : [{ check: `${name} prices`, failure }])),
+    ...rates.flatMap(({ name, failure }) => (failure === null ? [] : [{ check: `${name} rates`, failure }])),
+  ];
+  // A machine that is offline gets one line, not one per source.
+  if (silent.length > 2) {
+    const names = silent.map(({ check }) => check).join(', ');
+    const sources = `${silent.length} of ${prices.length + rates.length} sources do not answer: ${names}`;
+    findings.push(good('price sources', `${sources}. The first says: ${silent[0]!.failure}`, failed));
+  } else for (const { check, failure } of silent) findings.push(good(check, failure, failed));
   for (const { name, assets, unlisted, failure } of prices) {
     const lacks = unlisted.length > 0 ? `; not listed there: ${unlisted.join(', ')}` : '';
-    findings.push(failure === null ? good(`${name} prices`, `${assets.join(', ')}${lacks}`) : good(`${name} prices`, failure, failed));
+    if (failure === null) findings.push(good(`${name} prices`, `${assets.join(', ')}${lacks}`));
   }
+  const unpriced = new Map<string, Coin[]>();
   for (const coin of offered) {
     const found = ctx.prices.quotable(COIN[coin].asset);
-    findings.push(
-      'price' in found
-        ? good(`${coin} price`, found.price.sources.join(', '))
-        : bad(
-            `${coin} price`,
-            `${found.reason}, so customers cannot pay with ${coin}`,
-            'two sources must agree; check which ones respond, and add more to PRICES',
-          ),
-    );
+    if ('price' in found) findings.push(good(`${coin} price`, found.price.sources.join(', ')));
+    else unpriced.set(found.reason, [...(unpriced.get(found.reason) ?? []), coin]);
+  }
+  for (const [reason, coins] of unpriced) {
+    const names = coins.join(', ');
+    const fix = 'two sources must agree; check which ones respond, and add more to PRICES';
+    findings.push(bad(`${names} price`, `${reason}, so customers cannot pay with ${names}`, fix));
   }
   for (const { name, currencies, failure } of rates)
-    findings.push(failure === null ? good(`${name} rates`, `${currencies.length} currencies`) : good(`${name} rates`, failure, failed));
+    if (failure === null) findings.push(good(`${name} rates`, `${currencies.length} currencies`));
   return findings;
 }
 

@@ -423,3 +423,25 @@ test('an Electrum server with another certificate: doctor shows the command, and
   assert.equal(unknown.code, 1);
   assert.match(unknown.error, /no certificate of this server is stored/);
 });
+
+test('a machine that reaches no price source gets one line for all of them, and one for the coins without a price', async (t) => {
+  const app = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', LTC_NODE_URL: `http://127.0.0.1:${await freePort()}` });
+  t.after(() => app.stop());
+  const { ctx } = app.app;
+  const nowhere = `http://127.0.0.1:${await freePort()}`;
+  const hosts = { coinbase: nowhere, bitstamp: nowhere, kraken: nowhere };
+  const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
+  const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
+  const findings = (await diagnose({ ...ctx, prices, fiat })).findings.filter(({ check }) => /prices?$|rates$|^price /.test(check));
+  assert.deepEqual(
+    findings.map(({ check, ok }) => [check, ok]),
+    [
+      ['price sources', true],
+      ['BTC, LTC price', false],
+    ],
+  );
+  assert.match(
+    findings[0]!.detail,
+    /^4 of 4 sources do not answer: coinbase prices, bitstamp prices, kraken prices, coinbase rates\. The first says: .*ECONNREFUSED/,
+  );
+});
