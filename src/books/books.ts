@@ -1,6 +1,6 @@
 /**
  * The books of a merchant: double entry per coin in base units, and in US cents at the rate of each payment. Nothing is stored: every
- * entry follows from facts (transfers, completed payments, decisions, refunds, payouts, sweeps), so the books cannot disagree with them.
+ * entry follows from facts (transfers, what completed payments count, decisions, refunds, payouts, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, type Mode } from '#core/coin';

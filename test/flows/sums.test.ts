@@ -1,0 +1,521 @@
+/**
+ * One source for money: after random histories, every number about money on Home, in reports, files, statements and payments equals the
+ * books, to the cent and to the base unit, for each coin, each day and in total. Payments are paid, in part, too much, late or in a wrong
+ * coin, accepted, rejected, refunded and marked, and their money leaves the chain and comes back, over days with another clock.
+ */
+// Invariant: Every number about money on Home, in reports and in files equals the books, per coin and day, after any history.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { type BookEntry, readEntries } from '../../src/books/books.ts';
+import { ALL_COINS, COIN, type Coin, coinText, kindOf, pricedAs } from '../../src/core/coin.ts';
+import { addMs, DAY_MS, localTime } from '../../src/core/dates.ts';
+import { formatUnits, formatUsd, parseDecimal } from '../../src/core/money.ts';
+import { Problem } from '../../src/core/problem.ts';
+import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
+import { approveRefund, requestRefund } from '../../src/outgoing/refunds.ts';
+import { foldTotals } from '../../src/payments/days.ts';
+import { paymentDetail } from '../../src/payments/detail.ts';
+import { readRecords, testOffset, toView } from '../../src/payments/facts.ts';
+import { advanceClock, cancelPayment, createPayment, resolvePayment, settleDuePayments } from '../../src/payments/payments.ts';
+import { unitsFor } from '../../src/payments/price.ts';
+import { lockAndSettleMany } from '../../src/payments/settle-payments.ts';
+import { startTestApp, type TestApp } from '../kit/app.ts';
+import { checkBooks, EVER } from '../kit/books.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+
+const HISTORIES = Number(process.env.SUMS ?? 2_000);
+const STEPS = 48;
+const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000);
+const ACTOR = { userId: '', name: 'Ada', ip: '' };
+const PAID_IN = ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE', 'USDC@base', 'USDT@ethereum', 'EURC@base'] as const satisfies readonly Coin[];
+const EUR = 92_000_000n;
+
+/** The same numbers for the same seed. */
+function randomOf(seed: number) {
+  let state = seed >>> 0;
+  const next = (below: number): number => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+  return { next, pick: <T>(list: readonly T[]): T => list[next(list.length)]! };
+}
+const random = randomOf(SEED);
+
+// What happens to a payment, step by step
+
+type Chain =
+  | { do: 'pay'; percent: number; mined: boolean; wrong: boolean }
+  | { do: 'mine' | 'reverse' | 'back' | 'replace'; only: number | null };
+type Act = { do: 'accept' | 'reject' | 'refund_sent' | 'refund' | 'cancel' };
+type Happening = Chain | Act;
+type Life = { at: number; coin: (typeof PAID_IN)[number]; cents: bigint; inEuros: boolean; then: Map<number, Happening> };
+
+const full = { do: 'pay', percent: 100, mined: true, wrong: false } as const;
+const of = <D extends Chain['do'] | Act['do']>(name: D, only: number | null = null) => ({ do: name, only }) as unknown as Happening;
+/** Beginnings that every history should meet; what follows is random. */
+const STORIES: readonly (readonly Happening[])[] = [
+  [],
+  [full],
+  [full, of('reverse')],
+  [full, of('reverse'), of('back')],
+  [full, of('reverse'), of('back'), of('reverse')],
+  [full, of('reverse'), of('replace')],
+  [{ ...full, percent: 150 }],
+  [{ ...full, percent: 150 }, of('reverse'), of('back')],
+  [full, { ...full, percent: 40 }, of('reverse', 1)],
+  [full, { ...full, percent: 40 }, of('reverse', 0)],
+  [{ ...full, percent: 33 }, { ...full, percent: 33 }, { ...full, percent: 34 }, of('reverse', 2), of('back')],
+  [{ ...full, mined: false }, of('mine')],
+  [{ ...full, mined: false }, of('replace')],
+  [{ ...full, percent: 50 }],
+  [{ ...full, percent: 50 }, of('accept'), of('reverse')],
+  [full, of('refund')],
+  [{ ...full, percent: 150 }, of('refund'), of('reverse')],
+  [of('cancel'), full, of('accept')],
+  [of('cancel'), full, of('refund_sent')],
+  [{ ...full, wrong: true }, of('accept')],
+  [{ ...full, wrong: true }, of('reject')],
+];
+const more = (): Happening =>
+  random.pick<() => Happening>([
+    () => ({ do: 'pay', percent: random.pick([1, 20, 33, 50, 100, 103, 150]), mined: random.next(3) > 0, wrong: random.next(12) === 0 }),
+    () => of(random.pick(['mine', 'reverse', 'back', 'back', 'replace']), random.pick([null, 0, 1])),
+    () => of(random.pick(['accept', 'accept', 'reject', 'refund_sent', 'refund', 'cancel'])),
+  ])();
+function live(): Life {
+  const at = random.next(STEPS - 12);
+  const then = new Map<number, Happening>();
+  let step = at;
+  const list = [...random.pick(STORIES), ...Array.from({ length: random.next(4) }, more)];
+  // A longer pause ends the window, so what follows is late.
+  for (const one of list) {
+    step += random.pick([1, 1, 1, 2, 5]);
+    if (step < STEPS) then.set(step, one);
+  }
+  return { at, coin: random.pick(PAID_IN), cents: BigInt(2_000 + random.next(60_000)), inEuros: random.next(2) === 0, then };
+}
+
+// The service
+
+let app: TestApp;
+before(async () => {
+  app = await startTestApp(
+    // No scenario is played: the test itself is the chain, and one block of it is enough.
+    {
+      ...Object.fromEntries(['BTC', 'ETH', 'LTC', 'DASH', 'DOGE', 'BASE'].map((chain) => [`${chain}_CONFIRMATIONS`, '1'])),
+      LOG_LEVEL: 'silent',
+      PRICES: 'static:BTC=97013.37,ETH=3511.03,LTC=101.11,DASH=30.07,DOGE=0.2003',
+      FIAT_RATES: 'static:EUR=0.92',
+    },
+    { roles: ['api'] },
+  );
+});
+after(() => app?.stop());
+
+const done = { idempotency: null, render: () => ({ status: 200, body: '' }) };
+type Shop = { merchantId: string; mode: 'test'; person: Person; zone: string; lives: Life[]; ids: string[] };
+
+async function open(lives: Life[], { zone, displayCurrency }: { zone: string; displayCurrency: 'USD' | 'EUR' }): Promise<Shop> {
+  const { ctx } = app.app;
+  const merchant = await createMerchant(ctx, { name: 'Sums' });
+  const person = await setUpPerson(app, merchant, `owner${lives.length}${displayCurrency}@shop.example`);
+  await changeSettings(ctx, { merchantId: merchant.merchantId, settings: { timeZone: zone, displayCurrency, windowSeconds: 6 * 3600 } });
+  // Two days before the clocks change there.
+  const offset = (ms: number) => Date.parse(`${localTime(zone)(new Date(ms)).day}T${localTime(zone)(new Date(ms)).time}Z`) - ms;
+  const now = Math.floor(Date.now() / 1000) * 1000;
+  const change = Array.from({ length: 360 }, (_, i) => now + (i + 4) * DAY_MS).find((at) => offset(at) !== offset(at + DAY_MS)) ?? now;
+  const seconds = Math.round((change - 2 * DAY_MS - now) / 1000);
+  await ctx.db.sql`insert into test_clocks (merchant_id, offset_seconds) values (${merchant.merchantId}, ${Math.max(0, seconds)})
+    on conflict (merchant_id) do update set offset_seconds = excluded.offset_seconds`;
+  return { merchantId: merchant.merchantId, mode: 'test', person, zone, lives, ids: [] };
+}
+
+async function attempt(work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+  }
+}
+async function inParts<T>(list: readonly T[], size: number, work: (part: readonly T[]) => Promise<unknown>): Promise<void> {
+  for (let i = 0; i < list.length; i += size) await work(list.slice(i, i + size));
+}
+
+async function create({ merchantId }: Shop, { cents, inEuros }: Life): Promise<string> {
+  let id = '';
+  const euros = (cents * EUR) / 100_000_000n;
+  const fiat = { amount: formatUsd(euros), currency: 'EUR' as const, rateE8: EUR, source: 'static', at: new Date().toISOString() };
+  await createPayment(app.app.ctx, {
+    ...{ merchantId, mode: 'test', createdWith: 'secret', idempotency: null },
+    draft: {
+      ...{ amountUsdCents: cents, fixed: null, coin: null, invoiceId: null, metadata: {}, expiresInSeconds: null, scenario: null },
+      request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: inEuros ? fiat : null, locale: null, asset: null },
+    },
+    render: (view) => {
+      id = view.facts.id;
+      return { status: 201, body: '' };
+    },
+  });
+  return id;
+}
+
+/** Customers choose their coins: as many choices in one statement as the service makes one by one. */
+async function choose(chosen: readonly { id: string; coin: Coin; cents: bigint }[]): Promise<void> {
+  const { ctx } = app.app;
+  const rows = chosen.map(({ id, coin, cents }) => {
+    const rate = ctx.prices.forTest(pricedAs(coin)).priceE8;
+    return { id, coin, rate: String(rate), units: String(unitsFor(coin, cents, rate)) };
+  });
+  await ctx.db.begin((tx) =>
+    lockAndSettleMany(
+      ctx,
+      tx,
+      rows.map(({ id }) => id),
+      async () => {
+        await tx`
+          insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, from_at, until_at)
+          select p.id, 1, p.merchant_id, g.coin, 'test', g.rate::numeric, g.units::numeric, p.created_at, p.created_at + interval '15 minutes'
+          from jsonb_to_recordset(${tx.json(rows as never)}) as g (id text, coin text, rate text, units text) join payments p on p.id = g.id`;
+      },
+    ),
+  );
+}
+
+/** What the chain does to payments, recorded as a follower records it. */
+async function record(happened: readonly { id: string; step: number; coin: Coin; what: Chain }[]): Promise<void> {
+  const { ctx } = app.app;
+  await inParts(happened, 100, (part) =>
+    ctx.db.begin((tx) =>
+      lockAndSettleMany(
+        ctx,
+        tx,
+        part.map(({ id }) => id),
+        async () => {
+          const rows = part.map(({ id, step, coin, what }) => {
+            const wrong = what.do === 'pay' && what.wrong;
+            const paid = wrong ? (coin === 'ETH' ? 'USDC@ethereum' : 'USDT@ethereum') : coin;
+            return {
+              id,
+              step,
+              coin: paid,
+              wrong_units: String(7n * 10n ** BigInt(COIN[paid].decimals)),
+              percent: 0,
+              is_mined: false,
+              only: null,
+              ...what,
+              place: 'only' in what ? what.only : null,
+              what: what.do,
+              is_wrong: wrong,
+            };
+          });
+          const given = tx`jsonb_to_recordset(${tx.json(rows.map((row) => ({ ...row, is_mined: 'mined' in row && row.mined })) as never)})
+            as g (id text, step int, coin text, wrong_units text, percent int, is_mined boolean, place int, what text, is_wrong boolean)
+            join payments p on p.id = g.id
+            cross join lateral (select date_trunc('milliseconds', clock_timestamp()) + make_interval(secs => ${testOffset(tx)}) as now) as clock`;
+          await tx`
+            insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height, block_hash, block_time)
+            select g.coin, p.id || lpad(step::text, 3, '0') || ':0', p.id, p.merchant_id, p.id || step, 'test', greatest(u.units, 1), 'output', now,
+              case when is_mined then 0 end, case when is_mined then 'b' end, case when is_mined then now end
+            from ${given} cross join lateral (select case when is_wrong then wrong_units::numeric
+              else ceil((select q.units from quotes q where q.payment_id = p.id order by number desc limit 1) * percent / 100) end as units) as u
+            where what = 'pay'`;
+          const nth = tx`(g.place is null or t.ref = (select ref from transfers o where o.payment_id = p.id order by ref offset g.place limit 1))`;
+          await tx`
+            update transfers t set block_height = 0, block_hash = 'b', block_time = first_seen_at from ${given}
+            where t.payment_id = p.id and what in ('mine', 'back') and t.block_height is null and t.conflict_txid is null and ${nth}`;
+          await tx`
+            update transfers t set block_height = null, block_hash = null, block_time = null, unmined_since = now from ${given}
+            where t.payment_id = p.id and what = 'reverse' and t.block_height is not null and ${nth}`;
+          await tx`
+            update transfers t set conflict_txid = 'other', conflict_height = 1, conflict_seen_at = now from ${given}
+            where t.payment_id = p.id and what = 'replace' and t.block_height is null and ${nth}`;
+        },
+      ),
+    ),
+  );
+}
+
+async function decide(shop: Shop, paymentId: string, action: Act['do']): Promise<void> {
+  const { ctx } = app.app;
+  const given = { merchantId: shop.merchantId, mode: shop.mode, paymentId, actor: ACTOR };
+  if (action === 'cancel') return attempt(() => cancelPayment(ctx, { ...given, ...done }));
+  if (action !== 'refund') return attempt(() => resolvePayment(ctx, { ...given, action, transfers: null, ...done }));
+  const [row] = await ctx.db.sql<{ coin: Coin; units: bigint }[]>`
+    select coin, sum(units) as units from transfers where payment_id = ${paymentId} group by coin order by coin limit 1`;
+  if (!row) return;
+  const half = row.units / 2n + 1n;
+  await attempt(() =>
+    requestRefund(ctx, {
+      ...{ ...given, asked: { kind: 'coin', units: () => half }, rate: 'payment', reason: null, idempotency: null },
+      address: kindOf(row.coin) === 'ethereum' ? 'test_eth_payer' : `test_${row.coin.toLowerCase()}_payer`,
+      render: ({ id }) => {
+        void id;
+        return { status: 201, body: '' };
+      },
+    }),
+  );
+  const [refund] = await ctx.db.sql<
+    { id: string }[]
+  >`select id from refunds where payment_id = ${paymentId} and state = 'requested' limit 1`;
+  if (refund) await attempt(() => approveRefund(ctx, { merchantId: shop.merchantId, mode: shop.mode, id: refund.id, actor: ACTOR }));
+}
+
+async function step(shop: Shop, number: number): Promise<void> {
+  const { ctx } = app.app;
+  await advanceClock(ctx, { merchantId: shop.merchantId, paymentId: null, seconds: 60 * (7 + random.next(400)), ...done });
+  while ((await settleDuePayments(ctx, { limit: 500 })) > 0);
+  const born = [...shop.lives.entries()].filter(([, life]) => life.at === number);
+  await inParts(born, 100, (part) => Promise.all(part.map(async ([i, life]) => (shop.ids[i] = await create(shop, life)))));
+  await choose(born.map(([i, { coin, cents }]) => ({ id: shop.ids[i]!, coin, cents })));
+  const due = [...shop.lives.entries()].flatMap(([i, life]) => {
+    const what = life.then.get(number);
+    return what === undefined || life.at >= number ? [] : [{ id: shop.ids[i]!, step: number, coin: life.coin as Coin, what }];
+  });
+  const isAct = (what: Happening): what is Act => ['accept', 'reject', 'refund_sent', 'refund', 'cancel'].includes(what.do);
+  await record(due.flatMap(({ what, ...one }) => (isAct(what) ? [] : [{ ...one, what }])));
+  await inParts(due, 20, (part) => Promise.all(part.map(({ id, what }) => isAct(what) && decide(shop, id, what.do))));
+  if (number % 7 === 3) await foldTotals(ctx, { limit: 200 });
+}
+
+// The books, summed
+
+type Money = { cents: bigint; units: bigint };
+class Sums {
+  readonly #sums = new Map<string, Money>();
+  add(key: string, { cents, units }: Money, sign: 1n | -1n): void {
+    const sum = this.get(key);
+    this.#sums.set(key, { cents: sum.cents + sign * cents, units: sum.units + sign * units });
+  }
+  get = (key: string): Money => this.#sums.get(key) ?? { cents: 0n, units: 0n };
+  /** Of all keys that a test accepts. */
+  cents = (accepts: (key: string) => boolean = () => true): bigint =>
+    [...this.#sums].reduce((total, [key, { cents }]) => (accepts(key) ? total + cents : total), 0n);
+  shown = (accepts: (key: string) => boolean): Record<string, Money> =>
+    Object.fromEntries([...this.#sums].filter(([key, { cents, units }]) => accepts(key) && (cents !== 0n || units !== 0n)).sort());
+}
+type Booked = Record<'volume' | 'reversed' | 'ofPayments' | 'reversedOfPayments' | 'here' | 'flows', Sums> & {
+  kinds: Set<BookEntry['kind']>;
+};
+const SOLD: readonly BookEntry['kind'][] = ['sale', 'overpayment', 'reversed', 'restored'];
+
+async function readBooked({ merchantId, mode, zone }: Shop): Promise<Booked> {
+  const booked: Booked = {
+    kinds: new Set(),
+    ...{
+      volume: new Sums(),
+      reversed: new Sums(),
+      ofPayments: new Sums(),
+      reversedOfPayments: new Sums(),
+      here: new Sums(),
+      flows: new Sums(),
+    },
+  };
+  const local = localTime(zone);
+  for await (const page of readEntries(app.app.ctx, { merchantId, mode, from: new Date(0), until: EVER, display: null }))
+    for (const entry of page) {
+      booked.kinds.add(entry.kind);
+      for (const [account, sign] of [[entry.debit, -1n] as const, [entry.credit, 1n] as const]) {
+        const key = `${local(entry.at).day} ${entry.coin}`;
+        if (SOLD.includes(entry.kind) && (account === 'sales' || account === 'overpayments')) {
+          booked.volume.add(key, entry, sign);
+          booked.ofPayments.add(entry.paymentId!, entry, sign);
+          if (entry.kind === 'reversed' || entry.kind === 'restored') {
+            booked.reversed.add(key, entry, sign === 1n ? -1n : 1n);
+            booked.reversedOfPayments.add(entry.paymentId!, entry, sign === 1n ? -1n : 1n);
+          }
+        }
+        const other = sign === 1n ? -1n : 1n;
+        if (account === 'deposit_addresses') booked.here.add(`${entry.paymentId} ${entry.coin}`, entry, other);
+        if (account === 'deposit_addresses' || account === 'destination_wallet') booked.flows.add(entry.coin, entry, other);
+      }
+    }
+  return booked;
+}
+
+// Everything that shows money
+
+const rowsOf = (text: string): Record<string, string>[] => {
+  const [head, ...lines] = text
+    .trim()
+    .split('\r\n')
+    .map((line) => line.split(','));
+  return lines.map((line) => Object.fromEntries(head!.map((name, i) => [name, line[i]!])));
+};
+const ok = async (shop: Shop, path: string) => {
+  const reply = await shop.person.get(`/test${path}`);
+  assert.equal(reply.status, 200, `${path}: ${reply.text.slice(0, 300)}`);
+  return reply;
+};
+const inCoin =
+  (coin: Coin) =>
+  (key: string): boolean =>
+    key.endsWith(` ${coin}`);
+const onDay =
+  (day: string) =>
+  (key: string): boolean =>
+    key.startsWith(day);
+
+async function checkHome(shop: Shop, booked: Booked, { from, until, middle }: Record<'from' | 'until' | 'middle', string>): Promise<void> {
+  const home = (await ok(shop, `/home?from=${from}&until=${until}`)).json;
+  const usd = (sums: Sums, accepts?: (key: string) => boolean) => formatUsd(sums.cents(accepts));
+  assert.deepEqual([home.now.volume_usd, home.now.reversed_usd], [usd(booked.volume), usd(booked.reversed)], 'the tile');
+  for (const { day, volume_usd, reversed_usd, coins } of home.days) {
+    assert.deepEqual(
+      [volume_usd, reversed_usd],
+      [usd(booked.volume, onDay(day)), usd(booked.reversed, onDay(day))],
+      `the day table, ${day}`,
+    );
+    const shown = new Map<string, string>(coins.map((one: any) => [one.currency, one.volume_usd]));
+    for (const coin of ALL_COINS)
+      assert.equal(shown.get(coin) ?? '0.00', formatUsd(booked.volume.get(`${day} ${coin}`).cents), `the chart, ${day} ${coin}`);
+  }
+  const later = (await ok(shop, `/home?from=${middle}&until=${until}`)).json;
+  assert.equal(
+    later.now.volume_usd,
+    usd(booked.volume, (key) => key >= middle),
+    'the tile of a part of the days',
+  );
+}
+
+async function checkDailyTotals(shop: Shop, booked: Booked, { from, until }: { from: string; until: string }): Promise<void> {
+  const rows = rowsOf((await ok(shop, `/reports/file?kind=days&from=${from}&until=${until}`)).text);
+  const lines = new Map(rows.map((row) => [`${row.day} ${row.currency}`, row]));
+  for (const { day } of rows) {
+    const all = lines.get(`${day} ALL`)!;
+    assert.deepEqual(
+      [all.volume_usd, all.reversed_usd, all.time_zone],
+      [formatUsd(booked.volume.cents(onDay(day!))), formatUsd(booked.reversed.cents(onDay(day!))), shop.zone],
+      day,
+    );
+  }
+  for (const coin of ALL_COINS)
+    for (const key of Object.keys(booked.volume.shown(inCoin(coin)))) {
+      const line = lines.get(`${key.slice(0, 10)} ${coinText(coin)}`);
+      assert.deepEqual(
+        [line?.volume_usd, line?.reversed_usd],
+        [formatUsd(booked.volume.get(key).cents), formatUsd(booked.reversed.get(key).cents)],
+        key,
+      );
+    }
+}
+
+async function checkPayments(shop: Shop, booked: Booked, { from, until }: { from: string; until: string }): Promise<void> {
+  const { ctx } = app.app;
+  const fees = rowsOf((await ok(shop, `/reports/file?kind=fees&from=${from}&until=${until}`)).text);
+  for (const row of fees) {
+    const [sold, left] = [booked.ofPayments.get(row.payment_id!).cents, booked.reversedOfPayments.get(row.payment_id!).cents];
+    assert.deepEqual([row.counted_usd, row.reversed_usd], [formatUsd(sold), formatUsd(left)], `fees and differences, ${row.payment_id}`);
+  }
+  const total = (rows: Record<string, string>[], name: string) =>
+    rows.reduce((sum, row) => sum + (parseDecimal(row[name] || '0', 2) ?? 0n), 0n);
+  assert.deepEqual([total(fees, 'counted_usd'), total(fees, 'reversed_usd')], [booked.volume.cents(), booked.reversed.cents()]);
+  const files = rowsOf((await ok(shop, `/reports/file?kind=payments&from=${from}&until=${until}`)).text);
+  assert.equal(total(files, 'counted_usd'), booked.volume.cents(), 'the payments file');
+  assert.equal(files.length, shop.lives.length);
+  // The API shows what is on the chain: also what is held, and no more than what is left after reversals.
+  await inParts(shop.ids, 250, async (part) => {
+    for (const one of await readRecords(ctx, ctx.db.sql, part)) {
+      const detail = paymentDetail(toView(one), 'https://pay.example');
+      const coin = one.last.coin!;
+      const here = booked.here.get(`${one.facts.id} ${coin}`).units;
+      assert.equal(detail.amount_received, here === 0n ? formatUnits(coin, 0n) : formatUnits(coin, here), `the API, ${one.facts.id}`);
+      const cents = booked.here.cents((key) => key.startsWith(one.facts.id));
+      assert.equal(detail.amount_received_usd, formatUsd(cents), `the API in US dollars, ${one.facts.id}`);
+    }
+  });
+}
+
+async function checkFiles(shop: Shop, booked: Booked, { from, until, middle }: Record<'from' | 'until' | 'middle', string>): Promise<void> {
+  const statement = async (first: string, last: string): Promise<any[]> =>
+    (await ok(shop, `/books/statement?from=${first}&until=${last}`)).json.lines;
+  const inUnits = (coin: Coin, line: any, name: string) =>
+    line === undefined ? 0n : parseDecimal(line[name].replace('-', ''), COIN[coin].decimals)! * (line[name].startsWith('-') ? -1n : 1n);
+  const [all, part] = [await statement(from, until), await statement(middle, until)];
+  for (const coin of PAID_IN) {
+    const lineOf = (lines: any[], account: string) => lines.find((line) => line.account === account && line.currency === coinText(coin));
+    const movements = (lines: any[]) =>
+      ['sales', 'overpayments'].reduce(
+        (sum, account) => sum + inUnits(coin, lineOf(lines, account), 'settled') + inUnits(coin, lineOf(lines, account), 'reversed'),
+        0n,
+      );
+    const sum = (accepts: (key: string) => boolean) =>
+      Object.values(booked.volume.shown(accepts)).reduce((units, one) => units + one.units, 0n);
+    assert.equal(movements(all), sum(inCoin(coin)), `the statement, ${coin}`);
+    assert.equal(
+      movements(part),
+      sum((key) => inCoin(coin)(key) && key >= middle),
+      `the statement of a part of the days, ${coin}`,
+    );
+  }
+  const koinly = rowsOf((await ok(shop, `/books/file?format=koinly&from=${from}&until=${until}`)).text);
+  for (const coin of PAID_IN) {
+    const asset = COIN[coin].asset;
+    const mine = ALL_COINS.filter((one) => COIN[one].asset === asset);
+    const sign = (row: Record<string, string>) => (row['Received Currency'] === asset ? 1n : row['Sent Currency'] === asset ? -1n : 0n);
+    const cents = koinly.reduce((sum, row) => sum + sign(row) * (parseDecimal(row['Net Worth Amount'] || '0', 2) ?? 0n), 0n);
+    assert.equal(
+      cents,
+      mine.reduce((sum, one) => sum + booked.flows.get(one).cents, 0n),
+      `Koinly, ${asset}`,
+    );
+  }
+}
+
+async function checkAll(shop: Shop): Promise<Booked> {
+  const booked = await readBooked(shop);
+  if (process.env.DEBUG) {
+    const { tipsOf } = await import('../../src/payments/facts.ts');
+    for (const r of await readRecords(app.app.ctx, app.app.ctx.db.sql, shop.ids.slice(0, 8))) {
+      const v = toView(r);
+      console.error(
+        r.facts.status,
+        v.settlement.holdReason,
+        v.settlement.confirmations,
+        v.settlement.confirmationsRequired,
+        v.settlement.completionRule,
+        r.plays,
+        tipsOf(r),
+        r.transfers[0]?.block,
+      );
+    }
+  }
+  const days = Object.keys(booked.volume.shown(() => true)).map((key) => key.slice(0, 10));
+  const plus = (day: string, n: number) =>
+    addMs(new Date(day), n * DAY_MS)
+      .toISOString()
+      .slice(0, 10);
+  const range = { from: plus(days[0]!, -12), until: plus(days.at(-1)!, 2), middle: days[Math.floor(days.length / 2)]! };
+  await checkBooks(app.app.ctx, shop);
+  await checkHome(shop, booked, range);
+  await checkDailyTotals(shop, booked, range);
+  await checkPayments(shop, booked, range);
+  await checkFiles(shop, booked, range);
+  return booked;
+}
+
+test(`Home, reports, files and payments equal the books after ${HISTORIES} random histories (SEED=${SEED})`, async () => {
+  const lives = Array.from({ length: HISTORIES }, live);
+  const half = HISTORIES >> 1;
+  const shops = [
+    await open(lives.slice(0, half), { zone: 'Europe/Berlin', displayCurrency: 'EUR' }),
+    await open(lives.slice(half), { zone: 'Australia/Lord_Howe', displayCurrency: 'USD' }),
+  ];
+  for (const shop of shops) {
+    for (let number = 0; number < STEPS / 2; number++) await step(shop, number);
+    const early = await readBooked(shop);
+    const [clock] = await app.app.ctx.db.sql<{ now: Date }[]>`
+      select clock_timestamp() + make_interval(secs => offset_seconds) as now from test_clocks where merchant_id = ${shop.merchantId}`;
+    const today = localTime(shop.zone)(clock!.now).day;
+    for (let number = STEPS / 2; number < STEPS; number++) await step(shop, number);
+    const booked = await checkAll(shop);
+    const closed = (key: string) => key < today;
+    assert.deepEqual(booked.volume.shown(closed), early.volume.shown(closed), 'days that are over do not change');
+    assert.ok(booked.volume.cents() > 0n && booked.reversed.cents() > 0n && Object.keys(early.volume.shown(closed)).length > 0);
+    assert.deepEqual([...booked.kinds].sort(), ['marked_refunded', 'overpayment', 'received', 'refund', 'restored', 'reversed', 'sale']);
+    // The days of another time zone are other sums of the same changes.
+    await changeSettings(app.app.ctx, { merchantId: shop.merchantId, settings: { timeZone: 'Asia/Kathmandu' } });
+    await checkAll({ ...shop, zone: 'Asia/Kathmandu' });
+  }
+});
