@@ -17,6 +17,13 @@ export const SCREENS: readonly ScreenEntry[] = [
   },
   { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment/payment.tsx') },
   {
+    path: 'customers',
+    nav: { label: 'Customers', icon: 'person', group: 'Business' },
+    action: 'payments.read',
+    load: () => import('./screens/customers/customers.tsx'),
+  },
+  { path: 'customers/$id', action: 'payments.read', load: () => import('./screens/customers/customer.tsx') },
+  {
     path: 'attention',
     nav: { label: 'Needs attention', icon: 'alert', group: 'Overview', counts: 'attention' },
     action: 'payments.read',

@@ -26,7 +26,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['payments'],
   ['webhooks'],
   ['merchants'],
-  ['wallets', 'keys'],
+  ['wallets', 'keys', 'customers'],
   ['people'],
   ['notices'],
   ['context'],
@@ -121,7 +121,7 @@ function importedNames(paths: readonly string[]): Set<string> {
 const isDoor = (path: string): boolean => /^src\/[\w-]+\/index\.ts$/.test(path);
 /** A door that exports more than forty names is a room that is two rooms. These are not divided yet; none of them may grow. */
 const WIDE: Readonly<Record<string, number>> = {
-  ...{ payments: 146, chains: 84, signing: 107, people: 79 },
+  ...{ payments: 145, chains: 84, signing: 107, people: 79 },
   ...{ http: 64, webhooks: 59, db: 51, outgoing: 47 },
 };
 
@@ -147,6 +147,7 @@ test('a door exports what other rooms use, and a file what other files use', () 
 const OWNERS: Readonly<Record<string, readonly string[]>> = {
   merchants: ['usage_alerts', 'merchants', 'merchant_logos', 'live_usage', 'test_clocks', 'clock_advances'],
   keys: ['keys', 'key_hours', 'requests'],
+  customers: ['customers'],
   wallets: ['wallets', 'skipped_indexes', 'wallet_changes', 'wallet_waits_off'],
   people: [
     'users',

@@ -471,6 +471,7 @@ export type Api = {
         currency: string;
         reusable: boolean;
         return_url: string | null;
+        ask_email: boolean;
         state: 'active' | 'archived';
         payments: number;
         payment_id: string | null;
@@ -489,6 +490,7 @@ export type Api = {
       currency?: string | undefined;
       reusable: boolean;
       return_url?: string | undefined;
+      ask_email?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -501,6 +503,7 @@ export type Api = {
         currency: string;
         reusable: boolean;
         return_url: string | null;
+        ask_email: boolean;
         state: 'active' | 'archived';
         payments: number;
         payment_id: string | null;
@@ -526,6 +529,7 @@ export type Api = {
       currency?: string | undefined;
       reusable: boolean;
       return_url?: string | undefined;
+      ask_email?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -538,6 +542,7 @@ export type Api = {
         currency: string;
         reusable: boolean;
         return_url: string | null;
+        ask_email: boolean;
         state: 'active' | 'archived';
         payments: number;
         payment_id: string | null;
@@ -570,6 +575,7 @@ export type Api = {
         currency: string;
         reusable: boolean;
         return_url: string | null;
+        ask_email: boolean;
         state: 'active' | 'archived';
         payments: number;
         payment_id: string | null;
@@ -801,6 +807,10 @@ export type Api = {
       invoice_id?: string | undefined;
       return_url?: string | undefined;
       metadata?: { [key: string]: string } | undefined;
+      customer?: {
+        email?: string | undefined;
+        name?: string | undefined;
+      } | undefined;
     };
     reply: {
       success: boolean;
@@ -964,6 +974,17 @@ export type Api = {
         transfers_count: number;
         /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
+        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+        customer: {
+          /** Identifier of the customer. */
+          id: string;
+          /** Email address. Null when you gave none. */
+          email: string | null;
+          /** Name. Null when you gave none. */
+          name: string | null;
+          /** Your own ID of the customer. Null when you gave none. */
+          reference: string | null;
+        } | null;
       };
     };
   };
@@ -1110,7 +1131,56 @@ export type Api = {
         transfers_count: number;
         /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
+        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+        customer: {
+          /** Identifier of the customer. */
+          id: string;
+          /** Email address. Null when you gave none. */
+          email: string | null;
+          /** Name. Null when you gave none. */
+          name: string | null;
+          /** Your own ID of the customer. Null when you gave none. */
+          reference: string | null;
+        } | null;
       };
+    };
+  };
+  'GET /:mode/customers': {
+    query: {
+      limit?: string | undefined;
+      starting_after?: string | undefined;
+      search?: string | undefined;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        id: string;
+        email: string | null;
+        name: string | null;
+        reference: string | null;
+        created_at: string;
+      }[];
+      has_more: boolean;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
+    };
+  };
+  'GET /:mode/customers/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      customer: {
+        id: string;
+        email: string | null;
+        name: string | null;
+        reference: string | null;
+        created_at: string;
+      };
+      receipt_url: string;
     };
   };
   'GET /:mode/payments': {
@@ -1128,6 +1198,7 @@ export type Api = {
       archived?: 'only' | 'with' | undefined;
       search?: string | undefined;
       shop?: string | undefined;
+      customer?: string | undefined;
     };
     body: undefined;
     reply: {
@@ -1153,6 +1224,12 @@ export type Api = {
           amount_usd: string | null;
           state: 'held' | 'rejected' | 'refunded' | 'announced';
         }[];
+        customer: {
+          id: string;
+          email: string | null;
+          name: string | null;
+          reference: string | null;
+        } | null;
         completed_at: string | null;
         archived_at: string | null;
         match: {
@@ -1308,6 +1385,17 @@ export type Api = {
         transfers_count: number;
         /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
+        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+        customer: {
+          /** Identifier of the customer. */
+          id: string;
+          /** Email address. Null when you gave none. */
+          email: string | null;
+          /** Name. Null when you gave none. */
+          name: string | null;
+          /** Your own ID of the customer. Null when you gave none. */
+          reference: string | null;
+        } | null;
       };
       timeline: {
         at: string;
@@ -1510,6 +1598,17 @@ export type Api = {
         transfers_count: number;
         /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
+        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+        customer: {
+          /** Identifier of the customer. */
+          id: string;
+          /** Email address. Null when you gave none. */
+          email: string | null;
+          /** Name. Null when you gave none. */
+          name: string | null;
+          /** Your own ID of the customer. Null when you gave none. */
+          reference: string | null;
+        } | null;
       };
     };
   };
@@ -1656,6 +1755,17 @@ export type Api = {
         transfers_count: number;
         /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
+        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+        customer: {
+          /** Identifier of the customer. */
+          id: string;
+          /** Email address. Null when you gave none. */
+          email: string | null;
+          /** Name. Null when you gave none. */
+          name: string | null;
+          /** Your own ID of the customer. Null when you gave none. */
+          reference: string | null;
+        } | null;
       };
     };
   };
@@ -1803,6 +1913,17 @@ export type Api = {
         transfers_count: number;
         /** Your own data. Empty when you gave none. */
         metadata: { [key: string]: string };
+        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+        customer: {
+          /** Identifier of the customer. */
+          id: string;
+          /** Email address. Null when you gave none. */
+          email: string | null;
+          /** Name. Null when you gave none. */
+          name: string | null;
+          /** Your own ID of the customer. Null when you gave none. */
+          reference: string | null;
+        } | null;
       };
     };
   };
@@ -2224,6 +2345,7 @@ export type Api = {
       limit?: string | undefined;
       starting_after?: string | undefined;
       payment?: string | undefined;
+      customer?: string | undefined;
       state?: RefundStatus | undefined;
     };
     body: undefined;
@@ -2260,6 +2382,12 @@ export type Api = {
         approved_at: string | null;
         sent_at: string | null;
         ended_at: string | null;
+        customer: {
+          id: string;
+          email: string | null;
+          name: string | null;
+          reference: string | null;
+        } | null;
       }[];
       has_more: boolean;
     };
@@ -2576,6 +2704,7 @@ export type Api = {
       archived?: 'only' | 'with' | undefined;
       search?: string | undefined;
       shop?: string | undefined;
+      customer?: string | undefined;
       columns?: string | undefined;
     };
     body: undefined;

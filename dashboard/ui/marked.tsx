@@ -38,6 +38,8 @@ const FIELDS: Readonly<Record<string, string>> = {
   invoice_id: 'Invoice',
   description: 'Description',
   email: 'Email',
+  'customer.name': 'Customer',
+  'customer.reference': 'Customer reference',
   amount_usd: 'Amount',
   amount_fiat: 'Amount',
   amount: 'Amount due',

@@ -19,9 +19,12 @@ import type {
   CreateSimpleParams,
   CreateTransactionParams,
   CreateWebhookEndpointParams,
+  Customer,
+  CustomerList,
   DeletedWebhookEndpoint,
   EventList,
   Fees,
+  ListCustomersParams,
   ListDeliveriesParams,
   ListEventsParams,
   ListPaymentsParams,
@@ -158,6 +161,14 @@ export function createClient(options: ClientOptions) {
           await pause(Math.min(intervalMs, left), signal);
         }
       },
+    },
+    /** Who payments are for: created with the first payment that names them. */
+    customers: {
+      /** Lists customers, newest first. */
+      list: (params: ListCustomersParams = {}, more?: RequestOptions): Listing<CustomerList> =>
+        listing(params, (page) => get<CustomerList>('/v1/customers', page, more), byId),
+      /** Retrieves a customer. */
+      retrieve: (id: string, more?: RequestOptions) => get<Customer>(`/v1/customers/${part(id)}`, {}, more),
     },
     /** Money that you return to customers. You sign each refund with your own keys. */
     refunds: {

@@ -108,6 +108,7 @@ export type ErrorCode =
   | 'merchant_not_found'
   | 'link_not_found'
   | 'refund_not_found'
+  | 'customer_not_found'
   | 'payout_not_found'
   | 'payout_batch_not_found'
   | 'sweep_not_found'
@@ -278,6 +279,8 @@ export type Payment = {
   transfers_count: number;
   /** Your own data. Empty when you gave none. */
   metadata: { [key: string]: string };
+  /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+  customer: PaymentCustomer | null;
 };
 
 export type PaymentList = {
@@ -323,6 +326,8 @@ export type PaymentListItem = {
   amount_held: string;
   /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
   amount_held_usd: string | null;
+  /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+  customer: PaymentCustomer | null;
 };
 
 /** A line of the order. */
@@ -482,6 +487,15 @@ export type CreateSimpleParams = {
   currency_fiat?: FiatCurrency | null | undefined;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. */
   return_url: string;
+  /** Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only. Null means absent. */
+  customer?: {
+    /** Email address, up to 200 characters. */
+    email?: string | undefined;
+    /** Name, up to 100 characters. */
+    name?: string | undefined;
+    /** Your own ID of the customer, up to 100 characters. */
+    reference?: string | undefined;
+  } | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
@@ -507,6 +521,15 @@ export type CreateAdvancedParams = {
   tax: number | string;
   /** Currency of the unit prices and the tax (ISO 4217). Defaults to USD. The total is converted to US dollars when the payment is created, rounded up to a cent. Null means absent. */
   currency_fiat?: FiatCurrency | null | undefined;
+  /** Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only. Null means absent. */
+  customer?: {
+    /** Email address, up to 200 characters. */
+    email?: string | undefined;
+    /** Name, up to 100 characters. */
+    name?: string | undefined;
+    /** Your own ID of the customer, up to 100 characters. */
+    reference?: string | undefined;
+  } | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
@@ -544,6 +567,15 @@ export type CreateLegacyParams = {
   network?: PaymentNetwork | null | undefined;
   /** Where the customer returns to after paying: an absolute https URL (in test mode also http on localhost). `transaction_id` and `status` are added to its query. Null means absent. */
   redirect_url?: string | null | undefined;
+  /** Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only. Null means absent. */
+  customer?: {
+    /** Email address, up to 200 characters. */
+    email?: string | undefined;
+    /** Name, up to 100 characters. */
+    name?: string | undefined;
+    /** Your own ID of the customer, up to 100 characters. */
+    reference?: string | undefined;
+  } | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
@@ -573,6 +605,15 @@ export type CreatePaymentParams = {
   return_url?: string | null | undefined;
   /** Test keys only, with a coin: whether opening `payment_url` pays the payment. Without it, the page waits until you pick a scenario there. Defaults to false. Link previews never pay. Null means absent. */
   simulate?: boolean | null | undefined;
+  /** Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only. Null means absent. */
+  customer?: {
+    /** Email address, up to 200 characters. */
+    email?: string | undefined;
+    /** Name, up to 100 characters. */
+    name?: string | undefined;
+    /** Your own ID of the customer, up to 100 characters. */
+    reference?: string | undefined;
+  } | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
@@ -602,6 +643,15 @@ export type CreateTransactionParams = {
   return_url?: string | null | undefined;
   /** Test keys only, with a coin: whether opening `payment_url` pays the payment. Without it, the page waits until you pick a scenario there. Defaults to true. Link previews never pay. Null means absent. */
   simulate?: boolean | null | undefined;
+  /** Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only. Null means absent. */
+  customer?: {
+    /** Email address, up to 200 characters. */
+    email?: string | undefined;
+    /** Name, up to 100 characters. */
+    name?: string | undefined;
+    /** Your own ID of the customer, up to 100 characters. */
+    reference?: string | undefined;
+  } | null | undefined;
   /** What the payment is for. Customers see it on the payment page. Null means absent. */
   description?: string | null | undefined;
   /** Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only. Null means absent. */
@@ -774,6 +824,8 @@ export type PaymentWithRefunds = {
   transfers_count: number;
   /** Your own data. Empty when you gave none. */
   metadata: { [key: string]: string };
+  /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+  customer: PaymentCustomer | null;
   /** Its refunds, newest first, at most 20: GET /v1/refunds lists all. Only with `expand=refunds`. */
   refunds?: RefundItem[] | undefined;
 };
@@ -789,6 +841,70 @@ export type PaymentWithRefundsList = {
   total_count: number;
   /** True when more payments match than `total_count` says. Absent otherwise. */
   total_count_capped?: boolean | undefined;
+};
+
+export type Customer = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the customer. */
+  id: string;
+  /** Email address. Null when you gave none. */
+  email: string | null;
+  /** Name. Null when you gave none. */
+  name: string | null;
+  /** Your own ID of the customer. Null when you gave none. */
+  reference: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** When the first payment named the customer. */
+  created_at: string;
+};
+
+/** A customer, whom one or more payments name. */
+export type CustomerItem = {
+  /** Identifier of the customer. */
+  id: string;
+  /** Email address. Null when you gave none. */
+  email: string | null;
+  /** Name. Null when you gave none. */
+  name: string | null;
+  /** Your own ID of the customer. Null when you gave none. */
+  reference: string | null;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** When the first payment named the customer. */
+  created_at: string;
+};
+
+export type CustomerList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The customers, newest first. */
+  data: CustomerItem[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+};
+
+/** The customer of a payment. */
+export type PaymentCustomer = {
+  /** Identifier of the customer. */
+  id: string;
+  /** Email address. Null when you gave none. */
+  email: string | null;
+  /** Name. Null when you gave none. */
+  name: string | null;
+  /** Your own ID of the customer. Null when you gave none. */
+  reference: string | null;
+};
+
+/** Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only. */
+export type CustomerParams = {
+  /** Email address, up to 200 characters. Null means absent. */
+  email?: string | null | undefined;
+  /** Name, up to 100 characters. Null means absent. */
+  name?: string | null | undefined;
+  /** Your own ID of the customer, up to 100 characters. Null means absent. */
+  reference?: string | null | undefined;
 };
 
 export type Refund = {
@@ -1787,6 +1903,8 @@ export type PaymentEventData = {
   transfers_count: number;
   /** Your own data. Empty when you gave none. */
   metadata: { [key: string]: string };
+  /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+  customer: PaymentCustomer | null;
   /** Position among the events of this payment, from 1. Use it to order them. */
   sequence: number;
 };
@@ -2197,6 +2315,8 @@ export type ListPaymentsParams = {
   invoice_id?: string | undefined;
   /** Only payments with all of these pairs in their metadata, exactly. Written as `metadata[key]=value`, up to 10 times. */
   metadata?: { [key: string]: string } | undefined;
+  /** Only payments of the customer with this ID. */
+  customer?: string | undefined;
   /** Only payments of exactly this price in US dollars. */
   amount?: string | undefined;
   /** Only payments created at or after this time: a date (its start in UTC), or a time with its offset from UTC. */
@@ -2224,6 +2344,8 @@ export type ListPaymentItemsParams = {
   invoice_id?: string | undefined;
   /** Only payments with all of these pairs in their metadata, exactly. Written as `metadata[key]=value`, up to 10 times. */
   metadata?: { [key: string]: string } | undefined;
+  /** Only payments of the customer with this ID. */
+  customer?: string | undefined;
   /** Only payments of exactly this price in US dollars. */
   amount?: string | undefined;
   /** Only payments created at or after this time: a date (its start in UTC), or a time with its offset from UTC. */
@@ -2235,6 +2357,17 @@ export type ListPaymentItemsParams = {
 export type RetrievePaymentParams = {
   /** `refunds`: the newest 20 refunds of a payment, as its `refunds`. Written as `expand=refunds` or `expand[]=refunds`. */
   expand?: 'refunds'[] | undefined;
+};
+
+export type ListCustomersParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only customers with this email address, in upper or lower case. */
+  email?: string | undefined;
+  /** Only the customer with exactly this reference. */
+  reference?: string | undefined;
 };
 
 export type ListRefundsParams = {

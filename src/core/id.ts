@@ -38,11 +38,8 @@ export function base62(length: number, random: (bytes: number) => Uint8Array | s
 /** A fresh random id such as `pay_…`. */
 export const newId = (prefix: IdPrefix, random: (bytes: number) => Uint8Array): string => `${prefix}_${base62(24, random)}`;
 
-/**
- * The id of an event, derived from what happened: a transition replayed after a restore keeps its id,
- * a different one never takes it. `parts` are joined unambiguously.
- */
-export function eventId(installKey: KeyObject, parts: readonly string[]): string {
+/** An id that follows from its parts, which are joined unambiguously, and from the key of the install. */
+export function derivedId(prefix: 'evt' | 'cus', installKey: KeyObject, parts: readonly string[]): string {
   const text = JSON.stringify(parts);
   let block = 0;
   // One id in a million needs another block of bytes. As text, because an extra buffer costs more than the hash.
@@ -50,8 +47,14 @@ export function eventId(installKey: KeyObject, parts: readonly string[]): string
     createHmac('sha256', installKey)
       .update(block++ === 0 ? text : `${block} ${text}`)
       .digest('binary');
-  return `evt_${base62(24, bytes)}`;
+  return `${prefix}_${base62(24, bytes)}`;
 }
+
+/**
+ * The id of an event, derived from what happened: a transition replayed after a restore keeps its id,
+ * a different one never takes it.
+ */
+export const eventId = (installKey: KeyObject, parts: readonly string[]): string => derivedId('evt', installKey, parts);
 
 /** 128 bits under the install's key: hides how many rows there are and which one comes next. */
 const blockKey = (installKey: KeyObject) => createHmac('sha256', installKey).update('numbers as ids').digest().subarray(0, 16);

@@ -303,6 +303,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The refund belongs to another account or mode, or the ID is not complete.',
     fix: 'Copy the ID from the reply that created it, or list the refunds of the payment.',
   },
+  customer_not_found: {
+    why: 'The ID does not belong to a customer of this merchant in this mode, or the customer was erased as you set it.',
+    fix: 'Use the `id` of the `customer` of a payment, with a key of the same mode.',
+  },
   payout_not_found: {
     why: 'The ID does not belong to a payout of this merchant in the mode of the key.',
     fix: 'Use the `id` from the reply that requested the payout, with a key of the same mode.',

@@ -212,6 +212,7 @@ export const PROBLEMS = {
   merchant_not_found: entry(404, 'not_found', 'No such merchant: {id}.'),
   link_not_found: entry(404, 'not_found', 'No such payment link: {id}.'),
   refund_not_found: entry(404, 'not_found', 'There is no refund {id}. Check the ID and the mode.'),
+  customer_not_found: entry(404, 'not_found', 'There is no customer {id}. Check the ID and the mode.'),
   payout_not_found: entry(404, 'not_found', 'There is no payout {id}. Check the ID and the mode.'),
   payout_batch_not_found: entry(404, 'not_found', 'There is no payout batch {id}. Check the ID and the mode.'),
   sweep_not_found: entry(404, 'not_found', 'There is no sweep {id}. Check the ID and the mode.'),

@@ -169,6 +169,7 @@ create table payments (
   uncounted jsonb,
   refunded jsonb not null default '{}'::jsonb,
   replaced_by text collate "C",
+  customer_id text collate "C",
   PRIMARY KEY (id),
   UNIQUE (merchant_id, mode, sequence),
   CHECK ((amount_usd_cents > 0)),
@@ -181,6 +182,7 @@ CREATE INDEX payments_archived ON payments USING btree (merchant_id, mode, seque
 CREATE INDEX payments_attention ON payments USING btree (merchant_id, mode, sequence) WHERE attention;
 CREATE INDEX payments_by_amount ON payments USING btree (merchant_id, mode, amount_usd_cents, sequence);
 CREATE INDEX payments_by_coin ON payments USING btree (merchant_id, mode, coin, sequence) WHERE (coin IS NOT NULL);
+CREATE INDEX payments_by_customer ON payments USING btree (merchant_id, mode, customer_id, sequence) WHERE (customer_id IS NOT NULL);
 CREATE INDEX payments_by_description ON payments USING btree (merchant_id, mode, md5((request ->> 'description'::text)), sequence DESC) WHERE ((request ->> 'description'::text) IS NOT NULL);
 CREATE INDEX payments_by_invoice ON payments USING btree (merchant_id, mode, invoice_id, sequence DESC) WHERE (invoice_id IS NOT NULL);
 CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence);
@@ -190,6 +192,23 @@ CREATE INDEX payments_open_in_coin ON payments USING btree (coin) WHERE ((status
 CREATE INDEX payments_refunds ON payments USING btree (merchant_id, mode, sequence) WHERE (refund_requested_at IS NOT NULL);
 CREATE INDEX payments_reversed ON payments USING btree (id) WHERE ((status = 'completed'::text) AND ('reorged'::text = ANY (exceptions)));
 CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON payments FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('payments');
+
+create table customers (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
+  email text,
+  name text,
+  reference text,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (id),
+  CHECK (((email IS NOT NULL) OR (reference IS NOT NULL))),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX customers_by_email ON customers USING btree (merchant_id, mode, lower(NORMALIZE(email)), number) WHERE (email IS NOT NULL);
+CREATE INDEX customers_by_reference ON customers USING btree (merchant_id, mode, reference, number) WHERE (reference IS NOT NULL);
+CREATE INDEX customers_of ON customers USING btree (merchant_id, mode, number);
 
 create table payment_counts (
   merchant_id text collate "C" not null,
@@ -772,6 +791,7 @@ create table payment_links (
   created_at timestamp with time zone not null default clock_timestamp(),
   currency text not null default 'USD'::text,
   amount_minor bigint,
+  asks_email boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),

@@ -1,6 +1,6 @@
 /** Examples for the API document and the page of errors: one body for each error. */
 import { PROBLEMS, Problem, type ProblemCode } from '#core/problem';
-import { EXAMPLE_PAYMENT_ID, PAYOUT_ID, REFUND_ID } from './examples.ts';
+import { CUSTOMER_ID, EXAMPLE_PAYMENT_ID, PAYOUT_ID, REFUND_ID } from './examples.ts';
 
 /** Problems of operator commands, which API requests never return. */
 const OFF_API: ReadonlySet<string> = new Set([
@@ -54,6 +54,7 @@ const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, 
   refund_in_file: { id: REFUND_ID, file: SWEEP_ID },
   refund_file_empty: { reason: 'none is approved' },
   refund_address_missing: { id: REFUND_ID },
+  customer_not_found: { id: CUSTOMER_ID },
   payout_not_found: { id: PAYOUT_ID },
   payout_batch_not_found: { id: 'bat_1Ye4fTq0ZcJb8sWn2LxR7vKd' },
   payout_exists: { id: PAYOUT_ID, reference: 'salary-2026-11-ada' },

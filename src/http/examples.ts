@@ -11,11 +11,14 @@ const REQUEST_ID = 'req_7vKd1Ye4fTq0ZcJb8sWn2LxR';
 const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const PAYOUT_ID = 'po_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const REFUND_ID = 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1';
+export const CUSTOMER_ID = 'cus_Kd1Ye4fTq0ZcJb8sWn2LxR7v';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const URL_OF_PAGE = `https://pay.example/pay?id=${EXAMPLE_PAYMENT_ID}`;
 const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
 const RETURN_URL = 'https://shop.example/thanks';
 
+const CUSTOMER = { id: CUSTOMER_ID, email: 'ada@example.com', name: 'Ada Lovelace', reference: 'C-1001' };
+const customer = { ...CUSTOMER, mode: 'test', created_at: at(0) };
 const pending = {
   id: EXAMPLE_PAYMENT_ID,
   transaction_id: EXAMPLE_PAYMENT_ID,
@@ -60,6 +63,7 @@ const pending = {
   transfers: [],
   transfers_count: 0,
   metadata: { order: 'A-1001' },
+  customer: null as typeof CUSTOMER | null,
 };
 const chosen = {
   ...pending,
@@ -404,6 +408,7 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
           description: 'Two mugs',
           amount_held: '0.00000000',
           amount_held_usd: '0.00',
+          customer: CUSTOMER,
         },
       ],
       has_more: false,
@@ -458,11 +463,11 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   },
   createPayment: {
     requests: {
-      default: { amount: '25.50', currency: 'EUR' },
+      default: { amount: '25.50', currency: 'EUR', customer: { email: 'ada@example.com', name: 'Ada Lovelace', reference: 'C-1001' } },
       coin: { amount: '25.50', currency: 'USD', crypto: 'BTC' },
       fixed: { amount: '0.0005', currency: 'BTC' },
     },
-    reply: pending,
+    reply: { ...pending, customer: CUSTOMER },
   },
   createTransaction: {
     requests: {
@@ -492,6 +497,8 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
     requests: { default: { action: 'accept' }, named: { action: 'reject', transfers: [`${TXID}:0`] }, refunded: { action: 'refund_sent' } },
     reply: late,
   },
+  readCustomers: { reply: { success: true, data: [customer], has_more: false } },
+  readCustomer: { reply: { success: true, ...customer } },
   createRefund: {
     requests: {
       default: { payment_id: EXAMPLE_PAYMENT_ID },

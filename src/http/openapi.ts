@@ -4,6 +4,7 @@ import { PAYMENT_EVENTS, TEST_EVENT } from '#core/event';
 import { PROBLEMS } from '#core/problem';
 import { errorExamples } from './error-examples.ts';
 import {
+  CUSTOMER_ID,
   DELIVERY_ID,
   ENDPOINT_ID,
   EVENT_EXAMPLES,
@@ -56,6 +57,11 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   TestClock: payments.ClockReply,
   PaymentWithRefunds: outgoing.PaymentReply,
   PaymentWithRefundsList: outgoing.PaymentList,
+  Customer: payments.CustomerReply,
+  CustomerItem: payments.CustomerItem,
+  CustomerList: payments.CustomerList,
+  PaymentCustomer: payments.PaymentCustomer,
+  CustomerParams: payments.CustomerParams,
   Refund: outgoing.RefundReply,
   ListedRefund: outgoing.ListedRefund,
   RefundItem: outgoing.RefundItem,
@@ -108,6 +114,7 @@ export const QUERIES: Readonly<Record<string, TSchema>> = {
   ListPaymentsParams: outgoing.PaymentsQuery,
   ListPaymentItemsParams: payments.ListQuery,
   RetrievePaymentParams: outgoing.PaymentQuery,
+  ListCustomersParams: payments.CustomersQuery,
   ListRefundsParams: outgoing.RefundsQuery,
   RetrieveRefundParams: outgoing.ExpandPayment,
   ListPayoutsParams: outgoing.PayoutsQuery,
@@ -315,6 +322,7 @@ const IDS = [
   ['/v1/webhook_endpoints', ENDPOINT_ID],
   ['/v1/webhook_deliveries', DELIVERY_ID],
   ['/v1/webhook_recoveries', RECOVERY_ID],
+  ['/v1/customers', CUSTOMER_ID],
   ['/v1/refunds', REFUND_ID],
   ['/v1/payouts', PAYOUT_ID],
 ] as const;
@@ -325,6 +333,7 @@ const WHAT: Readonly<Record<string, string>> = {
   we: 'webhook endpoint',
   del: 'delivery',
   rec: 'recovery',
+  cus: 'customer',
   ref: 'refund',
   po: 'payout',
 };

@@ -1,4 +1,5 @@
 /** The payment endpoints: read the request, call one use case, build the reply. */
+
 import type { Static, TObject } from 'typebox';
 import type { Context } from '#context';
 import { type Asset, apiNamesOf, COIN, type Coin } from '#core/coin';
@@ -6,6 +7,7 @@ import type { Fiat } from '#core/fiat';
 import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '#core/money';
 import { PAYMENT_STATUSES } from '#core/payment';
 import { Problem } from '#core/problem';
+import { type NamedCustomer, readCustomer } from '#customers';
 import type { KeyOwner } from '#keys';
 import { defaultCoin, getMerchant } from '#merchants';
 import {
@@ -81,6 +83,7 @@ async function createOpen({ ctx, owner, actor, claim, reply }: CreateCall, draft
 type Common = {
   description?: string;
   metadata?: Record<string, string>;
+  customer?: { email?: string; name?: string; reference?: string };
   expires_in?: number;
   payment_address?: string;
   invoice_id?: string;
@@ -90,6 +93,7 @@ type Common = {
 type CommonRead = {
   common: Common;
   metadata: Record<string, string>;
+  customer: NamedCustomer | null;
   replaces: string | null;
   scenario: ReturnType<typeof readScenario>;
 };
@@ -97,9 +101,15 @@ type CommonRead = {
 export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<CommonRead> => ({
   common: { params: [], read: () => given },
   metadata: { params: ['metadata'], read: () => readMetadata(given.metadata, owner.kind) },
+  customer: { params: ['customer'], read: () => readCustomerOf(given.customer, owner) },
   replaces: { params: ['replaces'], read: () => readReplaces(given.replaces, owner) },
   scenario: { params: ['payment_address'], read: () => readScenario(given.payment_address, owner.mode) },
 });
+/** Strangers have the public key of a page, and would name and change customers. Errors: secret_key_required, parameter_invalid. */
+function readCustomerOf(given: Common['customer'], { kind }: KeyOwner): NamedCustomer | null {
+  if (given !== undefined && kind === 'public') throw new Problem('secret_key_required', {}, { param: 'customer' });
+  return readCustomer(given);
+}
 /** Canceling the one before needs the same permission as everywhere. Errors: secret_key_required, key_permission_missing. */
 function readReplaces(given: string | undefined, { kind, permissions }: KeyOwner): string | null {
   if (given === undefined) return null;
@@ -110,7 +120,7 @@ function readReplaces(given: string | undefined, { kind, permissions }: KeyOwner
 
 /** The payment that a create request describes. */
 export function draftOf(
-  { common, metadata, replaces, scenario }: CommonRead,
+  { common, metadata, customer, replaces, scenario }: CommonRead,
   more: {
     amountUsdCents: bigint;
     returnUrl: string | null;
@@ -136,6 +146,7 @@ export function draftOf(
     },
     invoiceId: common.invoice_id ?? null,
     metadata,
+    customer,
     expiresInSeconds: common.expires_in ?? null,
     scenario,
   };
@@ -271,6 +282,7 @@ const listItem = (item: Awaited<ReturnType<typeof listPayments>>['items'][number
   invoice_id: item.invoiceId,
   description: item.description,
   ...heldDetail(item.coin, item.uncounted),
+  customer: item.customer,
 });
 
 /** A page of payments, as both lists of payments filter them. */
@@ -302,14 +314,15 @@ function readListFilter(query: ListCall['query'], { status, coins }: Pick<ListFi
   if (invoiceId !== null && (invoiceId === '' || invoiceId.length > 100))
     throw new Problem('parameter_invalid', { reason: 'it must be an invoice id of 1 to 100 characters' }, { param: 'invoice_id' });
   const metadata = readPairs(query, 'metadata');
+  const customerId = readQuery(query, 'customer');
   const amountUsdCents = readQueryUsd(query, 'amount');
   const createdAfter = readQueryTime(query, 'created_after');
   const createdBefore = readQueryTime(query, 'created_before');
   if (createdAfter && createdBefore && createdAfter >= createdBefore)
     throw new Problem('parameter_invalid', { reason: 'it must be later than created_after' }, { param: 'created_before' });
-  const isPlain = invoiceId === null && amountUsdCents === null && createdAfter === null && createdBefore === null;
+  const isPlain = invoiceId === null && customerId === null && amountUsdCents === null && createdAfter === null && createdBefore === null;
   if (isPlain && Object.keys(metadata).length === 0) return null;
-  return { status, coins, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore };
+  return { status, coins, invoiceId, customerId, metadata, amountUsdCents, createdAfter, createdBefore };
 }
 
 export const PAYMENT_ROUTES: readonly ApiRoute[] = [

@@ -41,6 +41,8 @@ export const CLIENT: Readonly<Record<string, string>> = {
   retrievePayment: 'payments.retrieve(id, { expand })',
   updatePayment: 'payments.updateMetadata(id, metadata)',
   readTransfers: 'payments.listTransfers(id, params)',
+  readCustomers: 'customers.list(params)',
+  readCustomer: 'customers.retrieve(id)',
   createRefund: 'refunds.create(params)',
   readRefunds: 'refunds.list(params)',
   readRefund: 'refunds.retrieve(id, { expand })',

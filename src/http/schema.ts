@@ -40,7 +40,20 @@ const Metadata = Type.Record(Type.String(), Type.String({ maxLength: 500 }), {
   description: 'Your own data: up to 50 keys of up to 40 characters, with text values of up to 500. Secret keys only.',
   examples: [{ order: 'A-1001' }],
 });
+export const CustomerParams = Type.Object(
+  {
+    email: Type.Optional(Text('Email address, up to 200 characters.', 'ada@example.com', { maxLength: 200 })),
+    name: Type.Optional(Text('Name, up to 100 characters.', 'Ada Lovelace', { maxLength: 100 })),
+    reference: Type.Optional(Text('Your own ID of the customer, up to 100 characters.', 'C-1001', { maxLength: 100 })),
+  },
+  {
+    description:
+      'Who the payment is for: an email address or a reference, and a name. The same `reference`, or without one the same `email`, is the same customer, who is created with the first payment and gets the newest email address and name. Secret keys only.',
+    examples: [{ email: 'ada@example.com', name: 'Ada Lovelace', reference: 'C-1001' }],
+  },
+);
 const common = {
+  customer: Type.Optional(CustomerParams),
   description: Type.Optional(Text('What the payment is for. Customers see it on the payment page.', 'Two mugs', { maxLength: 1000 })),
   metadata: Type.Optional(Metadata),
   expires_in: Type.Optional(
@@ -214,6 +227,9 @@ export const ListQuery = Type.Object({
       examples: [{ order: 'A-1001' }],
     }),
   ),
+  customer: Type.Optional(
+    Text('Only payments of the customer with this ID.', 'cus_Kd1Ye4fTq0ZcJb8sWn2LxR7v', { minLength: 1, maxLength: 60 }),
+  ),
   amount: Type.Optional(Text('Only payments of exactly this price in US dollars.', '25.50')),
   created_after: Type.Optional(
     Text(
@@ -362,6 +378,34 @@ const Held = {
   ),
 };
 
+const CustomerFields = {
+  id: Text('Identifier of the customer.', 'cus_Kd1Ye4fTq0ZcJb8sWn2LxR7v'),
+  email: OrNull(Text('An address.', 'ada@example.com'), 'Email address. Null when you gave none.'),
+  name: OrNull(Text('A name.', 'Ada Lovelace'), 'Name. Null when you gave none.'),
+  reference: OrNull(Text('A text.', 'C-1001'), 'Your own ID of the customer. Null when you gave none.'),
+};
+export const PaymentCustomer = Type.Object(CustomerFields, { description: 'The customer of a payment.' });
+const WhoseCustomer = OrNull(
+  PaymentCustomer,
+  'Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased.',
+);
+export const CustomerItem = Type.Object(
+  { ...CustomerFields, mode: ModeField, created_at: Time('When the first payment named the customer.') },
+  { description: 'A customer, whom one or more payments name.' },
+);
+export const CustomerReply = Type.Object({ success: Success, ...CustomerItem.properties });
+export const CustomerList = Type.Object({
+  success: Success,
+  data: Type.Array(CustomerItem, { description: 'The customers, newest first.' }),
+  has_more: HasMore,
+});
+export const CustomersQuery = Type.Object({
+  limit: Limit,
+  starting_after: StartingAfter('cus_Kd1Ye4fTq0ZcJb8sWn2LxR7v'),
+  email: Type.Optional(Text('Only customers with this email address, in upper or lower case.', 'ada@example.com')),
+  reference: Type.Optional(Text('Only the customer with exactly this reference.', 'C-1001')),
+});
+
 export const DetailSchema = Type.Object(
   {
     id: Id,
@@ -486,6 +530,7 @@ export const DetailSchema = Type.Object(
       description: 'Your own data. Empty when you gave none.',
       examples: [{ order: 'A-1001' }],
     }),
+    customer: WhoseCustomer,
   },
   { description: 'A payment, as every request about one returns it.' },
 );
@@ -512,6 +557,7 @@ export const ListItemSchema = Type.Object(
     invoice_id: OrNull(Text('A number.', 'INV-1001'), 'Your invoice or order number. Null when you gave none.'),
     description: OrNull(Text('A text.', 'Two mugs'), 'What the payment is for. Null when you gave none.'),
     ...Held,
+    customer: WhoseCustomer,
   },
   { description: 'A payment in a list. Retrieve it by its `id` for everything else.' },
 );

@@ -1,4 +1,5 @@
 /** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
+
 import { createHash } from 'node:crypto';
 import type { Context } from '#context';
 import { type Asset, apiNamesOf, type ChainId, COIN, type Coin, coinText, kindOf, type Mode } from '#core/coin';
@@ -22,10 +23,10 @@ import { mayDo } from '#core/roles';
 import { rolesOf, settle } from '#core/settle';
 import { isFinal } from '#core/status';
 import { worth } from '#core/transfer';
+import { checkPayerEmail } from '#customers';
 import { type Fragment, runOnce, type Sql, type Tx } from '#db';
 import {
   askedOf,
-  checkPayerEmail,
   checkRefundAddress,
   checkShop,
   eraseAgain,
@@ -397,8 +398,15 @@ export async function listRefunds(
     limit,
     startingAfter,
     paymentId,
+    customerId = null,
     state,
-  }: Owner & { limit: number; startingAfter: string | null; paymentId: string | null; state: RefundState | null },
+  }: Owner & {
+    limit: number;
+    startingAfter: string | null;
+    paymentId: string | null;
+    customerId?: string | null;
+    state: RefundState | null;
+  },
 ): Promise<{ refunds: Refund[]; hasMore: boolean }> {
   const { sql } = ctx.db;
   const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
@@ -408,6 +416,7 @@ export async function listRefunds(
   const refunds = await sql<Refund[]>`
     select ${REFUND_COLUMNS(sql)} from refunds where ${mine}
       ${cursor ? sql`and number < ${cursor.number}` : sql``} ${paymentId === null ? sql`` : sql`and payment_id = ${paymentId}`}
+      ${customerId === null ? sql`` : sql`and payment_id in (select id from payments where ${mine} and customer_id = ${customerId})`}
       ${state === null ? sql`` : sql`and state = ${state}`}
     order by number desc limit ${limit + 1}`;
   return { refunds: refunds.slice(0, limit), hasMore: refunds.length > limit };

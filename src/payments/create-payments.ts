@@ -1,4 +1,5 @@
 /** Creates payments. Concurrent creates share one statement and one commit. */
+
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, perContext } from '#context';
@@ -10,6 +11,7 @@ import type { PaymentFacts, Rules } from '#core/payment';
 import { Problem } from '#core/problem';
 import { settle } from '#core/settle';
 import { testIdentifier } from '#core/simulated';
+import { type Customer, customersCte, identified, type NamedCustomer } from '#customers';
 import {
   type Claim,
   claimIdempotencyKeys,
@@ -46,6 +48,8 @@ export type PaymentDraft = {
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Record<string, string>;
+  /** Who it is for. */
+  customer?: NamedCustomer | null;
   expiresInSeconds: number | null;
   /** What the payment demands beyond the settings of its merchant. It never makes them less strict. */
   stricter?: Stricter | null;
@@ -343,13 +347,15 @@ async function insertPayments(
     if (counts(item)) group.counted++;
     return { group, place: ++group.payments };
   });
-  const views = items.map((item, i) => newView(item, placed[i]!.group.createdAt));
+  const views = items.map((item, i) => newView(ctx, item, placed[i]!.group.createdAt));
   const events = views.map((view) => createdEvent(ctx, view));
   const all = [...groups.values()];
   const column = <T>(of: (item: NewPayment, index: number) => T): T[] => items.map(of);
   const json = (of: (item: NewPayment, index: number) => string) => jsonColumn(tx, column(of));
   // What few creates need is included only in batches that need it.
-  const plain = items.every(({ draft: d }) => !d.fixed && !d.scenario && d.invoiceId === null && Object.keys(d.metadata).length === 0);
+  const plain = items.every(
+    ({ draft: d }) => !d.fixed && !d.scenario && !d.customer && d.invoiceId === null && Object.keys(d.metadata).length === 0,
+  );
   const sum = (of: (item: NewPayment) => bigint) => tx.array(column(of), OID.int8);
   const instants = tx.array(
     all.map((g) => g.createdAt),
@@ -377,10 +383,11 @@ async function insertPayments(
             : tx`, ${column((i) => i.draft.fixed?.coin ?? null) as string[]}::text[],
         ${column((i) => i.draft.fixed?.units.toString() ?? null) as string[]}::numeric[], ${column((i) => i.draft.invoiceId) as string[]}::text[],
         ${json((i) => JSON.stringify(i.draft.metadata))},
-        ${column((i) => i.draft.scenario && testIdentifier(i.draft.scenario.coin, i.draft.scenario.name)) as string[]}::text[]`
+        ${column((i) => i.draft.scenario && testIdentifier(i.draft.scenario.coin, i.draft.scenario.name)) as string[]}::text[],
+        ${views.map((view) => view.customer?.id ?? null) as string[]}::text[]`
         }
       ) as i (id, number, place, amount_usd_cents, rule_set, window_seconds, created_with, key_id, request, event_id, body
-        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`}) using (number)
+        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario, customer_id`}) using (number)
     ), ${
       items.some(counts)
         ? tx`usage as (
@@ -398,12 +405,12 @@ async function insertPayments(
       select merchant_id, mode, ${quarterAt(tx, tx`created_at`)}, 'created', '', payments, 0, 0 from groups
     ), made as (
       insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with, key_id, request, created_at, expires_at,
-        due_at, counted_in_month ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario`})
+        due_at, counted_in_month ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata, scenario, customer_id`})
       select id, merchant_id, mode, sequence, 'pending', amount_usd_cents, rule_set, created_with, key_id, request::jsonb, created_at,
         created_at + window_seconds * interval '1 second', ${present} + window_seconds * interval '1 second', created_with = 'secret' or mode = 'test'
-        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata::jsonb, scenario`}
+        ${plain ? tx`` : tx`, fixed_coin, fixed_units, invoice_id, metadata::jsonb, scenario, customer_id`}
       from input
-    )${plain ? tx`` : tx`, findable as (${metadataPairs(tx, tx`input`)})`}${
+    )${plain ? tx`` : tx`, findable as (${metadataPairs(tx, tx`input`)})`}${namedCustomers(tx, views)}${
       announced
         ? tx`, event_input as (
       select event_id as id, merchant_id, mode, id as payment_id, 'payment.created' as type, 1::bigint as sequence, body, created_at from input
@@ -411,6 +418,29 @@ async function insertPayments(
         : tx` select 1`
     }`;
   return views;
+}
+
+/** The customers of new payments, each once with all that their payments say; nothing if there are none. After the counters are locked. */
+function namedCustomers(tx: Sql | Tx, views: readonly PaymentView[]): Fragment {
+  const named = new Map<string, Customer & { payment: string }>();
+  for (const { customer, facts } of views) {
+    if (customer === null) continue;
+    const before = named.get(customer.id);
+    named.set(customer.id, {
+      ...customer,
+      email: customer.email ?? before?.email ?? null,
+      name: customer.name ?? before?.name ?? null,
+      payment: facts.id,
+    });
+  }
+  if (named.size === 0) return tx``;
+  const column = (of: (one: Customer & { payment: string }) => string | null) => [...named.values()].map(of) as string[];
+  return tx`, named as (${customersCte(
+    tx,
+    tx`(select n.id, i.merchant_id, i.mode, n.email, n.name, n.reference from input i join unnest(${column((c) => c.payment)}::text[],
+      ${column((c) => c.id)}::text[], ${column((c) => c.email)}::text[], ${column((c) => c.name)}::text[], ${column((c) => c.reference)}::text[])
+      as n (payment, id, email, name, reference) on n.payment = i.id)`,
+  )})`;
 }
 
 /** The first event of a payment. */
@@ -423,7 +453,7 @@ const createdEvent = (ctx: Context, view: PaymentView): NewEvent =>
   });
 
 /** A payment at the instant of its creation, when only the request is known. */
-function newView(item: NewPayment, createdAt: Date): PaymentView {
+function newView(ctx: Context, item: NewPayment, createdAt: Date): PaymentView {
   const facts: PaymentFacts = {
     id: item.id,
     mode: item.mode,
@@ -453,6 +483,7 @@ function newView(item: NewPayment, createdAt: Date): PaymentView {
     request: item.draft.request,
     invoiceId: item.draft.invoiceId,
     metadata: item.draft.metadata,
+    customer: item.draft.customer ? identified(ctx, { merchantId: item.merchant.id, mode: item.mode }, item.draft.customer) : null,
     createdWith: item.createdWith,
     replacedBy: null,
     scenario: item.draft.scenario,

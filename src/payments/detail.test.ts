@@ -18,6 +18,7 @@ const shownOf = (facts: PaymentFacts, transfers: readonly Transfer[]) => {
       invoiceId: null,
       metadata: {},
       replacedBy: null,
+      customer: null,
       createdWith: 'secret' as const,
     },
     request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: null, asset: null, locale: null },

@@ -144,5 +144,6 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     transfers: view.transfers.map(transferDetail),
     transfers_count: view.transfersCount,
     metadata: view.metadata,
+    customer: view.customer,
   };
 }

@@ -1,4 +1,5 @@
 /** Payments, transfers and days as CSV: exact decimal strings, UTC times, stable column names and order. */
+
 import type { Context } from '#context';
 import { weakestOf } from '#core/amounts';
 import { apiNamesOf, type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS } from '#core/coin';
@@ -8,6 +9,7 @@ import { formatDecimal, formatUnits, formatUsd } from '#core/money';
 import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } from '#core/payment';
 import { asTextMap } from '#core/stored-json';
 import { csvLine } from '#core/text';
+import { type Customer, customerOf } from '#customers';
 import type { Fragment } from '#db';
 import { daysOf, readDayRows } from './days.ts';
 import { heldDetail, receivedDetail } from './detail.ts';
@@ -56,6 +58,7 @@ type Row = {
   invoiceId: string | null;
   request: PaymentRequest;
   metadata: Record<string, string>;
+  customer: Customer | null;
   createdWith: string;
   refundRequestedAt: Date | null;
   refunded: Readonly<Partial<Record<Coin, bigint>>>;
@@ -122,6 +125,9 @@ const PAYMENT_CELLS = {
   amount_fiat: (row) => row.request.fiat?.amount ?? null,
   currency_fiat: (row) => row.request.fiat?.currency ?? null,
   counted_usd: (row) => (row.paidUsdCents === null ? null : formatUsd(row.paidUsdCents)),
+  customer_email: (row) => row.customer?.email ?? null,
+  customer_name: (row) => row.customer?.name ?? null,
+  customer_reference: (row) => row.customer?.reference ?? null,
 } as Record<string, (row: Row) => string | null>;
 
 type ReceivedRow = Pick<Row, 'id' | 'mode' | 'status' | 'invoiceId'> &
@@ -228,7 +234,7 @@ async function readRows(ctx: Context, { which }: { which: Fragment }): Promise<R
         (select coalesce(-sum(s.sale_cents + s.over_cents), 0)::bigint from payment_sales s where s.merchant_id = p.merchant_id and s.payment_id = p.id
           and s.sale_units + s.over_units + s.held_units <> 0) as "reversedUsdCents",
         p.coin, p.received_units as "receivedUnits", p.created_at as "createdAt", p.expires_at as "expiresAt",
-        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted, p.refunded,
+        p.completed_at as "completedAt", p.invoice_id as "invoiceId", p.request, p.metadata, p.created_with as "createdWith", p.uncounted, p.refunded, ${customerOf(sql)} as customer,
         p.refund_requested_at as "refundRequestedAt", (select r.address from refund_addresses r where r.payment_id = p.id) as "refundAddress",
         (select json_agg(json_build_object('coin', t.coin, 'units', t.units::text, 'txid', t.txid, 'ref', t.ref, 'address', t.address,
           'firstSeenAt', t.first_seen_at, 'blockTime', t.block_time, 'blockHeight', t.block_height, 'verifiedBy', t.verified_by,

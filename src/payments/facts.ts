@@ -23,6 +23,7 @@ import { hasApproved, type RefundState, type RefundSum, returnedUnits } from '#c
 import { settle } from '#core/settle';
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#core/simulated';
 import { asTextMap } from '#core/stored-json';
+import { type Customer, customerOf } from '#customers';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
 import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
@@ -59,6 +60,7 @@ export type PaymentRecord = {
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Record<string, string>;
+  customer: Customer | null;
   /** Its refunds that were not canceled. */
   refunds: readonly RefundSum[];
   createdWith: 'secret' | 'public';
@@ -87,6 +89,7 @@ type Row = Marks & {
   request: unknown;
   invoiceId: string | null;
   metadata: unknown;
+  customer: Customer | null;
   scenario: string | null;
   createdAt: Date;
   extendedUntil: Date | null;
@@ -189,7 +192,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
   const rows = await sql<Row[]>`
     select p.id, p.merchant_id as "merchantId", p.mode, p.sequence, p.status, p.exceptions,
       p.amount_usd_cents as "amountUsdCents", p.fixed_coin as "fixedCoin", p.fixed_units as "fixedUnits",
-      p.rule_set as "ruleSet", p.created_with as "createdWith", p.replaced_by as "replacedBy", p.request, p.invoice_id as "invoiceId", p.metadata,
+      p.rule_set as "ruleSet", p.created_with as "createdWith", p.replaced_by as "replacedBy", p.request, p.invoice_id as "invoiceId", p.metadata, ${customerOf(sql)} as customer,
       p.scenario, p.created_at as "createdAt", p.extended_until as "extendedUntil", p.rate_lock_until as "rateLockUntil", p.completed_at as "completedAt",
       p.received_units as "receivedUnits", p.expires_at as "expiresAt", p.coin as "shownCoin", p.uncounted, p.version, p.event_count as "eventCount", p.counted_in_month as "countedInMonth",
       p.opened_at as "openedAt", p.seen_at as "seenAt", p.paid_usd_cents as "paidUsdCents", p.refund_requested_at as "refundRequestedAt", p.reviewed,
@@ -375,6 +378,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
     request: requestFromJson(row.request),
     invoiceId: row.invoiceId,
     metadata: asTextMap(row.metadata),
+    customer: row.customer,
     refunds,
     createdWith: row.createdWith,
     replacedBy: row.replacedBy,
@@ -488,6 +492,7 @@ export function toView(record: PaymentRecord, settlement?: Settlement): PaymentV
     request: record.request,
     invoiceId: record.invoiceId,
     metadata: record.metadata,
+    customer: record.customer,
     refundedUnits: (coin && returnedUnits(record.refunds)[coin]) ?? 0n,
     createdWith: record.createdWith,
     replacedBy: record.replacedBy,

@@ -46,7 +46,6 @@ export {
   auditDecision,
   cancelByPayer,
   cancelPayment,
-  checkPayerEmail,
   checkRefundAddress,
   checkShop,
   chooseCoin,

@@ -1,9 +1,11 @@
 /** Payment links: a page that creates a payment for each visitor, with a fixed amount or one the payer chooses. */
+
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
+import { type NamedCustomer, readCustomer } from '#customers';
 import { runOnce, type Tx } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
 import { createOne, prepareCreate } from './create-payments.ts';
@@ -19,6 +21,8 @@ export type PaymentLink = {
   amountMinor: bigint | null;
   reusable: boolean;
   returnUrl: string | null;
+  /** Whether the page asks the customer for an email address, which then is required. */
+  asksEmail: boolean;
   state: 'active' | 'archived';
   payments: bigint;
   /** The newest payment created through it. */
@@ -26,14 +30,14 @@ export type PaymentLink = {
   createdAt: Date;
 };
 /** The merchant's settings for a link. */
-export type LinkTerms = Pick<PaymentLink, 'name' | 'currency' | 'amountMinor' | 'reusable' | 'returnUrl'>;
+export type LinkTerms = Pick<PaymentLink, 'name' | 'currency' | 'amountMinor' | 'reusable' | 'returnUrl' | 'asksEmail'>;
 const usdCentsOf = ({ currency, amountMinor }: LinkTerms): string | null => (currency === 'USD' ? (amountMinor?.toString() ?? null) : null);
 type Owner = { merchantId: string; mode: Mode };
 /** The link that a payment was created through. */
 export const LINK_METADATA = 'payment_link';
 
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
-  id, mode, name, currency, coalesce(amount_minor, amount_usd_cents) as "amountMinor", reusable, return_url as "returnUrl", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
+  id, mode, name, currency, coalesce(amount_minor, amount_usd_cents) as "amountMinor", reusable, return_url as "returnUrl", asks_email as "asksEmail", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
 
 export async function createLink(
   ctx: Context,
@@ -42,9 +46,9 @@ export async function createLink(
   const id = newId('lnk', ctx.random);
   return ctx.db.begin(async (tx) => {
     const [row] = await tx<PaymentLink[]>`
-      insert into payment_links (id, merchant_id, mode, name, currency, amount_minor, amount_usd_cents, reusable, return_url)
+      insert into payment_links (id, merchant_id, mode, name, currency, amount_minor, amount_usd_cents, reusable, return_url, asks_email)
       values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.currency}, ${link.amountMinor?.toString() ?? null}, ${usdCentsOf(link)}, ${link.reusable},
-        ${link.returnUrl})
+        ${link.returnUrl}, ${link.asksEmail})
       returning ${columns(tx)}`;
     await also(tx, id);
     return row!;
@@ -68,7 +72,7 @@ export async function changeLink(
     if (!before) throw new Problem('link_not_found', { id: linkId });
     const [row] = await tx<PaymentLink[]>`
       update payment_links set name = ${link.name}, currency = ${link.currency}, amount_minor = ${link.amountMinor?.toString() ?? null},
-        amount_usd_cents = ${usdCentsOf(link)}, reusable = ${link.reusable}, return_url = ${link.returnUrl}
+        amount_usd_cents = ${usdCentsOf(link)}, reusable = ${link.reusable}, return_url = ${link.returnUrl}, asks_email = ${link.asksEmail}
       where ${mine} returning ${columns(tx)}`;
     await also(tx, before);
     return row!;
@@ -152,18 +156,24 @@ export const standingPayment = (ctx: Context, link: PaymentLink): Promise<string
  * Creates a payment from a link. Payers are treated like holders of a public key: their payments count toward the month's limit when
  * money arrives, and toward the hourly limit of addresses. Payers who open a single-payment link concurrently get the same payment.
  * With `idempotency`, the same claim returns the same payment. `chosen` is the price that the payer chose; it is used only if the
- * link has none. Errors: link_not_found, amount_invalid, plan_limit_exceeded, price_unavailable, amount_too_large.
+ * link has none. Errors: link_not_found, amount_invalid, parameter_invalid (email), plan_limit_exceeded, price_unavailable, amount_too_large.
  */
 export async function payLink(
   ctx: Context,
   {
     linkId,
     chosen,
+    email = '',
+    customer = null,
     replaces = null,
     idempotency = null,
   }: {
     linkId: string;
     chosen: AskedPrice | null;
+    /** That the customer entered; used only if the link asks for one. */
+    email?: string;
+    /** Who the payment that is started again is for. */
+    customer?: NamedCustomer | null;
     /** The payment that is started again. */
     replaces?: string | null;
     idempotency?: { claim: Buffer; fingerprint: Buffer } | null;
@@ -193,6 +203,7 @@ export async function payLink(
       },
       invoiceId: null,
       metadata: { [LINK_METADATA]: opened.id },
+      customer: customer ?? (opened.asksEmail ? readCustomer({ email }) : null),
       expiresInSeconds: null,
       scenario: null,
     },

@@ -1,8 +1,10 @@
 /** The list of payments filtered by what merchants know about them: invoice, metadata, amount and creation time. */
+
 import type { Context } from '#context';
 import type { Coin, Mode } from '#core/coin';
 import type { PaymentStatus } from '#core/payment';
 import { Problem } from '#core/problem';
+import { customerOf } from '#customers';
 import { type Fragment, rowKeysWithin, type Sql, type Tx } from '#db';
 import { inCoins, type PaymentListItem } from './queries.ts';
 import { uncountedFromJson } from './stored.ts';
@@ -12,6 +14,7 @@ export type ListFilter = {
   /** Null for all. */
   coins: readonly Coin[] | null;
   invoiceId: string | null;
+  customerId: string | null;
   metadata: Readonly<Record<string, string>>;
   amountUsdCents: bigint | null;
   /** Inclusive. */
@@ -75,7 +78,7 @@ export async function listFilteredPayments(
   const [rows, [count]] = await Promise.all([
     sql<(Omit<PaymentListItem, 'uncounted'> & { uncounted: unknown })[]>`
       select id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
-        completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, uncounted
+        completed_at as "completedAt", invoice_id as "invoiceId", request->>'description' as description, uncounted, ${customerOf(sql)} as customer
       from (select p.*, ${sql(key)} as key ${from} ${beyond} order by ${sql(key)} ${direction} ${compared}) as p where true ${others}
       order by key ${direction} limit ${limit + 1}`,
     sql<{ found: number }[]>`
@@ -100,12 +103,13 @@ export async function listFilteredPayments(
 }
 
 /** The given filters, by their names in a request. */
-const namesOf = ({ status, coins, invoiceId, metadata, amountUsdCents, createdAfter, createdBefore }: ListFilter): string[] => [
+const namesOf = ({ status, coins, invoiceId, customerId, metadata, amountUsdCents, createdAfter, createdBefore }: ListFilter): string[] => [
   ...(status === null ? [] : ['status']),
   ...(coins === null ? [] : ['currency']),
   ...(createdAfter === null ? [] : ['created_after']),
   ...(createdBefore === null ? [] : ['created_before']),
   ...(invoiceId === null ? [] : ['invoice_id']),
+  ...(customerId === null ? [] : ['customer']),
   ...(amountUsdCents === null ? [] : ['amount']),
   ...Object.keys(metadata).map((key) => `metadata[${key}]`),
 ];
@@ -119,18 +123,19 @@ async function candidatesOf(
   { merchantId, mode, filter, backwards }: { merchantId: string; mode: Mode; filter: ListFilter; backwards: boolean },
 ): Promise<{ from: Fragment; key: string; others: Fragment; isExact: boolean; allMatch: Fragment | null }> {
   const { sql } = ctx.db;
-  const { status, coins, invoiceId, metadata, amountUsdCents, createdAfter: from, createdBefore: until } = filter;
+  const { status, coins, invoiceId, customerId, metadata, amountUsdCents, createdAfter: from, createdBefore: until } = filter;
   const mine = sql`p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   const rows = sql`payments where merchant_id = ${merchantId} and mode = ${mode}`;
   const { within } = await rowKeysWithin(sql, { key: 'sequence', time: 'created_at', rows, from, until });
   const conditions = [
     invoiceId === null ? null : sql`and p.invoice_id = ${invoiceId}`,
+    customerId === null ? null : sql`and p.customer_id = ${customerId}`,
     amountUsdCents === null ? null : sql`and p.amount_usd_cents = ${amountUsdCents}`,
     status === null ? null : sql`and p.status = ${status}`,
     coins === null ? null : sql`and ${inCoins(sql, coins, sql`p.coin`)}`,
   ].filter((one) => one !== null);
   const pairs = Object.entries(metadata);
-  const byPair = invoiceId === null && pairs.length > 0;
+  const byPair = invoiceId === null && customerId === null && pairs.length > 0;
   const [walked, ...rest] = byPair ? [sql``, ...conditions] : conditions;
   const all = (parts: readonly Fragment[]) => parts.reduce((sum, one) => sql`${sum} ${one}`, sql``);
   const [pair] = pairs;

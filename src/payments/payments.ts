@@ -1,4 +1,5 @@
 /** The operations on a payment. Each one writes facts through `lockAndSettle`; none of them sets a status. */
+
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '#chains';
@@ -15,6 +16,7 @@ import { isFinal } from '#core/status';
 import { asTexts } from '#core/stored-json';
 import { cutText } from '#core/text';
 import { isDust, isGone, lockEnd, mayChangeCoin } from '#core/transfer';
+import { checkPayerEmail } from '#customers';
 import { runOnce, type Tx } from '#db';
 import { getMerchantNow, isOffered, type Merchant, readMerchant } from '#merchants';
 import { type AnyActor, writeAudit } from '#people';
@@ -429,12 +431,12 @@ export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: st
   if (!mayRepeat(view)) throw new Problem('payment_not_repeatable', { id: paymentId });
   // The shop was first.
   if (view.replacedBy !== null) return view.replacedBy;
-  const { merchantId, facts, request, invoiceId, metadata, scenario } = view;
+  const { merchantId, facts, request, invoiceId, metadata, customer, scenario } = view;
   const idempotency = { claim: createHash('sha256').update(`repeat ${paymentId}`).digest(), fingerprint: Buffer.from(paymentId) };
   const linkId = metadata[LINK_METADATA];
   // The same price in its own currency, at the current rate.
   const asked = askedOf(request, facts.targetUsdCents);
-  if (linkId !== undefined) return (await payLink(ctx, { linkId, chosen: asked, replaces: paymentId, idempotency })).paymentId;
+  if (linkId !== undefined) return (await payLink(ctx, { linkId, chosen: asked, customer, replaces: paymentId, idempotency })).paymentId;
   const { amountUsdCents, fiat } = priceAt(ctx, { mode: facts.mode, ...asked, params: { amount: 'amount', currency: 'currency_fiat' } });
   const made = await createPayment(ctx, {
     merchantId,
@@ -447,6 +449,7 @@ export async function repeatPayment(ctx: Context, { paymentId }: { paymentId: st
       request: { ...request, fiat, replaces: paymentId },
       invoiceId,
       metadata: { ...metadata },
+      customer,
       expiresInSeconds: facts.rules.windowSeconds,
       scenario,
     },
@@ -672,12 +675,6 @@ export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode
     { coin: COIN[coin].asset, reason: `use an address that can receive ${coinText(coin)}, or a test address such as ${prefix}payer` },
     { param: 'address' },
   );
-}
-
-/** Errors: parameter_invalid (email). */
-export function checkPayerEmail(email: string): void {
-  if (email.length > 200 || !/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(email))
-    throw new Problem('parameter_invalid', { reason: 'it must be an email address' }, { param: 'email' });
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Reads payments. Every finder requires the merchant and the mode, except the one for the payer, who knows the id. */
+
 import type { ChainTransaction } from '#chains';
 import { type Context, perContext } from '#context';
 import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, type Mode, pricedAs } from '#core/coin';
@@ -8,6 +9,7 @@ import type { Exception, PaymentFacts, PaymentStatus, Transfer, TransferRole, Tr
 import { Problem } from '#core/problem';
 import { rolesOf } from '#core/settle';
 import { PAYER, testIdentifier } from '#core/simulated';
+import { type Customer, customerOf } from '#customers';
 import { createBatcher, type Fragment, type Sql, type Tx } from '#db';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
@@ -221,6 +223,7 @@ export type PaymentListItem = {
   invoiceId: string | null;
   description: string | null;
   uncounted: Uncounted[];
+  customer: Customer | null;
 };
 
 /** Matches the payments in some coins. One is compared as such, so that an index by coin yields them in order. */
@@ -279,7 +282,8 @@ export async function listPayments(
         select payments from payment_count_deltas where merchant_id = ${merchantId} and mode = ${mode} ${filter}) as c) as total,
       (select json_agg(json_build_object('id', id, 'mode', mode, 'status', status, 'exceptions', exceptions,
           'amountUsdCents', amount_usd_cents::text, 'coin', coin, 'createdAt', created_at, 'completedAt', completed_at,
-          'invoiceId', invoice_id, 'description', request->>'description', 'uncounted', uncounted) order by sequence desc)
+          'invoiceId', invoice_id, 'description', request->>'description', 'uncounted', uncounted, 'customer', ${customerOf(sql)})
+          order by sequence desc)
         from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${filter}
           ${
             cursor === null
@@ -287,7 +291,7 @@ export async function listPayments(
               : sql`and sequence ${backwards ? sql`>` : sql`<`} (select sequence from payments where id = ${cursor}
             and merchant_id = ${merchantId} and mode = ${mode})`
           }
-          order by sequence ${backwards ? sql`asc` : sql`desc`} limit ${limit + 1}) as page) as items`;
+          order by sequence ${backwards ? sql`asc` : sql`desc`} limit ${limit + 1}) as p) as items`;
   if (!row!.known) throw new Problem('cursor_invalid', {}, { param: backwards ? 'ending_before' : 'starting_after' });
   const items = (row!.items ?? []).map((item) => ({
     ...item,

@@ -1,11 +1,13 @@
 /**
- * Erases customers' data for merchants that enabled it: description, items, language, return URL, metadata, the addresses and reasons of
+ * Erases customers' data for merchants that enabled it: customers, description, items, language, return URL, metadata, the addresses and reasons of
  * refunds, and the signing files that contain these addresses, of payments that ended long enough ago; and the addresses, descriptions and
  * signing files of payouts. Amounts, taxes, rates, transfers, times and IDs stay; the bodies of events are erased after 30 days for all
  * merchants, which is the shortest time that can be set here.
  */
+
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
+import { deleteCustomers } from '#customers';
 import { dueWork, type Fragment, forgetReplies, type Sql, startQueue, type Tx } from '#db';
 import { forgetRequests } from '#keys';
 import { startLoop } from '#loop';
@@ -115,14 +117,18 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   const found = [...next, ...waiting].map(({ id }) => id);
   await tx`select 1 from payments where id = any(${found}::text[]) order by id for update`;
   // Only now, because a refund may have been requested a moment ago.
-  const rows = await tx<{ id: string; ended: boolean }[]>`
-    select id, ${ended(tx, days)} as ended from payments p where id = any(${found}::text[])`;
+  const rows = await tx<{ id: string; customerId: string | null; ended: boolean }[]>`
+    select id, customer_id as "customerId", ${ended(tx, days)} as ended from payments p where id = any(${found}::text[])`;
   const ids = rows.filter((row) => row.ended).map((row) => row.id);
   const later = rows.filter((row) => !row.ended).map((row) => row.id);
   await dropMetadataPairs(tx, ids);
   await tx`
-    update payments set request = (request - array['returnUrl', 'description', 'items', 'locale']) #- '{shop,cancelUrl}', metadata = '{}', version = version + 1
+    update payments set request = (request - array['returnUrl', 'description', 'items', 'locale']) #- '{shop,cancelUrl}', metadata = '{}', customer_id = null, version = version + 1
     where id = any(${ids}::text[])`;
+  await deleteCustomers(
+    tx,
+    rows.flatMap((row) => (row.ended && row.customerId !== null ? [row.customerId] : [])),
+  );
   await dropTexts(tx, ids);
   await queueShopErasure(tx, ids);
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;

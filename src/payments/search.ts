@@ -1,9 +1,11 @@
 /** The dashboard's queries of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
+
 import type { Context } from '#context';
 import type { Coin, Mode } from '#core/coin';
 import type { Exception, PaymentStatus } from '#core/payment';
 import { Problem } from '#core/problem';
 import { asTexts } from '#core/stored-json';
+import { customerOf } from '#customers';
 import { type Fragment, type LookedBackTo, lookThrough, rowKeysWithin, type Sql } from '#db';
 import { type ActorKind, kindOfActor } from '#people';
 import { keysOfShop } from '#webhooks';
@@ -36,6 +38,7 @@ export type Filter = {
   until: Date | null;
   refundRequested: boolean;
   shop: ShopFilter | null;
+  customerId: string | null;
   /** Archived payments: left out, alone, or together with the others. */
   archived: 'without' | 'only' | 'with';
   search: string | null;
@@ -50,6 +53,7 @@ export const NO_FILTER: Filter = {
   until: null,
   refundRequested: false,
   shop: null,
+  customerId: null,
   archived: 'with',
   search: null,
 };
@@ -93,6 +97,7 @@ export async function conditionsOf(
   const { within } = await rowKeysWithin(sql, { key: 'sequence', time: 'created_at', rows: sql`payments where ${mine}`, from, until });
   // Walks the one index that has the fewest rows; the other conditions filter its results.
   const walks = [
+    filter.customerId === null ? null : sql`and customer_id = ${filter.customerId}`,
     filter.shop === null ? null : madeBy(sql, { merchantId, mode, shop: filter.shop }),
     archived === 'only' ? sql`and archived_at is not null` : null,
     filter.refundRequested ? sql`and refund_requested_at is not null` : null,
@@ -117,7 +122,7 @@ export async function conditionsOf(
 const listedColumns = ({ db: { sql } }: Context) => sql`
   id, mode, status, exceptions, amount_usd_cents as "amountUsdCents", coin, created_at as "createdAt",
   completed_at as "completedAt", ${fiatPrice(sql)}, invoice_id as "invoiceId", request->>'description' as description, received_units as "receivedUnits",
-  ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted, refund_requested_at as "refundRequestedAt", archived_at as "archivedAt"`;
+  ${receivedUsdCents(sql)} as "receivedUsdCents", uncounted, refund_requested_at as "refundRequestedAt", archived_at as "archivedAt", ${customerOf(sql)} as customer`;
 type ListedRow = Omit<FoundItem, 'match' | 'uncounted'> & { uncounted: unknown };
 const listedItem = (row: ListedRow): Omit<FoundItem, 'match'> => ({ ...row, uncounted: uncountedFromJson(row.uncounted) });
 
@@ -189,8 +194,12 @@ async function searchPayments(
 
 /** All of a filter except its text, as conditions; null if everything matches. In an object, because await would run a SQL fragment. */
 async function keptBy(ctx: Context, of: { merchantId: string; mode: Mode; filter: Filter }): Promise<{ others: Fragment | null }> {
-  const { status, coins, exception, atLeast, atMost, from, until, refundRequested, archived } = of.filter;
-  if (archived === 'with' && !refundRequested && [status, coins, exception, atLeast, atMost, from, until].every((one) => one === null))
+  const { status, coins, exception, atLeast, atMost, from, until, refundRequested, customerId, archived } = of.filter;
+  if (
+    archived === 'with' &&
+    !refundRequested &&
+    [status, coins, exception, atLeast, atMost, from, until, customerId].every((one) => one === null)
+  )
     return { others: null };
   const { indexed, others } = await conditionsOf(ctx, of);
   return { others: ctx.db.sql`${indexed} ${others}` };

@@ -1,9 +1,11 @@
 /** The texts that payments can be found by, and the worker that keeps their index. */
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, perContext } from '#context';
 import { isKnownCoin, type Mode } from '#core/coin';
 import { formatUnits, formatUsd } from '#core/money';
 import { asObject, asText, asTextMap } from '#core/stored-json';
+import { type Customer, customerOf } from '#customers';
 import { dueIf, dueWork, type Fragment, type Sql, startQueue, type Tx, takingWork } from '#db';
 
 /** A text of a payment as it is shown, and where it is: `metadata.order`, `email`, `transaction_id`. */
@@ -37,7 +39,7 @@ export async function readTexts(sql: Sql | Tx, which: Fragment): Promise<(Texts 
         select * from quotes q where q.payment_id = p.id order by number desc limit ${MOST_ROWS}) as q) as quotes,
       (select jsonb_agg(jsonb_build_array(t.coin, t.units::text, t.txid)) from (
         select * from transfers t where t.payment_id = p.id order by units desc limit ${MOST_ROWS}) as t) as transfers,
-      r.address as "refundAddress", r.email
+      r.address as "refundAddress", r.email, ${customerOf(sql)} as customer
     from payments p left join refund_addresses r on r.payment_id = p.id where ${which}`;
   return rows.map((row) => ({ ...row, fields: fieldsOf(row) }));
 }
@@ -56,6 +58,7 @@ type Row = {
   transfers: [coin: string, units: string, txid: string | null][] | null;
   refundAddress: string | null;
   email: string | null;
+  customer: Customer | null;
 };
 
 function fieldsOf(row: Row): TextField[] {
@@ -68,6 +71,9 @@ function fieldsOf(row: Row): TextField[] {
     ['invoice_id', row.invoiceId],
     ['description', row.description],
     ...Object.entries(asTextMap(row.metadata)).map(([key, value]): [string, string] => [`metadata.${key}`, value]),
+    ['email', row.customer?.email ?? null],
+    ['customer.name', row.customer?.name ?? null],
+    ['customer.reference', row.customer?.reference ?? null],
     ['email', row.email],
     ['amount_usd', `${formatUsd(row.amountUsdCents)} USD`],
     ['amount_fiat', fiatAmount === null || currency === null ? null : `${fiatAmount} ${currency}`],

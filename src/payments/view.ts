@@ -4,6 +4,7 @@ import type { Asset, ChainId, Coin } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import type { PaymentFacts, Quote, Settlement, Transfer } from '#core/payment';
 import type { Scenario } from '#core/simulated';
+import type { Customer } from '#customers';
 
 /** `unitPriceMinor` is in the smallest units of the currency that the payment is priced in: cents, or those of `fiat`. */
 export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceMinor: bigint };
@@ -59,6 +60,8 @@ export type PaymentView = {
   request: PaymentRequest;
   invoiceId: string | null;
   metadata: Readonly<Record<string, string>>;
+  /** Who it is for; null if nobody was named. */
+  customer: Customer | null;
   /** What refunds have returned, in the coin of the payment. */
   refundedUnits: bigint;
   createdWith: 'secret' | 'public';

@@ -293,7 +293,7 @@ test('links: empty list, created by keyboard, edited, shown as a QR code, archiv
 /** While nothing can be paid, the page of a link says so and checks again; then it shows its form. */
 async function linkContinues(): Promise<void> {
   const { sql } = app.app.ctx.db;
-  const link = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null };
+  const link = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
   const { id } = await createLink(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live', link, also: async () => {} });
   const url = `${app.url}/link/${id}`;
   const isOpen = () => fetch(url).then(({ ok }) => ok);
@@ -398,7 +398,7 @@ test('business: saved; turning on erasing requires a confirmation', async () => 
   await page.getByLabel('Delete customer data after a payment ends').check();
   await page.getByLabel('Days after the payment ends').fill('60');
   await audit('business');
-  await page.locator('form').filter({ hasText: 'Deletes the description' }).getByRole('button', { name: 'Save' }).click();
+  await page.locator('form').filter({ hasText: 'Deletes customers' }).getByRole('button', { name: 'Save' }).click();
   await page.getByRole('dialog').getByText('You can only restore it from a backup.').waitFor();
   await audit('before erasing');
   // The toast of the first save may still be open.

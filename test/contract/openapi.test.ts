@@ -228,6 +228,7 @@ test('sets of values are listed, and events are told apart by their type', async
 /** What the example ids stand for in a replay. */
 type Stage = {
   payment: string;
+  customer: string;
   event: string;
   txid: string;
   endpoint: string;
@@ -248,7 +249,8 @@ async function stage(operationId: string): Promise<Stage> {
     if (operationId === 'readWebhookRecovery')
       recovery = (await app.test.post(`/v1/webhook_endpoints/${endpoint}/recover`, { since: '2026-11-21T08:00:00Z' })).json.id;
   }
-  const created = await app.test.post('/api/payment/create/simple', { amount_usd: 25.5, return_url: 'https://shop.example/' });
+  const customer = { email: 'ada@example.com' };
+  const created = await app.test.post('/api/payment/create/simple', { amount_usd: 25.5, return_url: 'https://shop.example/', customer });
   const payment = created.json.transaction_id as string;
   const scenario = {
     readPayment: 'success',
@@ -291,6 +293,7 @@ async function stage(operationId: string): Promise<Stage> {
       : null;
   return {
     payment,
+    customer: detail.customer?.id ?? '',
     request: asked?.id ?? '',
     key: asked?.key_id ?? '',
     endpoint,
@@ -310,7 +313,7 @@ async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
 ): Promise<Reply> {
-  const { payment, event, txid, endpoint, delivery, recovery, refund, payout, request, key } = await stage(operation.operationId);
+  const { payment, customer, event, txid, endpoint, delivery, recovery, refund, payout, request, key } = await stage(operation.operationId);
   const onChain = live && operation.operationId === 'readTransaction';
   let mined = '';
   if (onChain) {
@@ -320,6 +323,7 @@ async function replay(
   const real = (text: string) =>
     text
       .replaceAll(/pay_[0-9A-Za-z]{24}/g, payment)
+      .replaceAll(/cus_[0-9A-Za-z]{24}/g, customer)
       .replaceAll(/evt_[0-9A-Za-z]{24}/g, event)
       .replaceAll(/we_[0-9A-Za-z]{24}/g, endpoint)
       .replaceAll(/del_[0-9A-Za-z]{24}/g, delivery)

@@ -137,7 +137,16 @@ const AUDIT: Record<string, Partial<Parameters<typeof listAudit>[1]['filter']>> 
 const paged = { limit: 25, startingAfter: null };
 const seen = { ...paged, sight: FULL_SIGHT };
 const NO_LIST: ListFilter = {
-  ...{ status: null, coins: null, invoiceId: null, metadata: {}, amountUsdCents: null, createdAfter: null, createdBefore: null },
+  ...{
+    status: null,
+    coins: null,
+    invoiceId: null,
+    customerId: null,
+    metadata: {},
+    amountUsdCents: null,
+    createdAfter: null,
+    createdBefore: null,
+  },
 };
 const NO_AUDIT = { actorId: null, action: null, object: null, mode: null, from: null, until: null };
 const NO_REQUEST = { failed: false, status: null, path: null, keyId: null, requestId: null };

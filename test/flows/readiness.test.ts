@@ -71,7 +71,7 @@ test('members get one notice, no matter how many creates and customers are affec
 test('the page of a link says before its form that nothing can be paid; operators see it in metrics and readiness', async () => {
   const { sql } = app.app.ctx.db;
   const { merchantId } = app.merchant;
-  const terms = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null };
+  const terms = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
   const linkOf = (mode: 'live' | 'test') => createLink(app.app.ctx, { merchantId, mode, link: terms, also: async () => {} });
   const open = async ({ id }: { id: string }) => {
     const reply = await fetch(`${app.url}/link/${id}`);
@@ -184,7 +184,7 @@ test('a price that no coin carries is refused at creation; a coin that does not 
   assert.deepEqual((await refused({ amount_usd: 5.29 }))[1], 'amount_too_small');
   assert.equal((await refused({ amount_usd: 5.3 }))[0], 201);
   // An open link shows its form again, one with a price says so.
-  const terms = { name: 'Tip', currency: 'USD' as const, reusable: true, returnUrl: null };
+  const terms = { name: 'Tip', currency: 'USD' as const, reusable: true, returnUrl: null, asksEmail: false };
   for (const amountMinor of [null, 50n]) {
     const { id } = await createLink(app.app.ctx, { merchantId, mode: 'live', link: { ...terms, amountMinor }, also: async () => {} });
     const token = /name="token" value="([^"]+)"/.exec(await (await fetch(`${app.url}/link/${id}`)).text())![1]!;

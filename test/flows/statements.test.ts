@@ -108,6 +108,8 @@ test('a live payment is created with at most 3 statements', async () => {
   const api = client(app.url!, merchant.keys.liveSecret);
   const { own } = await statementsOf(() => api.post('/api/payment/create/simple', PRICE));
   assert.ok(own.length <= 3, `${own.length} statements:\n${tally(own)}`);
+  const named = await statementsOf(() => api.post('/api/payment/create/simple', { ...PRICE, customer: { email: 'ada@example.com' } }));
+  assert.ok(named.own.length <= 3, `${named.own.length} statements with a customer:\n${tally(named.own)}`);
 });
 
 test('the life of a test payment with three webhooks takes at most 40 statements', async (t) => {

@@ -6,7 +6,7 @@ import { AmountField } from '../../ui/amount.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
-import { Choice } from '../../ui/form.tsx';
+import { Choice, Tick } from '../../ui/form.tsx';
 
 export type Link = Reply<'GET /:mode/links'>['data'][number];
 const SHOWN = ['name', 'amount', 'currency', 'return_url'];
@@ -27,6 +27,7 @@ export function EditLink({
   const [amount, setAmount] = useState(link?.amount ?? '');
   const [currency, setCurrency] = useState(link?.currency ?? 'USD');
   const [reusable, setReusable] = useState(link?.reusable ?? true);
+  const [asksEmail, setAsksEmail] = useState(link?.ask_email ?? false);
   const [back, setBack] = useState(link?.return_url ?? '');
   const error = link === null ? create.error : change.error;
   const fault = error instanceof ApiError ? error : null;
@@ -37,6 +38,7 @@ export function EditLink({
       name: name.trim(),
       currency,
       reusable,
+      ask_email: asksEmail,
       ...(open ? {} : { amount: amount.trim() }),
       ...(back.trim() && { return_url: back.trim() }),
     };
@@ -87,6 +89,7 @@ export function EditLink({
               : 'Everyone who opens the link sees the same payment until it is paid. If it expires unpaid, the link creates a new one.'
           }
         />
+        <Tick label="Ask the customer for an email address" checked={asksEmail} onChange={(event) => setAsksEmail(event.target.checked)} />
         <Field
           label="Return URL (optional)"
           type="url"

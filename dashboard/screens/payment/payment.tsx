@@ -8,6 +8,7 @@ import { canBePriced, coinOf, coinText, partsOf } from '../../lib/coin.ts';
 import { useApi, useTitle } from '../../lib/hooks.ts';
 import { About } from '../../ui/about.tsx';
 import { buttonClass } from '../../ui/button.tsx';
+import { CustomerLink } from '../../ui/customer.tsx';
 import { Note } from '../../ui/form.tsx';
 import { Price, Worth } from '../../ui/price.tsx';
 import { countedOf, shortUsd, uncountedWord } from '../../ui/received.tsx';
@@ -71,6 +72,7 @@ export function Screen() {
         <div className="grid min-w-0 gap-6 lg:col-start-2">
           <RefundRequest request={data.refund_request} />
           <MissingOrder payment={payment} />
+          {payment.customer !== null && <CustomerCard customer={payment.customer} />}
           <Card title="Amounts">
             <Facts rows={amountRows(data)} />
           </Card>
@@ -115,6 +117,18 @@ const VERIFIERS = {
   sync_committee: 'Sync committee',
   providers: 'Two providers',
 } as const;
+
+const CustomerCard = ({ customer }: { customer: NonNullable<Full['payment']['customer']> }) => (
+  <Card title="Customer">
+    <Facts
+      rows={[
+        ['Customer', <CustomerLink key="c" customer={customer} />],
+        ['Email', customer.email ?? '–'],
+        ['Reference', customer.reference ?? '–'],
+      ]}
+    />
+  </Card>
+);
 
 /** A rate, who agreed on it and when. */
 const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (

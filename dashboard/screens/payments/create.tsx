@@ -21,7 +21,19 @@ const WINDOWS = [
 ];
 const CUSTOMER = { value: '', label: 'Customer chooses' };
 /** Parameters whose faults are shown at their fields. */
-const FIELDS = ['amount_usd', 'amount', 'currency_fiat', 'items', 'tax', 'description', 'invoice_id', 'return_url'];
+const FIELDS = [
+  'amount_usd',
+  'amount',
+  'currency_fiat',
+  'items',
+  'tax',
+  'description',
+  'invoice_id',
+  'return_url',
+  'customer',
+  'customer.email',
+  'customer.name',
+];
 
 type Price = { kind: 'amount' | 'items'; amount: string; fiat: string; items: readonly Item[] };
 
@@ -47,6 +59,7 @@ function bodyOf(form: FormData, { kind, amount, fiat, items }: Price, pairs: rea
     ...priced,
     currency_fiat: fiat,
     ...(text('description') && { description: text('description') }),
+    ...((text('customer_email') || text('customer_name')) && { customer: { email: text('customer_email'), name: text('customer_name') } }),
     ...(text('invoice_id') && { invoice_id: text('invoice_id') }),
     ...(text('return_url') && { return_url: text('return_url') }),
     ...(text('expires_in') && { expires_in: Number(text('expires_in')) }),
@@ -82,6 +95,25 @@ export function Create({ onClose }: { onClose: () => void }) {
           fault={fault('description')}
           autoComplete="off"
         />
+        <div className="grid gap-4 sm:grid-cols-2">
+          <Field
+            label="Customer email"
+            name="customer_email"
+            type="email"
+            maxLength={200}
+            hint="Optional."
+            fault={fault('customer.email') ?? fault('customer')}
+            autoComplete="off"
+          />
+          <Field
+            label="Customer name"
+            name="customer_name"
+            maxLength={100}
+            hint="Optional."
+            fault={fault('customer.name')}
+            autoComplete="off"
+          />
+        </div>
         <Field label="Invoice number" name="invoice_id" maxLength={100} hint="Optional." fault={fault('invoice_id')} autoComplete="off" />
         <More pairs={pairs} setPairs={setPairs} fault={fault} />
         {create.error && !FIELDS.includes(param ?? '') && <Note tone="bad">{create.error.message}</Note>}

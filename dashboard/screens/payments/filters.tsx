@@ -19,6 +19,7 @@ export const WORDS: Readonly<Record<Key, string>> = {
   until: 'Until',
   refund: 'Refund',
   archived: 'Archived',
+  customer: 'Customer',
   search: 'Search',
 };
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -43,6 +44,7 @@ export const queryOf = (filters: Filter) => ({
   at_most: usd(filters.at_most),
   refund: filters.refund || undefined,
   archived: filters.archived || undefined,
+  customer: /^cus_[0-9A-Za-z]{1,40}$/.test(filters.customer) ? filters.customer : undefined,
   search: filters.search || undefined,
   from: day(filters.from),
   until: day(filters.until),

@@ -4,6 +4,7 @@ import { useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.t
 import { useNewest } from '../../lib/newest.ts';
 import type { ScreenModule } from '../../screen.ts';
 import { Button } from '../../ui/button.tsx';
+import { CustomerLink } from '../../ui/customer.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
@@ -57,6 +58,12 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     empty: (row) => !hasReceived(row),
   },
   {
+    key: 'customer',
+    name: 'Customer',
+    empty: (row) => row.customer === null,
+    cell: (row) => <CustomerLink customer={row.customer} />,
+  },
+  {
     key: 'invoice',
     name: 'Invoice',
     empty: (row) => row.invoice_id === null,
@@ -88,7 +95,7 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
 ];
 /** While a search is on. */
 const MATCH: Column<Row> = { name: 'Match', cell: (row) => <Match match={row.match} /> };
-const USUAL = ['amount', 'status', 'received', 'invoice', 'created'];
+const USUAL = ['amount', 'status', 'received', 'customer', 'invoice', 'created'];
 
 const PREFERENCES = ['GET /:mode/preferences', ['preferences'], {}] as const;
 export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...PREFERENCES);

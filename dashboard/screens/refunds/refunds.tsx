@@ -1,15 +1,19 @@
 /** All refunds of the merchant, newest first. */
 import { useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
 import { useFilters, useList, useTitle } from '../../lib/hooks.ts';
+import { CustomerLink } from '../../ui/customer.tsx';
 import { Select } from '../../ui/field.tsx';
+import { ModeLink } from '../../ui/link.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Money, Time } from '../../ui/values.tsx';
 import { MakeFile } from './make-file.tsx';
 import { RefundDrawer } from './refund.tsx';
-import { type Refund, RefundState, STATES } from './state.tsx';
+import { RefundState, STATES } from './state.tsx';
 
-const columnsOf = (open: (id: string) => void): Column<Refund>[] => [
+type Row = Reply<'GET /:mode/refunds'>['data'][number];
+const columnsOf = (open: (id: string) => void): Column<Row>[] => [
   {
     name: 'Refund',
     phone: 'title',
@@ -21,6 +25,17 @@ const columnsOf = (open: (id: string) => void): Column<Refund>[] => [
   },
   { name: 'State', phone: 'corner', cell: (refund) => <RefundState refund={refund} /> },
   { name: 'Value', cell: (refund) => <Money amount={refund.amount_usd} />, right: true },
+  {
+    name: 'Payment',
+    cell: ({ payment_id: id, customer }) => (
+      <span className="grid justify-items-start gap-0.5">
+        {customer !== null && <CustomerLink customer={customer} />}
+        <ModeLink to={`payments/${id}`} className="text-xs hover:underline">
+          <code title={id}>{id.slice(0, 12)}…</code>
+        </ModeLink>
+      </span>
+    ),
+  },
   { name: 'Reason', cell: (refund) => <span className="break-words">{refund.reason ?? '–'}</span>, empty: ({ reason }) => reason === null },
   { name: 'Requested', cell: (refund) => <Time at={refund.created_at} /> },
 ];

@@ -3,7 +3,7 @@ import type { Reply } from '../../lib/api.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Badge, type Tone } from '../../ui/values.tsx';
 
-export type Refund = Reply<'GET /:mode/refunds'>['data'][number];
+export type Refund = Reply<'GET /:mode/refunds/:id'>['refund'];
 export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconName; word: string }>> = {
   requested: { tone: 'warn', icon: 'clock', word: 'Requested' },
   approved: { tone: 'warn', icon: 'check', word: 'To be sent' },

@@ -252,7 +252,7 @@ function Retention({ days }: { days: number | null }) {
       <form onSubmit={submit} className="grid gap-4 p-4">
         <Tick
           label="Delete customer data after a payment ends"
-          hint="Deletes the description, items, language, return URL, metadata and refund address, and the addresses and descriptions of payouts. Keeps amounts, taxes, rates, transfers, times, IDs and invoice numbers for your records."
+          hint="Deletes customers, the description, items, language, return URL, metadata and refund address, and the addresses and descriptions of payouts. Keeps amounts, taxes, rates, transfers, times, IDs and invoice numbers for your records."
           disabled={!may}
           checked={on}
           onChange={(event) => setOn(event.target.checked)}

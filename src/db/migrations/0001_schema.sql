@@ -220,6 +220,8 @@ create table payments (
   refunded jsonb not null default '{}',
   -- The payment that took the place of one. That one names it in its request.
   replaced_by text collate "C",
+  -- Who it is for, in customers; null: nobody was named, or the data is erased.
+  customer_id text collate "C",
   unique (merchant_id, mode, sequence)
 );
 create index payments_due on payments (due_at) where due_at is not null;
@@ -235,7 +237,24 @@ create index payments_refunds on payments (merchant_id, mode, sequence) where re
 create index payments_archived on payments (merchant_id, mode, sequence) where archived_at is not null;
 -- Completed payments whose money is not confirmed any more: each block may change that.
 create index payments_reversed on payments (id) where (status = 'completed') and ('reorged' = any (exceptions));
+create index payments_by_customer on payments (merchant_id, mode, customer_id, sequence) where customer_id is not null;
 create index payments_by_amount on payments (merchant_id, mode, amount_usd_cents, sequence);
+
+-- Who payments are for. The ID follows from the merchant, the mode and the reference, or else the email address.
+create table customers (
+  number bigint generated always as identity,
+  id text collate "C" primary key,
+  merchant_id text collate "C" not null,
+  mode text not null check (mode in ('live', 'test')),
+  email text,
+  name text,
+  reference text,
+  created_at timestamptz not null default clock_timestamp(),
+  check (email is not null or reference is not null)
+);
+create index customers_of on customers (merchant_id, mode, number);
+create index customers_by_email on customers (merchant_id, mode, lower(normalize(email)), number) where email is not null;
+create index customers_by_reference on customers (merchant_id, mode, reference, number) where reference is not null;
 -- Whether anyone waits for a network, which is then read more often.
 create index payments_open_in_coin on payments (coin) where (status in ('pending', 'processing')) and (mode = 'live');
 create trigger wake after insert or update of due_at on payments
@@ -851,7 +870,9 @@ create table payment_links (
   -- `amount_minor` is in the smallest units of `currency`; null if the customer chooses.
   -- `amount_usd_cents` is still written for USD links, because older versions of the service read it.
   currency text not null default 'USD',
-  amount_minor bigint check (amount_minor > 0)
+  amount_minor bigint check (amount_minor > 0),
+  -- Whether the page asks the customer for an email address.
+  asks_email boolean not null default false
 );
 create index payment_links_of on payment_links (merchant_id, mode, number desc);
 

@@ -10,16 +10,17 @@ import type { Merchant } from '#merchants';
 import { getLinkForPayer, type PaymentLink, payLink, priceAt, standingPayment, warningsFor } from '#payments';
 import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
-import { linkToContact } from './page.ts';
+import { EMAIL_FIELD, linkToContact } from './page.ts';
 import { mark, SIGNS, unavailableText } from './parts.ts';
 import { REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
-/** Why an amount is not taken: the payer's typing error, or less than any coin carries. The form is shown again. */
-type Fault = 'wrong' | 'small';
+/** Why the form is shown again: the payer's typing error, less than any coin carries, or no email address. */
+type Fault = 'wrong' | 'small' | 'email';
 const faultIn = (error: unknown): Fault => {
   if (error instanceof Problem && error.code === 'amount_too_large') return 'wrong';
   if (error instanceof Problem && error.code === 'amount_too_small') return 'small';
+  if (error instanceof Problem && error.param === 'customer.email') return 'email';
   throw error;
 };
 
@@ -36,6 +37,8 @@ function exampleFor(ctx: Context, { currency, mode }: PaymentLink, { typed }: La
   // A comma before three digits could mean thousands.
   return typed(formatDecimal(minor, fiatDecimals(currency), Math.min(2, fiatDecimals(currency))));
 }
+type Given = { amount: string; email: string };
+const NOTHING: Given = { amount: '', email: '' };
 const ID = /^lnk_[0-9A-Za-z]{24}$/;
 
 type Doors = { counting: RequestCounter; languageOf: (request: FastifyRequest, merchant: Merchant) => Language };
@@ -53,7 +56,7 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     request: FastifyRequest,
     reply: FastifyReply,
     { link, merchant }: { link: PaymentLink; merchant: Merchant },
-    { status = 200, given = '', fault = null }: { status?: number; given?: string; fault?: Fault | null } = {},
+    { status = 200, given = NOTHING, fault = null }: { status?: number; given?: Given; fault?: Fault | null } = {},
   ) => {
     const language = languageOf(request, merchant);
     const { theme, accent, origins } = merchant.settings;
@@ -87,12 +90,15 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     const wanted = Buffer.from(tokenOf(link.id));
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
     await counting.start(request);
-    const given = (form.get('amount') ?? '').trim().slice(0, 20);
-    const minor = link.amountMinor ?? readTypedAmount(given, fiatDecimals(link.currency));
+    const typed = (name: string, most: number) => (form.get(name) ?? '').trim().slice(0, most);
+    const given = { amount: typed('amount', 20), email: typed('email', 201) };
+    const minor = link.amountMinor ?? readTypedAmount(given.amount, fiatDecimals(link.currency));
     const made =
       minor === null || minor <= 0n
         ? 'wrong'
-        : await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor } }).catch(faultIn);
+        : link.asksEmail && given.email === ''
+          ? 'email'
+          : await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor }, email: given.email }).catch(faultIn);
     if (typeof made === 'string') return show(request, reply, opened, { status: 400, given, fault: made });
     const lang = form.get('lang');
     return reply
@@ -120,25 +126,32 @@ function renderUnavailable(
   };
 }
 
+const INVALID = new Html(' aria-invalid="true" aria-describedby="fault"');
 /** What a link's page shows: who is paid, for what, how much. */
 function renderLink(
   link: PaymentLink,
   merchant: Merchant,
-  { language, token, given, fault, example }: { language: Language; token: string; given: string; fault: Fault | null; example: string },
+  { language, token, given, fault, example }: { language: Language; token: string; given: Given; fault: Fault | null; example: string },
 ): { title: string; main: Html } {
   const { words, money } = language;
   const heading = say(words.pay, { merchant: merchant.name });
   const logo = merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
+  const isAmount = fault !== null && fault !== 'email';
   const reason = fault === 'small' ? words.smallPayment : say(words.amountInvalid, { amount: example });
   const amount =
     link.amountMinor === null
       ? html`<label class="field"><span>${words.total} (${link.currency})</span>
 <input name="amount" id="amount" type="text" inputmode="decimal" required maxlength="12" autocomplete="off" placeholder="${example}"
- dir="ltr" value="${given}"${fault && new Html(' aria-invalid="true" aria-describedby="fault"')}>
-${fault && html`<span class="fault" id="fault" role="alert">${reason}</span>`}</label>`
+ dir="ltr" value="${given.amount}"${isAmount && INVALID}>
+${isAmount && html`<span class="fault" id="fault" role="alert">${reason}</span>`}</label>`
       : null;
+  const email =
+    link.asksEmail &&
+    html`<label class="field"><span>${words.email}</span>
+<input name="email" id="email"${new Html(EMAIL_FIELD)} required value="${given.email}"${fault === 'email' && INVALID}>
+${fault === 'email' && html`<span class="fault" id="fault" role="alert">${words.emailInvalid}</span>`}</label>`;
   const price =
     link.amountMinor !== null && html`<p class="usd"><bdi>${money(formatFiat(link.currency, link.amountMinor), link.currency)}</bdi></p>`;
   const { website } = merchant.settings;
@@ -148,7 +161,7 @@ ${fault && html`<span class="fault" id="fault" role="alert">${reason}</span>`}</
     main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
 <header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${price}</header><p class="lead">${link.name}</p>
 <form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}">
-<input type="hidden" name="lang" value="${language.tag}">${amount}<button class="main" id="start">${words.continue}</button></form>
+<input type="hidden" name="lang" value="${language.tag}">${amount}${email}<button class="main" id="start">${words.continue}</button></form>
 ${website && host && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${website}">${host}</a></p>`}</main>`,
   };
 }

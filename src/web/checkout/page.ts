@@ -337,7 +337,7 @@ ${field('address', say(words.refundAddress, { coin: COIN[coin].asset }), ADDRESS
 ${tip(words.refundNote)}<button class="main second" id="refund">${words.refundSend}</button></form></details>`;
 }
 export const ADDRESS_FIELD = ' type="text" required maxlength="120" autocomplete="off" autocapitalize="off" spellcheck="false" dir="ltr"';
-const EMAIL_FIELD = ' type="email" maxlength="200" autocomplete="email" dir="ltr"';
+export const EMAIL_FIELD = ' type="email" maxlength="200" autocomplete="email" dir="ltr"';
 
 /** Money waits for the merchant's decision, or is gone, so the payer should contact the merchant first. */
 const TALK_FIRST: ReadonlySet<PageState> = new Set([

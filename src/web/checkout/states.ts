@@ -220,6 +220,7 @@ function viewOf(story: Story, now: Date, before: Before): CustomerView {
     refundedUnits: story.refunded ? settlement.receivedUnits : 0n,
     createdWith: 'secret',
     replacedBy: null,
+    customer: null,
     derivationPath: null,
     scenario: null,
     nextScenarios: facts.mode === 'live' ? [] : (story.next ?? []),

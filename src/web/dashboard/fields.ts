@@ -22,6 +22,13 @@ export const StatusName = literals(PAYMENT_STATUSES);
 export const ExceptionName = literals(EXCEPTIONS);
 /** Null: the operator, or the service itself. */
 export const ActorKindField = Nullable(literals(ACTOR_KINDS));
+/** The customer of a payment. */
+export const CustomerField = Type.Object({
+  id: PlainText,
+  email: Nullable(PlainText),
+  name: Nullable(PlainText),
+  reference: Nullable(PlainText),
+});
 export const Done = Type.Object({ success: Type.Boolean() });
 export const NoFields = Type.Object({});
 /** Query parameters of a list page; query values are strings. */

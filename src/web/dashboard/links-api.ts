@@ -22,6 +22,7 @@ const Link = Type.Object({
   currency: PlainText,
   reusable: Type.Boolean(),
   return_url: Nullable(PlainText),
+  ask_email: Type.Boolean(),
   state: State,
   payments: Type.Integer(),
   payment_id: Nullable(PlainText),
@@ -37,6 +38,7 @@ const linkBody = (call: MemberCall, link: PaymentLink): Static<typeof Link> => (
   currency: link.currency,
   reusable: link.reusable,
   return_url: link.returnUrl,
+  ask_email: link.asksEmail,
   state: link.state,
   payments: Number(link.payments),
   payment_id: link.paymentId,
@@ -52,10 +54,12 @@ const Terms = Type.Object({
   currency: Type.Optional(Type.String({ minLength: 3, maxLength: 3 })),
   reusable: Type.Boolean(),
   return_url: Type.Optional(Type.String({ maxLength: 2_000 })),
+  /** The customer has to enter an email address. */
+  ask_email: Type.Optional(Type.Boolean()),
 });
 function termsOf(
   call: MemberCall,
-  { name, amount_usd, amount, currency: code = 'USD', reusable, return_url }: Static<typeof Terms>,
+  { name, amount_usd, amount, currency: code = 'USD', reusable, return_url, ask_email: asksEmail = false }: Static<typeof Terms>,
 ): LinkTerms {
   const currency = readFiatCode(code, 'currency');
   const given = amount ?? amount_usd;
@@ -67,6 +71,7 @@ function termsOf(
     amountMinor,
     reusable,
     returnUrl: return_url === undefined || return_url === '' ? null : readReturnUrl(return_url, call.mode),
+    asksEmail,
   };
   // A price that cannot be converted or is too large is refused now, not when a customer opens the link.
   worthOf(call, terms, param);
@@ -83,6 +88,7 @@ const written = (link: LinkTerms) => ({
   amount: link.amountMinor === null ? null : `${amountOf(link)} ${link.currency}`,
   reusable: link.reusable,
   return_url: link.returnUrl,
+  ask_email: link.asksEmail,
 });
 const one = Type.Object({ success: Type.Boolean(), link: Link });
 const created = Type.Object({ ...one.properties, warnings: Type.Array(WarningSchema) });

@@ -1,4 +1,5 @@
 /** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
+
 import Type, { type Static } from 'typebox';
 import { boundsOf } from '#books';
 import type { Context } from '#context';
@@ -11,6 +12,7 @@ import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
 import { SCENARIOS } from '#core/simulated';
 import { hostOfUrl } from '#core/text';
+import { readCustomer } from '#customers';
 import {
   checkMetadataKeys,
   DetailSchema,
@@ -57,6 +59,7 @@ import {
   ActorKindField,
   AnyCoinField,
   CoinName,
+  CustomerField,
   ExceptionName,
   Instant,
   lookedBackBody,
@@ -150,6 +153,7 @@ const coinAmount = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | '
 const uncountedOf = (uncounted: readonly Uncounted[]) => uncounted.map((one) => ({ ...coinAmount(one), state: one.state }));
 const Item = Type.Object({
   ...LISTED,
+  customer: Nullable(CustomerField),
   completed_at: Nullable(Instant),
   archived_at: Nullable(Instant),
   /** Where the matching text is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
@@ -237,6 +241,8 @@ export const FILTERS = {
   search: Type.Optional(Type.String({ minLength: 1, maxLength: 1000 })),
   /** The payments of one connected shop. */
   shop: Type.Optional(Type.String({ pattern: '^(shp|we)_[0-9A-Za-z]{1,40}$' })),
+  /** The payments of one customer. */
+  customer: Type.Optional(Type.String({ pattern: '^cus_[0-9A-Za-z]{1,40}$' })),
 };
 const Filters = Type.Object(FILTERS);
 async function daysIn(
@@ -268,8 +274,14 @@ export async function filterOf(call: MemberCall & { query: Static<typeof Filters
     until: end,
     refundRequested: query.refund === 'requested',
     shop: query.shop === undefined ? null : await shopFilterOf(call, query.shop),
-    // A search finds archived payments too.
-    archived: query.archived === 'only' ? 'only' : query.archived === 'with' || search !== null ? 'with' : 'without',
+    customerId: query.customer ?? null,
+    // A search finds archived payments too, and a customer has them.
+    archived:
+      query.archived === 'only'
+        ? 'only'
+        : query.archived === 'with' || search !== null || query.customer !== undefined
+          ? 'with'
+          : 'without',
     search,
   };
 }
@@ -324,6 +336,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
         success: true,
         data: page.items.map((item) => ({
           ...listedPayment(item),
+          customer: item.customer,
           completed_at: item.completedAt?.toISOString() ?? null,
           archived_at: item.archivedAt?.toISOString() ?? null,
           match: item.match,
@@ -457,6 +470,9 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
       invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
       return_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
       metadata: Type.Optional(Type.Record(Type.String(), Type.String({ maxLength: 500 }))),
+      customer: Type.Optional(
+        Type.Object({ email: Type.Optional(Type.String({ maxLength: 200 })), name: Type.Optional(Type.String({ maxLength: 100 })) }),
+      ),
     }),
     reply: Type.Object({
       success: Type.Boolean(),
@@ -486,7 +502,11 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
           : priceAt(ctx, { mode: call.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
       const coin = isCoin(given.currency) ? given.currency : null;
       const asset = coin === null && isAsset(given.currency) ? given.currency : undefined;
-      const read = { common: given as never, metadata: readMetadata(given.metadata, 'secret'), replaces: null, scenario: null };
+      const read = {
+        ...{ common: given as never, replaces: null, scenario: null },
+        metadata: readMetadata(given.metadata, 'secret'),
+        customer: readCustomer(given.customer),
+      };
       const draft = draftOf(read, {
         ...price,
         returnUrl: given.return_url === undefined ? null : readReturnUrl(given.return_url, call.mode),

@@ -7,6 +7,7 @@ import { explorerUrl } from '#core/networks';
 import { Problem } from '#core/problem';
 import { REFUND_RATES, REFUND_STATES } from '#core/refund';
 import { mayDo } from '#core/roles';
+import { readCustomersOf } from '#customers';
 import { literals } from '#http';
 import {
   type AskedRefund,
@@ -26,7 +27,7 @@ import {
 } from '#outgoing';
 import { readAttention } from '#payments';
 import { SWEEP_SPEEDS, type Sweep } from '#signing';
-import { AnyCoinField, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { AnyCoinField, CustomerField, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 /** The transaction that paid a refund or a payout. */
@@ -123,13 +124,24 @@ const READS: readonly DashboardRoute[] = [
     method: 'GET',
     path: '/refunds',
     action: 'payments.read',
-    query: Type.Object({ ...paging, payment: Type.Optional(PlainText), state: Type.Optional(literals(REFUND_STATES)) }),
-    reply: pageOf(RefundBody),
+    query: Type.Object({
+      ...paging,
+      payment: Type.Optional(PlainText),
+      customer: Type.Optional(PlainText),
+      state: Type.Optional(literals(REFUND_STATES)),
+    }),
+    reply: pageOf(Type.Object({ ...RefundBody.properties, customer: Nullable(CustomerField) })),
     handle: async (call) => {
-      const { limit, starting_after, payment, state } = call.query;
-      const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null, paymentId: payment ?? null, state: state ?? null };
-      const { refunds, hasMore } = await listRefunds(call.ctx, { ...ownerOfCall(call), ...page });
-      return { success: true, data: refunds.map((refund) => refundBody(call, refund)), has_more: hasMore };
+      const { limit, starting_after, payment, customer, state } = call.query;
+      const owner = ownerOfCall(call);
+      const { refunds, hasMore } = await listRefunds(call.ctx, {
+        ...owner,
+        ...{ limit: Number(limit ?? 25), startingAfter: starting_after ?? null },
+        ...{ paymentId: payment ?? null, customerId: customer ?? null, state: state ?? null },
+      });
+      const customers = await readCustomersOf(call.ctx, { ...owner, paymentIds: refunds.map(({ paymentId }) => paymentId) });
+      const data = refunds.map((refund) => ({ ...refundBody(call, refund), customer: customers.get(refund.paymentId) ?? null }));
+      return { success: true, data, has_more: hasMore };
     },
   }),
   memberRoute({

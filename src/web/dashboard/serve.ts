@@ -9,6 +9,7 @@ import { checkBody, EMPTY_BODY, type Limits, type ParsedBody, parseJson, type Re
 import type { RenderedReply } from '#payments';
 import { type Cookies, findHalfSignedIn, findKnownBrowser, findSignedIn, type Membership, type SignedIn, type Visitor } from '#people';
 import { ACCOUNT, SECURITY } from './account-api.ts';
+import { CUSTOMERS } from './customers-api.ts';
 import { AUDIT, EVENT_ROUTES, REQUESTS } from './events-api.ts';
 import { registerFiles, registerPreview } from './files.ts';
 import { admit, callOf, findMembership, firstReads, type MemberNeeds, readFirstData } from './first-data.ts';
@@ -175,6 +176,7 @@ export const DASHBOARD_ROUTES: readonly DashboardRoute[] = [
   ...NOTICES,
   ...OPERATOR_ROUTES,
   ...PAYMENT_ACTS,
+  ...CUSTOMERS,
   ...DASHBOARD_PAYMENTS,
   ...DASHBOARD_PAYOUTS,
   ...DASHBOARD_REFUNDS,

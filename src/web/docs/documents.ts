@@ -23,6 +23,7 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/recipes/ruby',
       'guides/embedding',
       'guides/exceptions',
+      'guides/customers',
       'guides/refunds',
       'guides/prices',
     ],
