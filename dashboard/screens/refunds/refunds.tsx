@@ -28,7 +28,7 @@ const columnsOf = (open: (id: string) => void): Column<Row>[] => [
   {
     name: 'Payment',
     cell: ({ payment_id: id, customer }) => (
-      <span className="grid justify-items-start gap-0.5">
+      <span className="grid justify-items-start gap-2">
         {customer !== null && <CustomerLink customer={customer} />}
         <ModeLink to={`payments/${id}`} className="text-xs hover:underline">
           <code title={id}>{id.slice(0, 12)}…</code>
