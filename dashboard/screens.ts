@@ -18,7 +18,7 @@ export const SCREENS: readonly ScreenEntry[] = [
   { path: 'payments/$id', action: 'payments.read', load: () => import('./screens/payment/payment.tsx') },
   {
     path: 'customers',
-    nav: { label: 'Customers', icon: 'person', group: 'Business' },
+    nav: { label: 'Customers', icon: 'person', group: 'Payments' },
     action: 'payments.read',
     load: () => import('./screens/customers/customers.tsx'),
   },

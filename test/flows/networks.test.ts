@@ -139,8 +139,14 @@ test('a token without a network: the customer chooses one, pays, and everything 
   assert.deepEqual([event!.event.data.currency, event!.event.data.network], [TOKEN, SECOND]);
   const of = { merchantId: app.merchant.merchantId, mode: 'test' as const };
   const [header, ...rows] = await all(exportPayments(app.app.ctx, { ...of, filter: NO_FILTER, columns: null }));
-  assert.match(header!, /,network,verified_by,amount_refunded,amount_fiat,currency_fiat,counted_usd,customer_email,customer_name,customer_reference$/);
-  assert.match(rows.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},25\\.500000,.*,${SECOND},[a-z_]*,0\\.000000,,,25\\.50,,,$`));
+  assert.match(
+    header!,
+    /,network,verified_by,amount_refunded,amount_fiat,currency_fiat,counted_usd,customer_email,customer_name,customer_reference$/,
+  );
+  assert.match(
+    rows.find((row) => row.includes(made.id))!,
+    new RegExp(`,${TOKEN},25\\.500000,.*,${SECOND},[a-z_]*,0\\.000000,,,25\\.50,,,$`),
+  );
   const transfers = await all(exportTransfers(app.app.ctx, { ...of, from: new Date(0), until: new Date('9999-01-01') }));
   assert.match(transfers.find((row) => row.includes(made.id))!, new RegExp(`,${TOKEN},${SECOND},25\\.500000,`));
 });

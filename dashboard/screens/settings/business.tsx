@@ -18,7 +18,7 @@ export function Screen() {
   const mayReadWebhooks = useMay('webhooks.read');
   const { data } = query;
   return (
-    <div className="grid max-w-2xl gap-5">
+    <div className="grid max-w-2xl grid-cols-[minmax(0,1fr)] gap-5">
       <div className="grid gap-1">
         <h1>Business</h1>
         <p className="text-soft">
@@ -119,7 +119,7 @@ function Display({ currency }: { currency: Business['display_currency'] }) {
   const save = useSave('Saved.');
   return (
     <Card title="Display currency">
-      <div className="grid gap-2 p-4">
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-2 p-4">
         <div>
           <Select
             label="Display currency"
