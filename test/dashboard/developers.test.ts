@@ -222,7 +222,7 @@ test('the log shows each request and its response', async () => {
   const asker = app.as(text);
   const made = await asker.post(CREATE, { ...simple, description: 'Two mugs' }, { 'idempotency-key': 'order-1' });
   const wrong = await asker.post(CREATE, { ...simple, amount_usd: 0 });
-  const lost = await asker.get('/v1/api/payment/pay_none?expand=all');
+  const lost = await asker.get('/v1/api/payment/pay_none?trace=all');
   const unknown = await asker.get('/api/paymentz');
   const broken = await asker.post(CREATE, '{"amount_usd": 25, "secret": "hush');
   const rows = await logged(`key_id=${key.id}`, (found) => found.length === 5);
@@ -236,7 +236,7 @@ test('the log shows each request and its response', async () => {
     [
       ['POST', CREATE, null, 201, null, true],
       ['POST', CREATE, null, 400, 'amount_invalid', false],
-      ['GET', '/v1/api/payment/pay_none', 'expand=all', 404, 'payment_not_found', false],
+      ['GET', '/v1/api/payment/pay_none', 'trace=all', 404, 'payment_not_found', false],
       ['GET', '/api/paymentz', null, 404, 'unknown_route', false],
       ['POST', CREATE, null, 400, 'invalid_json', false],
     ],
