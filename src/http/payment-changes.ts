@@ -1,5 +1,5 @@
 /** Creating a payment in a named coin, and everything that changes a payment afterwards. */
-import { type Asset, COIN, type Coin } from '#core/coin';
+import { type Asset, COIN, type Coin, isAsset } from '#core/coin';
 import { PAYMENT_EVENTS } from '#core/event';
 import { type Fiat, isFiat } from '#core/fiat';
 import { Problem } from '#core/problem';
@@ -143,7 +143,10 @@ async function createTransaction({
 type Unit = { fiat: Fiat } | { asset: Asset };
 function readUnit(text: string): Unit {
   const upper = text.toUpperCase();
-  return isFiat(upper) ? { fiat: upper } : { asset: readAssetName(text, 'currency') };
+  if (isFiat(upper)) return { fiat: upper };
+  // A code of three letters that is not a coin is a currency that Florin has no rate for.
+  if (/^[A-Z]{3}$/.test(upper) && !isAsset(upper)) throw new Problem('fiat_unsupported', {}, { param: 'currency' });
+  return { asset: readAssetName(text, 'currency') };
 }
 
 /** POST /v1/payments: a price, or a fixed coin amount, as `currency` says. */

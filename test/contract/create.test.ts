@@ -23,6 +23,9 @@ const refusal = async (body: object) => {
 test('an amount without a currency is refused: it could be dollars or coins', async () => {
   assert.deepEqual(await refusal({ amount: '5' }), [400, 'parameter_missing', 'currency']);
   assert.deepEqual(await refusal({ currency: 'USD' }), [400, 'parameter_missing', 'amount']);
+  // A currency without a rate is not told to be a coin.
+  assert.deepEqual(await refusal({ amount: '5', currency: 'LBP' }), [400, 'fiat_unsupported', 'currency']);
+  assert.deepEqual(await refusal({ amount: '5', currency: 'SHIB' }), [400, 'currency_unknown', 'currency']);
   assert.equal((await app.test.get('/api/payments')).json.total_count, 0);
 });
 
@@ -65,7 +68,7 @@ test('amounts and currencies are read as in other requests', async () => {
     [{ amount: '1.5', currency: 'JPY' }, 'amount_precision', 'amount'],
     [{ amount: 'x', currency: 'EUR' }, 'parameter_invalid', 'amount'],
     [{ amount: '2000000', currency: 'USD' }, 'amount_too_large', 'amount'],
-    [{ amount: '1', currency: 'XYZ' }, 'currency_unknown', 'currency'],
+    [{ amount: '1', currency: 'XYZ' }, 'fiat_unsupported', 'currency'],
     [{ amount: '1', currency: 'USD', return_url: 'ftp://x' }, 'url_invalid', 'return_url'],
   ] as const)
     assert.deepEqual(await refusal(body), [400, code, param], JSON.stringify(body));

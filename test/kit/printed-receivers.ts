@@ -22,7 +22,7 @@ export async function addPaidBy(folder: string, payment: object): Promise<{ stop
     codeBlocks('docs/guides/frameworks.md').find(({ text }) => text.includes('function paidBy'))!.text,
   );
   const server = createServer((request, reply) => {
-    const isRead = request.method === 'GET' && /^\/api\/payment\/pay_\w+$/.test(request.url!);
+    const isRead = request.method === 'GET' && /^\/(api\/payment|v1\/payments)\/pay_\w+$/.test(request.url!);
     reply.writeHead(isRead ? 200 : 404, { 'content-type': 'application/json', connection: 'close' }).end(JSON.stringify(payment));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

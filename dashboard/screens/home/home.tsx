@@ -51,15 +51,20 @@ export function Screen() {
         <h1>Home</h1>
         <RangePicker chosen={chosen} range={range} custom={filters} set={set} />
       </div>
-      <Checklist />
       {!data ? (
         <Card>
           <Pending of={query} lines={10} />
         </Card>
       ) : data.ever ? (
-        <Figures data={data} range={range} zone={zone ?? 'UTC'} />
+        <>
+          <Figures data={data} range={range} zone={zone ?? 'UTC'} />
+          <Checklist />
+        </>
       ) : (
-        <Nothing />
+        <>
+          <Checklist />
+          <Nothing />
+        </>
       )}
       <Health />
     </div>
