@@ -20,8 +20,6 @@ export type Refused = {
   coin: Coin;
   number: number;
   raw: Uint8Array;
-  /** Why it is not out. */
-  refusal: string | null;
   /** The block at which it was first seen that it cannot be mined. */
   conflictHeight: number | null;
   conflictHash: string | null;
@@ -46,17 +44,18 @@ const HELD = {
  * Why a transaction that nobody was sent yet is not sent now; null: it may be. Its refunds could be paid when its file was signed, and
  * that may have changed since: the deposits of others that it spends would still pay them.
  */
-export function heldBack(ctx: Context, { merchantId, sweepId, coin, number }: Refused): Promise<string | null> {
-  return ctx.db.begin(async (tx) => {
-    const asked = await lockRefundsIn(tx, { merchantId, sweepId, number });
-    if (asked.length === 0) return null;
-    const [out] = await tx`
-      select 1 from signed_transactions
-      where file_id = ${sweepId} and number = ${number} and (block_height is not null or (sent_at is not null and refusal is null)) limit 1`;
-    if (out) return null;
-    const [why] = (await readUnpayable(ctx, tx, { merchantId, coin, asked })).values();
-    return why === undefined ? null : HELD[why];
-  });
+export const heldBack = (ctx: Context, one: Refused): Promise<string | null> => ctx.db.begin((tx) => readHold(ctx, tx, one));
+
+/** The same, which stays so until `tx` ends: its payments are locked. */
+async function readHold(ctx: Context, tx: Tx, { merchantId, sweepId, coin, number }: Refused): Promise<string | null> {
+  const asked = await lockRefundsIn(tx, { merchantId, sweepId, number });
+  if (asked.length === 0) return null;
+  const [out] = await tx`
+    select 1 from signed_transactions
+    where file_id = ${sweepId} and number = ${number} and (block_height is not null or (sent_at is not null and refusal is null)) limit 1`;
+  if (out) return null;
+  const [why] = (await readUnpayable(ctx, tx, { merchantId, coin, asked })).values();
+  return why === undefined ? null : HELD[why];
 }
 
 /**
@@ -64,9 +63,8 @@ export function heldBack(ctx: Context, { merchantId, sweepId, coin, number }: Re
  * transaction has failed, and what it did not lose may be swept again.
  */
 export async function followConflict(ctx: Context, chain: JoinedSource, one: Refused): Promise<void> {
-  const loss =
-    (await refundLoss(ctx, one)) ??
-    (kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one));
+  const held = await ctx.db.begin((tx) => refundLoss(ctx, tx, one));
+  const loss = held ?? (kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one));
   if (!loss || !(loss.proven || (await areUnknown(ctx, chain, one)))) {
     if (one.conflictHash !== null) await writeConflict(ctx, one, { height: null, hash: null });
     return;
@@ -77,7 +75,13 @@ export async function followConflict(ctx: Context, chain: JoinedSource, one: Ref
   // It is looked at a second time even where one block is enough, because a block may arrive between two questions.
   if (!isSame) return void (await writeConflict(ctx, one, tip));
   if (height > (await readEndHeight(ctx, one.coin, tip))) return;
-  await ctx.db.begin((tx) => fail(tx, one, loss));
+  const isFailed = await ctx.db.begin(async (tx) => {
+    // Its payment may have been paid again since, and then another process may have sent it.
+    if (held && !(await refundLoss(ctx, tx, one))) return false;
+    await fail(tx, one, loss);
+    return true;
+  });
+  if (!isFailed) return;
   const what = loss.isGone ? 'The deposit of a transaction of a sweep is gone' : 'A transaction of a sweep lost its inputs to another one';
   ctx.log.warn({ coin: one.coin, sweep: one.sweepId, number: one.number }, what);
 }
@@ -92,14 +96,15 @@ const isGoneFor = (sql: Sql, coin: Coin): Fragment => sql`
     or coalesce(tips.scanned_through - t.absent_since >= make_interval(secs => ${goneAfterMs(coin) / 1_000}), false))`;
 
 /** A transaction that is held back never pays its refund, once no deposit of that payment can come back. It lost nothing itself. */
-async function refundLoss({ db: { sql } }: Context, { merchantId, sweepId, coin, number, raw, refusal }: Refused): Promise<Loss | null> {
-  if (refusal !== HELD.gone) return null;
-  const [gone] = await sql<{ isReplaced: boolean }[]>`
+async function refundLoss(ctx: Context, tx: Tx, one: Refused): Promise<Loss | null> {
+  if ((await readHold(ctx, tx, one)) !== HELD.gone) return null;
+  const { merchantId, sweepId, coin, number, raw } = one;
+  const [gone] = await tx<{ isReplaced: boolean }[]>`
     select bool_or(t.conflict_height is not null) as "isReplaced"
     from refunds r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
     left join tips on tips.chain = ${chainCode(coin)}
     where r.file_id = ${sweepId} and r.transaction_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
-    having bool_and(${isGoneFor(sql, coin)})`;
+    having bool_and(${isGoneFor(ctx.db.sql, coin)})`;
   if (!gone) return null;
   const unspent = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex'));
   return { unspent, proven: gone.isReplaced, isGone: true };

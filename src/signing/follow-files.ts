@@ -19,6 +19,8 @@ const BATCH = 200;
 const RESEND_SECONDS = 60;
 
 type PendingTransaction = Refused & {
+  /** Why it is not out. */
+  refusal: string | null;
   round: number;
   txid: string;
   newest: boolean;
@@ -171,13 +173,19 @@ async function followOne(ctx: Context, chain: JoinedSource, one: PendingTransact
   const held = one.isOut || !one.stale ? null : await heldBack(ctx, one);
   if (held !== null) {
     if (one.refusal !== held) {
-      await sql`update signed_transactions set refusal = ${held} where ${where}`;
+      // Not if another process has sent or ended it since.
+      await sql`
+        update signed_transactions set refusal = ${held}
+        where ${where} and failed_at is null and (sent_at is null or refusal is not null)`;
       ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid }, 'A transaction waits: the deposit of a refund changed');
     }
-    await followConflict(ctx, chain, { ...one, refusal: held });
+    await followConflict(ctx, chain, one);
     return;
   }
   if (one.stale) {
+    // Another process may have ended it since, before its deposit was paid again.
+    const [open] = await sql`select 1 from signed_transactions where ${where} and failed_at is null`;
+    if (!open) return;
     const refusal = await send(chain, one).catch(async (error: unknown) => {
       if (error instanceof ChainError)
         await sql`update signing_files set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;

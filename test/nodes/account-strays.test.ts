@@ -1,6 +1,7 @@
 /** The books of ETH and tokens after deposits left the chain and were paid again, and after somebody sent kept files. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { trialBalance } from '../../src/books/books.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Coin } from '../../src/core/coin.ts';
@@ -8,6 +9,7 @@ import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout } from '../../src/outgoing/payouts.ts';
+import { followSweeps } from '../../src/signing/follow-files.ts';
 import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
 import { followMoved } from '../../src/signing/moved.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
@@ -257,4 +259,70 @@ test('ETH: a refund waits that was refused once, while another deposit of its pa
   );
   assert.deepEqual([await desk.held('ETH', customer), await desk.held('ETH', address)], [0n, 10n ** 16n]);
   assert.deepEqual((await readBooks('ETH')).listed, [address]);
+});
+
+test('ETH: a refund that waits is paid, not failed, when its deposit is paid again while a slow process sees that the first one is gone', async () => {
+  const node = desk.nodeOf('ETH');
+  const { sql } = desk.ctx.db;
+  const { id, address, units, leave } = await paidLoosely('ETH');
+  const customer = somebody();
+  const refund = await desk.approved({ id }, '0.004', customer);
+  const { sweep } = await desk.makeRefunds('ETH');
+  const signed = await desk.sign(sweep.id, customer);
+  type Row = { refusal: string | null; conflictHash: string | null; isSent: boolean };
+  const row = async () =>
+    (
+      await sql<Row[]>`
+        select refusal, conflict_hash as "conflictHash", sent_at is not null and refusal is null as "isSent"
+        from signed_transactions where file_id = ${sweep.id}`
+    )[0];
+  // The network takes more than the file pays, so nobody was sent it before its deposit leaves the chain.
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x174876e800');
+  await node.mine(1);
+  await desk.upload(signed);
+  await eventually(row, (one) => /network fee rose/.test(one?.refusal ?? ''));
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+  await leave();
+  await desk.resetPrice('ETH');
+  await caughtUp();
+  const isReplaced = () => sql`select 1 from transfers where payment_id = ${id} and conflict_height is not null`;
+  while ((await isReplaced()).length === 0) {
+    await node.mine(1);
+    await caughtUp();
+  }
+  await dueAgain(sweep.id);
+  const isHeld = ({ refusal, conflictHash }: Row) => conflictHash !== null && /what the payment of its refund received/.test(refusal ?? '');
+  await eventually(row, (one) => isHeld(one!));
+
+  // A second process asks for the tip at the start of its round, and before it ends the transaction.
+  const chain = desk.ctx.chains.get('ethereum')!;
+  const [reached, paid] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let asked = 0;
+  const tip = async () => {
+    if (++asked === 2) {
+      reached.resolve();
+      await paid.promise;
+    }
+    return chain.tip();
+  };
+  const slow = followSweeps(desk.ctx, Object.create(chain, { tip: { value: tip } }), null);
+  await reached.promise;
+  // The first process does not look at the transaction while another one has it.
+  await sql.begin(async (tx) => {
+    await tx`select 1 from signed_transactions where file_id = ${sweep.id} for update`;
+    // The round that it may be in ends.
+    await sleep(1_000);
+    await pay('ETH', address, units);
+    await node.mine(3);
+    await isCompleted(id);
+  });
+  await eventually(row, (one) => one?.isSent === true);
+  paid.resolve();
+  await slow;
+  assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
+  await eventually(
+    () => desk.refundOf(refund),
+    ({ state }) => state === 'confirmed',
+  );
+  assert.equal(await desk.held('ETH', customer), 4n * 10n ** 15n);
 });
