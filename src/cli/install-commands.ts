@@ -170,10 +170,9 @@ Your first merchant is ${merchantId}.
 
 Create a test payment:
 
-  curl ${ctx.settings.publicUrl}/api/payment/create/simple \\
-    -H "Authorization: Bearer ${keys.testSecret}" \\
+  curl ${ctx.settings.publicUrl}/v1/payments -u ${keys.testSecret}: \\
     -H "Content-Type: application/json" \\
-    -d '{"amount_usd": 25.00, "return_url": "https://example.com/thanks"}'
+    -d '{"amount": "25.00", "currency": "USD", "return_url": "https://example.com/thanks"}'
 
 Open the payment_url from the response, choose a coin, and simulate a payment.
 When you go live, create a live key: ./florin key create --merchant ${merchantId} --mode live --type secret

@@ -17,7 +17,7 @@ import {
   TXID,
 } from './examples.ts';
 import type { ApiRoute } from './route.ts';
-import { GROUPS, ROUTES, routeGroup } from './routes.ts';
+import { DOCUMENTED_ROUTES, GROUPS, routeGroup } from './routes.ts';
 import * as payments from './schema.ts';
 import * as errors from './schema-errors.ts';
 import { UNIONS } from './schema-fields.ts';
@@ -469,7 +469,7 @@ const webhookOf = (type: (typeof PAYMENT_EVENTS)[number] | typeof TEST_EVENT): o
 /** The document for a service at `url`. */
 export function openapiDocument(url: string): object {
   const paths: Record<string, Record<string, object>> = {};
-  for (const route of ROUTES) {
+  for (const route of DOCUMENTED_ROUTES) {
     const path = route.path.replace(/:([a-z_]+)/g, '{$1}');
     paths[path] ??= {};
     paths[path][route.method.toLowerCase()] = operationOf(route);

@@ -14,7 +14,7 @@ import {
 import { EVENT_EXAMPLES, EXAMPLES } from './examples.ts';
 import type { Access } from './gate.ts';
 import type { ApiRoute } from './route.ts';
-import { documentedPath, GROUPS, ROUTES, routeGroup } from './routes.ts';
+import { DOCUMENTED_ROUTES, documentedPath, GROUPS, routeGroup } from './routes.ts';
 import { DetailSchema } from './schema.ts';
 import { EventReply } from './schema-webhooks.ts';
 
@@ -187,12 +187,7 @@ ${reply ? '' : `${json(EXAMPLES[route.id]!.reply)}\n`}`;
 }
 
 /** Every route once, by group. */
-const groupRoutes = (routes: readonly ApiRoute[]): readonly [title: string, routes: readonly ApiRoute[]][] => {
-  // The oldest way to create a payment comes last.
-  const rank = ({ id, path }: ApiRoute): number => (id === 'createPayment' ? 0 : path === '/payments' ? 2 : 1);
-  const sorted = routes.toSorted((a, b) => rank(a) - rank(b));
-  return GROUPS.map(({ name }) => [name, sorted.filter((route) => routeGroup(route) === name)]);
-};
+const GROUPED = GROUPS.map(({ name }) => [name, DOCUMENTED_ROUTES.filter((route) => routeGroup(route) === name)] as const);
 
 /** The document for a service at `url`. */
 export function referenceMarkdown(url: string): string {
@@ -211,14 +206,12 @@ JSON over HTTPS. Every request carries \`Authorization: Bearer <API_KEY>\`, or t
 
 The examples assume \`KEY\` to hold a secret test key, and \`florin\` to be a client as the [quick start](/docs/guides/quickstart) makes it.
 
-${groupRoutes(ROUTES)
-  .map(([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.id})`).join(', ')}`)
-  .join('\n')}
+${GROUPED.map(
+  ([title, routes]) => `- **${title}:** ${routes.map((route) => `[${route.summary.toLowerCase()}](#${route.id})`).join(', ')}`,
+).join('\n')}
 - **Objects:** ${OBJECTS.map(({ name }) => `[${name}](#${name.toLowerCase()})`).join(', ')}
 
-${groupRoutes(ROUTES)
-  .map(([title, routes]) => `## ${title}\n\n${routes.map((route) => operationText(route, url)).join('\n')}`)
-  .join('\n')}
+${GROUPED.map(([title, routes]) => `## ${title}\n\n${routes.map((route) => operationText(route, url)).join('\n')}`).join('\n')}
 ## Objects
 
 ${OBJECTS.map(

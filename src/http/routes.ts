@@ -26,7 +26,7 @@ export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = 
 ];
 export const routeGroup = (route: ApiRoute): string => GROUPS.find(({ owns }) => owns.test(route.path))!.name;
 
-/** In the order of the API document. Paths outside /v1 are also served under /v1: the same route for limits and idempotency. */
+/** Paths outside /v1 are also served under /v1: the same route for limits and idempotency. */
 export const ROUTES: readonly ApiRoute[] = [
   ...PAYMENT_ROUTES,
   ...LOOK_UPS,
@@ -39,6 +39,13 @@ export const ROUTES: readonly ApiRoute[] = [
   ...REQUEST_LOG,
   ...TEST_MODE,
 ];
+
+/** As documents list them: the one way to create a payment first, and the oldest ones last. */
+export const DOCUMENTED_ROUTES: readonly ApiRoute[] = ROUTES.toSorted((a, b) => rankOf(a) - rankOf(b));
+function rankOf({ path }: ApiRoute): number {
+  if (path.startsWith('/v1/payments')) return 0;
+  return path === '/payments' || path === '/v1/transactions/create' ? 2 : 1;
+}
 
 /** The path of a route as documents write it. */
 export const documentedPath = (route: ApiRoute): string => route.path.replace(/:(\w+)/g, '{$1}');

@@ -96,6 +96,47 @@ test('one idempotency key creates one payment over two commands', async () => {
   assert.equal((await json(...args)).id, (await json(...args)).id);
 });
 
+test('refunds, payouts and endpoints are created, shown, listed and ended', async () => {
+  const { payment_id } = await json('trigger', 'success', '--currency', 'BTC');
+  const refund = await json('refunds', 'create', payment_id, '--amount-usd', '1.00', '--reason', 'Broken mug', '--idempotency-key', 'r-1');
+  assert.deepEqual([refund.amount_usd, refund.reason, refund.status], ['1.00', 'Broken mug', 'requested']);
+  assert.equal((await json('refunds', 'get', refund.id)).id, refund.id);
+  assert.equal((await json('refunds', 'list', '--payment', payment_id, '--status', 'requested')).data[0].id, refund.id);
+  assert.match((await florin(['refunds', 'list'])).out, new RegExp(`^id +status +amount[^]*${refund.id} +requested .* BTC +${payment_id}`));
+  assert.equal((await json('refunds', 'cancel', refund.id)).status, 'canceled');
+
+  const asked = ['--currency', 'btc', '--amount', '0.001', '--address', 'test_btc_payer', '--payout-reference', 'salary-1'];
+  const payout = await json('payouts', 'create', ...asked, '--description', 'November');
+  assert.deepEqual([payout.amount, payout.payout_reference, payout.description], ['0.00100000', 'salary-1', 'November']);
+  assert.equal((await json('payouts', 'get', payout.id)).id, payout.id);
+  assert.equal((await json('payouts', 'list', '--payout-reference', 'salary-1')).data[0].id, payout.id);
+  assert.match((await florin(['payouts', 'list', '--limit', '1'])).out, new RegExp(`${payout.id} +requested +0\\.00100000 +BTC +salary-1`));
+  assert.equal((await json('payouts', 'cancel', payout.id)).status, 'canceled');
+
+  // A receiver of its own: each endpoint signs with its own secret.
+  const hook = await startReceiver();
+  try {
+    const wanted = ['--events', 'payment.completed,payment.reversed', '--description', 'Orders'];
+    const endpoint = await json('endpoints', 'create', hook.url, ...wanted);
+    assert.deepEqual(endpoint.events, ['payment.completed', 'payment.reversed']);
+    assert.equal((await json('endpoints', 'get', endpoint.id)).description, 'Orders');
+    const { out } = await florin(['endpoints', 'list']);
+    assert.match(out, new RegExp(`${endpoint.id} +enabled +payment\\.completed,payment\\.reversed +http`));
+    const sent = await json('endpoints', 'test', endpoint.id);
+    const [arrived] = await eventually(
+      async () => hook.received,
+      (all) => all.length > 0,
+    );
+    const event = await webhooks.verify(arrived!.body, arrived!.headers, endpoint.secret);
+    assert.deepEqual([event.id, event.type], [sent.event_id, 'webhook.test']);
+    assert.equal((await json('endpoints', 'delete', endpoint.id)).deleted, true);
+  } finally {
+    await hook.stop();
+  }
+  assert.match((await florin(['refunds', 'create'])).err, /Missing argument: payment ID/);
+  assert.match((await florin(['payouts', 'create'])).err, /Missing --currency/);
+});
+
 const TRIGGERS = `
 name               | status     | exception | last event
 payment.created    | pending    |           | payment.created
@@ -547,7 +588,7 @@ test('the installed shells load the completion, which knows commands, their word
       t.diagnostic(`${shell} is not installed; npm test installs it on Debian when run as root`);
       return;
     }
-    assert.deepEqual(await offered(shell, 'florin pay'), ['payments'], shell);
+    assert.deepEqual(await offered(shell, 'florin paym'), ['payments'], shell);
     assert.deepEqual(await offered(shell, 'florin trigger payment.comp'), ['payment.completed'], shell);
     assert.deepEqual(await offered(shell, 'florin listen --forw'), ['--forward-to'], shell);
     assert.deepEqual(await offered(shell, 'florin payments list --star'), ['--starting-after'], shell);

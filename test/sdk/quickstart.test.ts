@@ -91,8 +91,8 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   const blocks = codeBlocks('docs/guides/quickstart.md');
   const commands = blocks.filter((block) => block.language === 'sh').map((block) => block.text);
   const programs = blocks.filter((block) => block.language === 'js').map((block) => block.text);
-  assert.equal(commands.length, 9);
-  const [start, install, first, curl, pay, read, receive, listen, trigger] = commands as string[];
+  assert.equal(commands.length, 10);
+  const [start, install, first, curl, pay, read, receive, listen, trigger, refund] = commands as string[];
   const ownPort = `export FLORIN_URL=http://localhost:${ports.get('3000')}`;
   // Settings come from .env: the port, and a value with quotes that a shell would split.
   writeFileSync(join(source, '.env'), `PORT=${ports.get('3000')}\nPLANS='{"starter":{"per_minute":60,"per_month":100}}'\n`);
@@ -123,7 +123,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
 
   writeFileSync(join(shop, 'pay.mjs'), filled(programs[0]!));
   assert.match(await finished(pay!, shop, exports), /\/pay\?id=pay_\w{24}/);
-  assert.match(await finished(filled(curl!), shop, exports), /"success":true/);
+  assert.match(await finished(filled(curl!), shop, exports), /"status":"pending"/);
   const seen = await finished(filled(read!, { 'pay_...': id! }), shop, exports);
   assert.match(seen, new RegExp(`id: ${id}`));
   assert.match(seen, new RegExp(`"transaction_id":"${id}"`));
@@ -138,4 +138,7 @@ test('the quick start works as printed, from a fresh copy of the source to a ver
   );
   await finished(trigger!, shop, exports);
   await shows(receiver, /payment\.completed pay_\w+ completed/, 60_000);
+  const refunded = await finished(filled(refund!, { 'pay_...': id! }), shop, exports);
+  assert.match(refunded, /^amount_usd: 10\.00$/m);
+  assert.match(refunded, /"refunds":\[\{"id":"ref_\w+","payment_id":"pay_\w+","status":"requested"/);
 });

@@ -6,10 +6,14 @@ import { pause, withoutEndSlashes } from '../request.ts';
 import { showControls } from '../text.ts';
 import type {
   Coin,
+  CreatePayoutParams,
   CreateSimpleParams,
+  CreateWebhookEndpointParams,
   ListDeliveriesParams,
   ListEventsParams,
   ListPaymentsParams,
+  ListPayoutsParams,
+  ListRefundsParams,
   Payment,
   PaymentEvent,
   PaymentEventType,
@@ -58,6 +62,9 @@ const word = (words: readonly string[], name: string): string => {
 const none = (words: readonly string[]): void => {
   if (words.length > 0) throw new UsageError(`Unexpected argument "${words[0]}"`);
 };
+/** The idempotency key that makes it safe to run the command again. */
+const onceOf = ({ 'idempotency-key': idempotencyKey }: Flags) => (idempotencyKey === undefined ? {} : { idempotencyKey });
+const pageOf = (flags: Flags) => ({ limit: numberOf(flags, 'limit'), starting_after: flags['starting-after'] });
 const coinOf = (flags: Flags): Coin | undefined => flags.currency?.toUpperCase() as Coin | undefined;
 
 const metadataOf = (flags: Flags): Record<string, string> =>
@@ -304,8 +311,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
       none(words);
       need(flags, 'amount-usd');
       need(flags, 'return-url');
-      const idempotencyKey = flags['idempotency-key'];
-      return { json: await connect(flags).payments.createSimple(paramsOf(flags), idempotencyKey === undefined ? {} : { idempotencyKey }) };
+      return { json: await connect(flags).payments.createSimple(paramsOf(flags), onceOf(flags)) };
     },
   },
   'payments get': {
@@ -342,6 +348,127 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     about: 'cancel a pending payment',
     options: [],
     run: async (words, flags) => ({ json: await connect(flags).payments.cancel(word(words, 'payment ID')) }),
+  },
+  'refunds create': {
+    usage: 'refunds create PAYMENT_ID',
+    about: 'request a refund of everything that is left, or of an amount',
+    options: ['amount-usd', 'address', 'reason', 'idempotency-key'],
+    run: async (words, flags) => {
+      const params = {
+        payment_id: word(words, 'payment ID'),
+        amount_usd: flags['amount-usd'],
+        address: flags.address,
+        reason: flags.reason,
+      };
+      return { json: await connect(flags).refunds.create(params, onceOf(flags)) };
+    },
+  },
+  'refunds get': {
+    usage: 'refunds get ID',
+    about: 'show a refund',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).refunds.retrieve(word(words, 'refund ID')) }),
+  },
+  'refunds list': {
+    usage: 'refunds list',
+    about: 'list refunds, newest first',
+    options: ['limit', 'status', 'payment', 'starting-after'],
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).refunds.list({
+        ...pageOf(flags),
+        status: flags.status as ListRefundsParams['status'],
+        payment_id: flags.payment,
+      });
+      const rows = page.data.map((row) => [row.id, row.status, row.amount, row.currency, row.payment_id, row.created_at]);
+      return { json: page, text: table([['id', 'status', 'amount', 'coin', 'payment', 'created'], ...rows]) };
+    },
+  },
+  'refunds cancel': {
+    usage: 'refunds cancel ID',
+    about: 'cancel a refund that was not approved',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).refunds.cancel(word(words, 'refund ID')) }),
+  },
+  'payouts create': {
+    usage: 'payouts create --currency COIN --amount AMOUNT --address ADDRESS',
+    about: 'request a payout',
+    options: ['currency', 'network', 'amount', 'amount-usd', 'address', 'payout-reference', 'description', 'idempotency-key'],
+    run: async (words, flags) => {
+      none(words);
+      const params = {
+        ...{ currency: need(flags, 'currency').toUpperCase() as Coin, network: flags.network as CreatePayoutParams['network'] },
+        ...{ amount: flags.amount, amount_usd: flags['amount-usd'], address: need(flags, 'address') },
+        ...{ payout_reference: flags['payout-reference'], description: flags.description },
+      };
+      return { json: await connect(flags).payouts.create(params, onceOf(flags)) };
+    },
+  },
+  'payouts get': {
+    usage: 'payouts get ID',
+    about: 'show a payout',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).payouts.retrieve(word(words, 'payout ID')) }),
+  },
+  'payouts list': {
+    usage: 'payouts list',
+    about: 'list payouts, newest first',
+    options: ['limit', 'status', 'payout-reference', 'starting-after'],
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).payouts.list({
+        ...pageOf(flags),
+        status: flags.status as ListPayoutsParams['status'],
+        payout_reference: flags['payout-reference'],
+      });
+      const rows = page.data.map((row) => [row.id, row.status, row.amount, row.currency, row.payout_reference ?? '–', row.created_at]);
+      return { json: page, text: table([['id', 'status', 'amount', 'coin', 'reference', 'created'], ...rows]) };
+    },
+  },
+  'payouts cancel': {
+    usage: 'payouts cancel ID',
+    about: 'cancel a payout that was not approved',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).payouts.cancel(word(words, 'payout ID')) }),
+  },
+  'endpoints create': {
+    usage: 'endpoints create URL',
+    about: 'create a webhook endpoint, and show its signing secret once',
+    options: ['events', 'description', 'idempotency-key'],
+    run: async (words, flags) => {
+      const events = flags.events?.split(',') as CreateWebhookEndpointParams['events'];
+      const params = { url: word(words, 'URL'), events, description: flags.description };
+      return { json: await connect(flags).webhookEndpoints.create(params, onceOf(flags)) };
+    },
+  },
+  'endpoints get': {
+    usage: 'endpoints get ID',
+    about: 'show a webhook endpoint',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).webhookEndpoints.retrieve(word(words, 'endpoint ID')) }),
+  },
+  'endpoints list': {
+    usage: 'endpoints list',
+    about: 'list webhook endpoints, newest first',
+    options: [],
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).webhookEndpoints.list();
+      const rows = page.data.map((row) => [row.id, row.enabled ? 'enabled' : 'disabled', row.events.join(','), row.url]);
+      return { json: page, text: table([['id', 'state', 'events', 'url'], ...rows]) };
+    },
+  },
+  'endpoints test': {
+    usage: 'endpoints test ID',
+    about: 'send a test event to a webhook endpoint',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).webhookEndpoints.sendTest(word(words, 'endpoint ID')) }),
+  },
+  'endpoints delete': {
+    usage: 'endpoints delete ID',
+    about: 'delete a webhook endpoint',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).webhookEndpoints.delete(word(words, 'endpoint ID')) }),
   },
   'events list': {
     usage: 'events list',
