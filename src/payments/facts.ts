@@ -26,6 +26,7 @@ import { asTextMap } from '#core/stored-json';
 import { type Customer, customerOf } from '#customers';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
+import { NO_POSITIONS, type Positions, positionsOf, type StoredPosition, toPositions } from './sales.ts';
 import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
@@ -49,6 +50,8 @@ export type PaymentRecord = {
   paths: Readonly<Partial<Record<Family, string>>>;
   /** As written by the last settlement; changes are detected against these. */
   last: { seenUnits: bigint; announced: string; expiresAt: Date; coin: Coin | null; held: ReadonlyMap<Coin, bigint> | null };
+  /** What it counts of its transfers, as last written; null for a completed payment with so many that they are read when needed. */
+  sales: Positions | null;
   /** What the dashboard counts and shows for review, as last written. */
   marks: Marks;
   facts: PaymentFacts;
@@ -108,6 +111,7 @@ type Row = Marks & {
   /** Empty for a payment with more than MAX_INLINE transfers. */
   transfers: StoredTransfer[] | null;
   hasMany: boolean;
+  sales: StoredPosition[] | null;
   simulation: unknown;
   offsetSeconds: bigint | null;
   refunds: { coin: Coin; state: RefundState; units: string }[] | null;
@@ -205,6 +209,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
       held.count > ${MAX_INLINE} as "hasMany",
       case when held.count between 1 and ${MAX_INLINE} then (
         select json_agg(${transferJson(sql)} order by ${orderOfSight(sql)}) from transfers t where t.payment_id = p.id) end as transfers,
+      case when p.status = 'completed' and held.count <= ${MAX_INLINE} then ${positionsOf(sql)} end as sales,
       (select jsonb_build_array(jsonb_build_object('coin', s.coin, 'scenario', s.scenario, 'units', s.units::text, 'startedAt', s.started_at))
         || s.more from simulations s where s.payment_id = p.id) as simulation,
       ${testOffset(sql)} as "offsetSeconds",
@@ -349,6 +354,7 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
       coin: row.shownCoin,
       held: lastHeld(row),
     },
+    sales: row.status !== 'completed' ? NO_POSITIONS : row.sales && toPositions(row.sales),
     marks: {
       openedAt: row.openedAt,
       seenAt: row.seenAt,

@@ -13,7 +13,7 @@ type Amount = { units: bigint; cents: bigint };
 type Position = { sale: Amount; over: Amount; held: Amount };
 export type SaleChange = Position & { coin: Coin; ref: string };
 /** The positions of a payment by transfer, and how many changes led to them. */
-type Positions = { count: number; by: ReadonlyMap<string, SaleChange> };
+export type Positions = { count: number; by: ReadonlyMap<string, SaleChange> };
 
 const NOTHING: Amount = { units: 0n, cents: 0n };
 export const NO_POSITIONS: Positions = { count: 0, by: new Map() };
@@ -75,45 +75,58 @@ function positionOf({ units, overUnits, overCents }: TransferShare, cents: bigin
   return { sale: minus({ units, cents }, over), over, held: NOTHING };
 }
 
-type PositionRow = {
-  paymentId: string;
-  coin: Coin;
-  ref: string;
-  count: number;
-  saleUnits: bigint;
-  saleCents: bigint;
-  overUnits: bigint;
-  overCents: bigint;
-  heldUnits: bigint;
-  heldCents: bigint;
-};
-/** The positions of payments that had completed before. The caller has locked them. */
-export async function readPositions(
-  sql: Sql | Tx,
-  payments: readonly { merchantId: string; id: string }[],
-): Promise<Map<string, Positions>> {
-  const found = new Map<string, { count: number; by: Map<string, SaleChange> }>();
-  if (payments.length === 0) return found;
-  // The first change took all of a transfer from what was held.
-  const rows = await sql<PositionRow[]>`
-    select s.payment_id as "paymentId", coin, ref, count(*)::int as count, sum(sale_units) as "saleUnits", sum(sale_cents)::bigint as "saleCents",
-      sum(over_units) as "overUnits", sum(over_cents)::bigint as "overCents",
-      sum(held_units) - (array_agg(held_units order by number))[1] as "heldUnits",
-      (sum(held_cents) - (array_agg(held_cents order by number))[1])::bigint as "heldCents"
-    from unnest(${payments.map((p) => p.merchantId)}::text[], ${payments.map((p) => p.id)}::text[]) as p (merchant_id, id)
-    join payment_sales s on s.merchant_id = p.merchant_id and s.payment_id = p.id group by 1, 2, 3`;
-  for (const row of rows) {
-    const one = found.get(row.paymentId) ?? { count: 0, by: new Map<string, SaleChange>() };
-    found.set(row.paymentId, one);
-    one.count += row.count;
-    one.by.set(keyOf(row), {
-      ...{ coin: row.coin, ref: row.ref },
-      sale: { units: row.saleUnits, cents: row.saleCents },
-      over: { units: row.overUnits, cents: row.overCents },
-      held: { units: row.heldUnits, cents: row.heldCents },
+/** As the database adds changes up, in JSON. */
+export type StoredPosition = { coin: Coin; ref: string; count: number } & Readonly<
+  Record<'saleUnits' | 'saleCents' | 'overUnits' | 'overCents' | 'heldUnits' | 'heldCents', string>
+>;
+/** Columns of a position, grouped by transfer. The first change took all of a transfer from what was held. */
+const positionColumns = (sql: Sql | Tx): Fragment => sql`
+  coin, ref, count(*)::int as count, sum(sale_units)::text as "saleUnits", sum(sale_cents)::text as "saleCents",
+  sum(over_units)::text as "overUnits", sum(over_cents)::text as "overCents",
+  (sum(held_units) - (array_agg(held_units order by number))[1])::text as "heldUnits",
+  (sum(held_cents) - (array_agg(held_cents order by number))[1])::text as "heldCents"`;
+/** The positions of the payment `p`, as JSON. */
+export const positionsOf = (sql: Sql | Tx): Fragment => sql`
+  (select coalesce(json_agg(s), '[]') from (select ${positionColumns(sql)} from payment_sales
+    where merchant_id = p.merchant_id and payment_id = p.id group by 1, 2) as s)`;
+
+export const toPositions = (rows: readonly StoredPosition[]): Positions => ({
+  count: rows.reduce((sum, { count }) => sum + count, 0),
+  by: new Map(
+    rows.map(({ coin, ref, ...row }) => [
+      keyOf({ coin, ref }),
+      {
+        ...{ coin, ref },
+        sale: { units: BigInt(row.saleUnits), cents: BigInt(row.saleCents) },
+        over: { units: BigInt(row.overUnits), cents: BigInt(row.overCents) },
+        held: { units: BigInt(row.heldUnits), cents: BigInt(row.heldCents) },
+      },
+    ]),
+  ),
+});
+
+/** The positions after these changes to them. */
+export function changed({ count, by }: Positions, changes: readonly SaleChange[]): Positions {
+  const next = new Map(by);
+  for (const change of changes) {
+    const was = next.get(keyOf(change));
+    // The first change takes all of a transfer from what was held.
+    next.set(keyOf(change), {
+      ...{ coin: change.coin, ref: change.ref },
+      sale: plus(was?.sale ?? NOTHING, change.sale),
+      over: plus(was?.over ?? NOTHING, change.over),
+      held: was ? plus(was.held, change.held) : NOTHING,
     });
   }
-  return found;
+  return { count: count + changes.length, by: next };
+}
+
+/** The positions of one payment with so many transfers that they are not read with it. The caller has locked it. */
+export async function readPositions(sql: Sql | Tx, { merchantId, id }: { merchantId: string; id: string }): Promise<Positions> {
+  return toPositions(
+    await sql<StoredPosition[]>`
+      select ${positionColumns(sql)} from payment_sales where merchant_id = ${merchantId} and payment_id = ${id} group by 1, 2`,
+  );
 }
 
 type Stored = SaleChange & { merchantId: string; paymentId: string; number: number; at: Date };

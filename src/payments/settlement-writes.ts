@@ -25,7 +25,7 @@ import { asksForMerchant } from './attention.ts';
 import { type CountedPayment, insertTotalChanges, totalChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
-import { insertSales, NO_POSITIONS, readPositions, type SaleChange, salesChanges, volumeCents } from './sales.ts';
+import { changed, insertSales, NO_POSITIONS, readPositions, type SaleChange, salesChanges, volumeCents } from './sales.ts';
 import { queueShop } from './shop-queue.ts';
 import { refundedToJson, uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
@@ -130,8 +130,9 @@ export async function writeSettlements(
     tx,
     receipts.map(({ record }) => record.facts.id),
   );
-  for (const { record, settlement, marks, counts } of changes) {
+  for (const { record, settlement, marks, counts, sales } of changes) {
     record.version += 1n;
+    if (record.sales !== null) record.sales = changed(record.sales, sales);
     record.marks = marks;
     record.countedInMonth ||= counts;
     const { seenUnits, expiresAt, coin, uncounted } = settlement;
@@ -141,14 +142,13 @@ export async function writeSettlements(
 
 /** A payment that completes now has no sales yet. */
 async function withSales(tx: Tx, changes: readonly Change[]): Promise<Written[]> {
-  const earlier = changes.filter(({ record, settlement }) => record.facts.status === 'completed' && settlement.shares !== null);
-  const stored = await readPositions(
-    tx,
-    earlier.map(({ record }) => ({ merchantId: record.merchantId, id: record.facts.id })),
-  );
+  // Rare: only a payment with very many transfers is read without them.
+  for (const { record, settlement } of changes)
+    if (record.sales === null && settlement.shares !== null)
+      record.sales = await readPositions(tx, { merchantId: record.merchantId, id: record.facts.id });
   return changes.map((change) => {
     const { record, settlement, marks } = change;
-    const positions = stored.get(record.facts.id) ?? NO_POSITIONS;
+    const positions = record.sales ?? NO_POSITIONS;
     const sales = salesChanges(positions, settlement, record.transfers);
     const paid = sales.reduce((sum, one) => sum + volumeCents(one), marks.paidUsdCents ?? 0n);
     return { ...change, sales, first: positions.count, marks: { ...marks, paidUsdCents: settlement.completedAt ? paid : null } };

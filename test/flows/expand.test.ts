@@ -51,7 +51,7 @@ test('the list under /v1 has whole payments, with the filters and pages of the d
   // The documented list is as it was.
   assert.deepEqual(Object.keys((await get('/api/payments')).data[0]), [
     ...['transaction_id', 'id', 'status', 'amount_usd', 'currency', 'network', 'created_at', 'completed_at', 'mode', 'exception'],
-    ...['invoice_id', 'description', 'amount_held', 'amount_held_usd'],
+    ...['invoice_id', 'description', 'amount_held', 'amount_held_usd', 'customer'],
   ]);
 });
 

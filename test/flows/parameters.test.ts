@@ -54,7 +54,7 @@ test('a misspelled name hides no other fault of the request', async () => {
   };
   assert.deepEqual(await faults(app.test.post('/v1/payments', { amout: '5', currency: 'XXX', expires_in: 1, locale: 7 })), [
     ...['parameter_unknown amout', 'parameter_missing amount', 'parameter_invalid expires_in', 'parameter_invalid locale'],
-    'currency_unknown currency',
+    'fiat_unsupported currency',
   ]);
   assert.deepEqual(await faults(app.test.post(SIMPLE, { ...PAYMENT, amount_usd: 0, metdata: {}, return_url: 'ftp://shop.example' })), [
     ...['parameter_unknown metdata', 'amount_invalid amount_usd', 'url_invalid return_url'],
