@@ -14,7 +14,13 @@ export type UnknownParameters = { refused: readonly { param: string; hint: strin
 type CheckNames = (given: { query: Query; body: JsonValue; isStrict: () => Promise<boolean> }) => Promise<UnknownParameters> | null;
 
 /** The names of an object in a body, and those of the objects in it. Objects not in `inside` have names that callers choose. */
-type Tree = { names: ReadonlySet<string>; listed: readonly string[]; inside: ReadonlyMap<string, Tree> };
+/** `inside`: the names of objects and of the rows of lists; `lists`: which of them are lists. */
+type Tree = {
+  names: ReadonlySet<string>;
+  listed: readonly string[];
+  inside: ReadonlyMap<string, Tree>;
+  lists: ReadonlySet<string>;
+};
 /** A name where it was found: `param` is its path, `shape` the same for all rows of an array. */
 type Stranger = { name: string; param: string; shape: string; place: 'query' | 'body'; names: readonly string[] };
 
@@ -200,19 +206,23 @@ const mapsOf = (schema: TSchema | undefined): ReadonlySet<string> =>
 function treeOf(schema: TSchema | undefined): Tree {
   const properties = (schema as Described | undefined)?.properties ?? {};
   const inside = new Map<string, Tree>();
+  const lists = new Set<string>();
   for (const [name, held] of Object.entries(properties)) {
-    const row = (held as Described).items ?? held;
+    const { items } = held as Described;
+    if (items) lists.add(name);
+    const row = items ?? held;
     if ((row as Described).properties) inside.set(name, treeOf(row));
   }
   const listed = Object.keys(properties);
-  return { names: new Set(listed), listed, inside };
+  return { names: new Set(listed), listed, inside, lists };
 }
-const namesWithin = (tree: Tree): string[] => [...tree.names, ...[...tree.inside.values()].flatMap(namesWithin)];
+const rowsOf = (tree: Tree): [string, Tree][] => [...tree.inside].filter(([name]) => tree.lists.has(name));
+const namesWithin = (tree: Tree): string[] => [...tree.names, ...rowsOf(tree).flatMap(([, rows]) => namesWithin(rows))];
 
-/** The names of one body, each with where it belongs in it. */
+/** The names of one body and of the rows of its lists, each with where it belongs. Other objects have names that say little, such as `name`. */
 function placesOf(tree: Tree, path = ''): [string, string][] {
   return [
-    ...[...tree.inside].flatMap(([name, inside]) => placesOf(inside, `${path}${name}[]`)),
+    ...rowsOf(tree).flatMap(([name, rows]) => placesOf(rows, `${path}${name}[]`)),
     ...tree.listed.map((name): [string, string] => [
       name,
       path === '' ? 'It belongs in the body itself, next to the list.' : `It belongs in ${path}.`,

@@ -79,6 +79,7 @@ const RATES: readonly (readonly [source: string, path: RegExp, body: () => strin
   ['kraken', /^\/0\/public/, () => '{"error":[],"result":{"ZEURZUSD":{"c":["1.25","0.1"],"v":["1","2"]}}}'],
   ['bitstamp', /^\/api\/v2\/ticker/, () => '{"last":"1.25","volume":"2426.1"}'],
   ['coingecko', /^\/api\/v3/, () => '{"bitcoin":{"usd":100000,"eur":80000}}'],
+  ['bitpay', /^\/rates/, () => '{"data":[{"code":"USD","rate":100000},{"code":"EUR","rate":80000}]}'],
   [
     'ecb',
     /^\/stats/,

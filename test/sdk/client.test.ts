@@ -462,6 +462,17 @@ test('the request log shows the requests of this key', async () => {
   assert.deepEqual([failed!.method, failed!.status, failed!.error_code], ['GET', 404, 'payment_not_found']);
 });
 
+test('a customer that a payment names is listed and retrieved', async () => {
+  const customer = { email: 'anna@shop.example', name: 'Anna', reference: 'C-17' };
+  const made = await client.payments.create({ amount: '5.00', currency: 'USD', customer });
+  const { data } = await client.customers.list({ email: 'ANNA@shop.example' });
+  assert.deepEqual(
+    data.map(({ id, email, name, reference }) => ({ id, email, name, reference })),
+    [{ id: made.customer!.id, ...customer }],
+  );
+  assert.equal((await client.customers.retrieve(made.customer!.id)).reference, 'C-17');
+});
+
 test('the client made every request that the service offers', () => {
   const missing = ROUTES.filter(({ method, path }) => {
     const pattern = new RegExp(`^${method} (/v1)?${path.replace(/^\/v1/, '').replace(/:\w+/g, '[^/]+')}$`);
