@@ -213,6 +213,8 @@ function body(schema: Shape): object {
 
 /** The options of a union. In a union with null, the field already has the description of the option. */
 function optionsOf(anyOf: readonly Shape[]): object {
+  // A single option is how a named schema gets another description in one place.
+  if (anyOf.length === 1) return schemaInPlace(anyOf[0]!);
   const others = anyOf.filter((option) => option.type !== 'null');
   if (others.length === anyOf.length || others.length > 1) return { anyOf: anyOf.map(schemaInPlace) };
   const { description: _, ...option } = schemaInPlace(others[0]!) as { description?: string; type?: unknown };
