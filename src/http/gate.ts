@@ -75,9 +75,9 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     count(reply, `ip ${client(request).network}`, ANONYMOUS_PER_MINUTE, options);
 
   const identify: Gate['identify'] = async (request) => {
-    const given = keyIn(request);
+    const key = keyIn(request);
     request.clientIp ||= client(request).ip;
-    request.keyOwner = given === null ? null : await findApiKey(ctx, given.key);
+    request.keyOwner = key === null ? null : await findApiKey(ctx, key);
     return request.keyOwner;
   };
   /** Refuses a page that may not use the key. Browsers name the page's origin; other clients name none. */
@@ -124,7 +124,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       if (owner.kind === 'secret') needPermission(owner, permission);
       if (access === 'secret_test' && owner.mode !== 'test') throw new Problem('test_key_required');
       // Browsers that know a name and a password send them with the requests of other sites too.
-      if (access === 'any' || keyIn(request)?.isBasic) checkPage(request, owner);
+      if (access === 'any' || isBasic(request)) checkPage(request, owner);
       // A request refused for another reason does not use up the limit of the merchant's other payers.
       if (owner.kind === 'public') await count(reply, `public ${owner.merchantId} ${owner.mode}`, perMinute, { quiet: true });
       return owner;
@@ -133,12 +133,13 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
 }
 
 /** The API key of a request: `Bearer <API_KEY>`, or the name of HTTP Basic (RFC 7617) with an empty password, as `curl -u <API_KEY>:` sends it. */
-function keyIn({ headers }: FastifyRequest): { key: string; isBasic: boolean } | null {
-  const [, scheme, text] = /^(Bearer|Basic) ([\x21-\x7e]{1,300})$/i.exec(headers.authorization ?? '') ?? [];
-  const isBasic = scheme?.toLowerCase() === 'basic';
-  const key = isBasic ? /^([^:]+):$/.exec(Buffer.from(text!, 'base64').toString('latin1'))?.[1] : text;
-  return key !== undefined && /^[\x21-\x7e]{1,200}$/.test(key) ? { key, isBasic } : null;
+function keyIn(request: FastifyRequest): string | null {
+  const text = /^(?:Bearer|Basic) ([\x21-\x7e]{1,300})$/i.exec(request.headers.authorization ?? '')?.[1];
+  if (text === undefined) return null;
+  const key = isBasic(request) ? /^([^:]+):$/.exec(Buffer.from(text, 'base64').toString('latin1'))?.[1] : text;
+  return key !== undefined && /^[\x21-\x7e]{1,200}$/.test(key) ? key : null;
 }
+const isBasic = ({ headers }: FastifyRequest): boolean => /^Basic /i.test(headers.authorization ?? '');
 
 /** Errors: key_permission_missing. */
 export function needPermission({ permissions }: KeyOwner, permission: KeyPermission): void {

@@ -203,7 +203,7 @@ async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<read
 
 function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
   const pricing = record.facts.rules;
-  const quotable = marketPrice(ctx, { mode: record.mode, coin, pricing });
+  const quotable = marketPrice(ctx, { mode: record.mode, coin, source: pricing.priceSource });
   if (!('price' in quotable)) {
     throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { param: 'currency', retryAfterSeconds: 30 });
   }

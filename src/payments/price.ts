@@ -56,14 +56,12 @@ const adjustment = ({ adjustments }: Pricing, coin: Coin): bigint => FULL + BigI
 /** The price that a payment counts a coin at: below the market price where customers pay more in that coin. */
 export const adjustedPrice = (pricing: Pricing, coin: Coin, priceE8: bigint): bigint =>
   divideCeil(priceE8 * FULL, adjustment(pricing, coin));
-/** The market price for a quote, or why there is none. In test mode there always is one. */
+/** The market price for a quote, or why there is none. In test mode there always is one. `source`: the preferred one. */
 export const marketPrice = (
   ctx: Context,
-  { mode, coin, pricing }: { mode: Mode; coin: Coin; pricing: Pricing },
+  { mode, coin, source = null }: { mode: Mode; coin: Coin; source?: string | null },
 ): ReturnType<Context['prices']['quotable']> =>
-  mode === 'test'
-    ? { price: ctx.prices.forTest(COIN[coin].asset, pricing.priceSource) }
-    : ctx.prices.quotable(COIN[coin].asset, pricing.priceSource);
+  mode === 'test' ? { price: ctx.prices.forTest(pricedAs(coin), source) } : ctx.prices.quotable(pricedAs(coin), source);
 
 /** How far the market may be from par before a token no longer counts as its currency. */
 const PAR_PERCENT = 1n;
@@ -102,7 +100,7 @@ export const itemAmount = ({ fiat }: Pick<PaymentRequest, 'fiat'>, minor: bigint
 
 /** The current price of a coin. Errors: price_unavailable. */
 export function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {
-  const quotable = mode === 'test' ? { price: ctx.prices.forTest(pricedAs(coin)) } : ctx.prices.quotable(pricedAs(coin));
+  const quotable = marketPrice(ctx, { mode, coin });
   if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { retryAfterSeconds: 30 });
   return quotable.price.priceE8;
 }

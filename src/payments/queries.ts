@@ -352,7 +352,7 @@ function coinState(
   const refused = (unavailable: UnavailableReason) => ({ coin, unavailable, least: null, estimateUnits: null, sample: false, costs });
   if (view.facts.fixed) return { coin, unavailable: null, least: null, estimateUnits: view.facts.fixed.units, sample: false, costs };
   const pricing = view.facts.rules;
-  const quotable = marketPrice(ctx, { mode: view.facts.mode, coin, pricing });
+  const quotable = marketPrice(ctx, { mode: view.facts.mode, coin, source: pricing.priceSource });
   if (!('price' in quotable)) return refused('price');
   // A coin that already has its address can be paid, and gets a new rate.
   if (view.facts.mode === 'live' && (isWrong || unreachable.has(coin)) && !view.facts.quotes.some((q) => q.coin === coin))

@@ -206,7 +206,7 @@ export function refuseUncarried(
     )
       continue;
     const pricing = merchant.settings;
-    const found = marketPrice(ctx, { mode, coin, pricing });
+    const found = marketPrice(ctx, { mode, coin, source: pricing.priceSource });
     if (!('price' in found)) return null;
     const { units, rateE8: priceE8 } = askIn(coin, { targetUsdCents: amountUsdCents, fiat, pricing }, found.price.priceE8);
     if (isCarried(coin, units)) return null;

@@ -79,8 +79,10 @@ export function createFeed<T>({
       // A malformed answer is ignored, and the source is asked less often while it keeps failing.
       const failure = error instanceof Error ? error.message : String(error);
       const pause = Math.min(pollMs * 2 ** (failures + 1), LONGEST_PAUSE_MS) - pollMs;
-      if (!quiet) waits.set(source.name, { until: clock.monotonicMs() + pause, failures: failures + 1 });
-      if (failures === 0 && !quiet) outages(source.name, failure);
+      if (!quiet) {
+        waits.set(source.name, { until: clock.monotonicMs() + pause, failures: failures + 1 });
+        if (failures === 0) outages(source.name, failure);
+      }
       return { name: source.name, answer: null, failure };
     }
   };

@@ -5,14 +5,14 @@ import { useApi, useList, useTitle } from '../../lib/hooks.ts';
 import { customerName } from '../../ui/customer.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard } from '../../ui/list.tsx';
-import { Price, Worth } from '../../ui/price.tsx';
+import { PaymentPrice } from '../../ui/price.tsx';
 import { hasReceived, Received } from '../../ui/received.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { CopyButton, Money, PaymentState, TestLabel, Time } from '../../ui/values.tsx';
+import { CopyButton, PaymentState, TestLabel, Time } from '../../ui/values.tsx';
 import { RefundDrawer } from '../refunds/refund.tsx';
-import { RefundState } from '../refunds/state.tsx';
+import { leadingColumns } from '../refunds/state.tsx';
 
 const LIST = ['customers', 'Customers'] as const;
 
@@ -22,18 +22,7 @@ type Payment = ReturnType<typeof usePayments>['rows'][number];
 type Refund = ReturnType<typeof useRefunds>['rows'][number];
 
 const paymentColumns = (receiptUrl: string): Column<Payment>[] => [
-  {
-    name: 'Amount',
-    phone: 'title',
-    cell: (row) => (
-      <span className="flex flex-wrap items-baseline gap-x-1.5 sm:grid sm:justify-items-start">
-        <ModeLink to={`payments/${row.id}`}>
-          <Price of={row} />
-        </ModeLink>
-        <Worth of={row} className="text-xs" />
-      </span>
-    ),
-  },
+  { name: 'Amount', phone: 'title', cell: (row) => <PaymentPrice of={row} /> },
   { name: 'Status', phone: 'left', cell: (row) => <PaymentState status={row.status} exception={row.exceptions[0] ?? null} /> },
   { name: 'Received', cell: (row) => <Received row={row} />, right: true, phone: 'right', empty: (row) => !hasReceived(row) },
   {
@@ -58,17 +47,7 @@ const paymentColumns = (receiptUrl: string): Column<Payment>[] => [
 const hasReceipt = ({ status, exceptions }: Payment): boolean => status === 'completed' && !exceptions.includes('reorged');
 
 const refundColumns = (open: (id: string) => void): Column<Refund>[] => [
-  {
-    name: 'Refund',
-    phone: 'title',
-    cell: (refund) => (
-      <button type="button" className="text-left font-medium underline" onClick={() => open(refund.id)}>
-        <Money amount={refund.amount} currency={refund.currency} />
-      </button>
-    ),
-  },
-  { name: 'State', phone: 'corner', cell: (refund) => <RefundState refund={refund} /> },
-  { name: 'Value', cell: (refund) => <Money amount={refund.amount_usd} />, right: true },
+  ...leadingColumns(open),
   {
     name: 'Payment',
     cell: (refund) => (

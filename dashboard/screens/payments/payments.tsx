@@ -6,10 +6,9 @@ import type { ScreenModule } from '../../screen.ts';
 import { Button } from '../../ui/button.tsx';
 import { CustomerLink } from '../../ui/customer.tsx';
 import { Icon } from '../../ui/icon.tsx';
-import { ModeLink } from '../../ui/link.tsx';
 import { ListCard, NewRows } from '../../ui/list.tsx';
 import { Marked, Match, Sought } from '../../ui/marked.tsx';
-import { Price, Worth } from '../../ui/price.tsx';
+import { PaymentPrice } from '../../ui/price.tsx';
 import { hasReceived, Received } from '../../ui/received.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, PaymentState, Time } from '../../ui/values.tsx';
@@ -28,14 +27,7 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     key: 'amount',
     name: 'Amount',
     phone: 'title',
-    cell: (row) => (
-      <span className="flex flex-wrap items-baseline gap-x-1.5 sm:grid sm:justify-items-start">
-        <ModeLink to={`payments/${row.id}`}>
-          <Price of={row} />
-        </ModeLink>
-        <Worth of={row} className="text-xs" />
-      </span>
-    ),
+    cell: (row) => <PaymentPrice of={row} />,
   },
   {
     key: 'status',

@@ -7,24 +7,14 @@ import { Select } from '../../ui/field.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { Money, Time } from '../../ui/values.tsx';
+import { Time } from '../../ui/values.tsx';
 import { MakeFile } from './make-file.tsx';
 import { RefundDrawer } from './refund.tsx';
-import { RefundState, STATES } from './state.tsx';
+import { leadingColumns, STATES } from './state.tsx';
 
 type Row = Reply<'GET /:mode/refunds'>['data'][number];
 const columnsOf = (open: (id: string) => void): Column<Row>[] => [
-  {
-    name: 'Refund',
-    phone: 'title',
-    cell: (refund) => (
-      <button type="button" className="text-left font-medium underline" onClick={() => open(refund.id)}>
-        <Money amount={refund.amount} currency={refund.currency} />
-      </button>
-    ),
-  },
-  { name: 'State', phone: 'corner', cell: (refund) => <RefundState refund={refund} /> },
-  { name: 'Value', cell: (refund) => <Money amount={refund.amount_usd} />, right: true },
+  ...leadingColumns(open),
   {
     name: 'Payment',
     cell: ({ payment_id: id, customer }) => (

@@ -1,7 +1,8 @@
-/** The state of a refund as people read it. */
+/** A refund as people read it in lists: its state, and the first columns. */
 import type { Reply } from '../../lib/api.ts';
 import type { IconName } from '../../ui/icon.tsx';
-import { Badge, type Tone } from '../../ui/values.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Badge, Money, type Tone } from '../../ui/values.tsx';
 
 export type Refund = Reply<'GET /:mode/refunds/:id'>['refund'];
 export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconName; word: string }>> = {
@@ -33,3 +34,18 @@ export function RefundState({ refund: { state, address, claim_expired: expired, 
     </Badge>
   );
 }
+
+/** The columns that every list of refunds begins with. `open` shows one of them. */
+export const leadingColumns = <R extends Refund>(open: (id: string) => void): Column<R>[] => [
+  {
+    name: 'Refund',
+    phone: 'title',
+    cell: (refund) => (
+      <button type="button" className="text-left font-medium underline" onClick={() => open(refund.id)}>
+        <Money amount={refund.amount} currency={refund.currency} />
+      </button>
+    ),
+  },
+  { name: 'State', phone: 'corner', cell: (refund) => <RefundState refund={refund} /> },
+  { name: 'Value', cell: (refund) => <Money amount={refund.amount_usd} />, right: true },
+];

@@ -25,8 +25,8 @@ const describePeers = (peers: PeersOf | undefined): PeersOf | null =>
   peers ? { connected: peers.connected, bytes_in: peers.bytes_in, bytes_out: peers.bytes_out, since: peers.since } : null;
 
 /** The checks under way: several operators who ask at once get the same answer, and no source is asked twice. */
-const checksOf = perContext(() => ({ running: null as Promise<readonly Finding[]> | null }));
-function runChecks(ctx: Context): Promise<readonly Finding[]> {
+const checksOf = perContext(() => ({ running: null as Promise<Finding[]> | null }));
+function runChecks(ctx: Context): Promise<Finding[]> {
   const checks = checksOf(ctx);
   checks.running ??= diagnose(ctx)
     .then(({ findings }) => findings)
@@ -175,7 +175,7 @@ export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
       /** What `./florin doctor` prints. `ok` is false where the operator has to act; `fix` is advice where it is true. */
       findings: Type.Array(Type.Object({ check: PlainText, ok: Type.Boolean(), detail: PlainText, fix: Nullable(PlainText) })),
     }),
-    handle: async ({ ctx }) => ({ success: true, findings: (await runChecks(ctx)).map((finding) => ({ ...finding })) }),
+    handle: async ({ ctx }) => ({ success: true, findings: await runChecks(ctx) }),
   }),
   memberRoute({
     method: 'GET',
