@@ -11,6 +11,7 @@ import { ALL_COINS, COIN, type Coin, coinText, kindOf, pricedAs } from '../../sr
 import { addMs, DAY_MS, localTime } from '../../src/core/dates.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
+import { isDust } from '../../src/core/transfer.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
 import { approveRefund, requestRefund } from '../../src/outgoing/refunds.ts';
 import { foldTotals } from '../../src/payments/days.ts';
@@ -295,7 +296,7 @@ class Sums {
   shown = (accepts: (key: string) => boolean): Record<string, Money> =>
     Object.fromEntries([...this.#sums].filter(([key, { cents, units }]) => accepts(key) && (cents !== 0n || units !== 0n)).sort());
 }
-type Booked = Record<'volume' | 'reversed' | 'ofPayments' | 'reversedOfPayments' | 'here' | 'flows', Sums> & {
+type Booked = Record<'volume' | 'reversed' | 'ofPayments' | 'reversedOfPayments' | 'here' | 'ofTransfers' | 'flows', Sums> & {
   kinds: Set<BookEntry['kind']>;
 };
 const SOLD: readonly BookEntry['kind'][] = ['sale', 'overpayment', 'reversed', 'restored'];
@@ -309,6 +310,7 @@ async function readBooked({ merchantId, mode, zone }: Shop): Promise<Booked> {
       ofPayments: new Sums(),
       reversedOfPayments: new Sums(),
       here: new Sums(),
+      ofTransfers: new Sums(),
       flows: new Sums(),
     },
   };
@@ -327,7 +329,10 @@ async function readBooked({ merchantId, mode, zone }: Shop): Promise<Booked> {
           }
         }
         const other = sign === 1n ? -1n : 1n;
-        if (account === 'deposit_addresses') booked.here.add(`${entry.paymentId} ${entry.coin}`, entry, other);
+        if (account === 'deposit_addresses') {
+          booked.here.add(`${entry.paymentId} ${entry.coin}`, entry, other);
+          booked.ofTransfers.add(entry.ref, entry, other);
+        }
         if (account === 'deposit_addresses' || account === 'destination_wallet') booked.flows.add(entry.coin, entry, other);
       }
     }
@@ -414,14 +419,15 @@ async function checkPayments(shop: Shop, booked: Booked, { from, until }: { from
   const files = rowsOf((await ok(shop, `/reports/file?kind=payments&from=${from}&until=${until}`)).text);
   assert.equal(total(files, 'counted_usd'), booked.volume.cents(), 'the payments file');
   assert.equal(files.length, shop.lives.length);
-  // The API shows what is on the chain: also what is held, and no more than what is left after reversals.
+  // The API shows what is on the chain: also what is held, no dust, and no more than what is left after reversals.
   await inParts(shop.ids, 250, async (part) => {
     for (const one of await readRecords(ctx, ctx.db.sql, part)) {
       const detail = paymentDetail(toView(one), 'https://pay.example');
       const coin = one.last.coin!;
-      const here = booked.here.get(`${one.facts.id} ${coin}`).units;
-      assert.equal(detail.amount_received, here === 0n ? formatUnits(coin, 0n) : formatUnits(coin, here), `the API, ${one.facts.id}`);
-      const cents = booked.here.cents((key) => key.startsWith(one.facts.id));
+      const dustCents = one.transfers.filter(isDust).reduce((sum, { ref }) => sum + booked.ofTransfers.get(ref).cents, 0n);
+      const [here, dust] = [booked.here.get(`${one.facts.id} ${coin}`).units, parseDecimal(detail.amount_dust, COIN[coin].decimals)!];
+      assert.equal(detail.amount_received, formatUnits(coin, here - dust), `the API, ${one.facts.id}`);
+      const cents = booked.here.cents((key) => key.startsWith(one.facts.id)) - dustCents;
       assert.equal(detail.amount_received_usd, formatUsd(cents), `the API in US dollars, ${one.facts.id}`);
     }
   });

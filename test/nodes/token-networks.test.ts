@@ -371,6 +371,7 @@ test('a reorganization of one block moves a payment, one of 64 blocks removes an
   await reach(removed.id, ({ status }) => status === 'processing');
   await node.mine(60);
   await readAll(POLYGON);
+  await completed(removed.id);
   await node.rpc('anvil_reorg', 64, []);
   await readAll(POLYGON);
   const lost = await reach(removed.id, ({ exceptions }) => exceptions.includes('reorged'));
