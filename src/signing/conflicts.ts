@@ -11,7 +11,6 @@ import type { Fragment, Sql, Tx } from '#db';
 import { spentInBlocks } from './blocks.ts';
 import { lockRefundsIn, readEndHeight, readUnpayable } from './holdings.ts';
 import { readBalances, readNonces } from './make-accounts.ts';
-import { isEmptied } from './replace.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
 export type Refused = {
@@ -162,19 +161,23 @@ async function askUnspent(chain: JoinedSource, outpoints: readonly string[]): Pr
   }
 }
 
-async function requestsOf(sql: Context['db']['sql'] | Tx, sweepId: string): Promise<AccountRequest[]> {
+type Requested = { requests: AccountRequest[] /** The most that they pay for each unit of gas. */; maxGasPrice: bigint };
+async function readRequested(sql: Context['db']['sql'] | Tx, sweepId: string): Promise<Requested> {
   const [row] = await sql<{ file: unknown }[]>`select file from signing_files where id = ${sweepId}`;
-  return signingFileOf(row!.file).requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
+  const { requests, gasPrice } = signingFileOf(row!.file);
+  return { requests: requests.flatMap((one) => (one.kind === 'psbt' ? [] : [one])), maxGasPrice: gasPrice?.max ?? 0n };
 }
 
 async function accountLoss(ctx: Context, chain: JoinedSource, { sweepId, coin, number }: Refused): Promise<Loss | null> {
-  const request = (await requestsOf(ctx.db.sql, sweepId))[number];
+  const { requests, maxGasPrice } = await readRequested(ctx.db.sql, sweepId);
+  const request = requests[number];
   if (!request) return null;
   // Before the nonce: a block that arrives between the two may contain our own transaction.
   const [held] = await readBalances(chain, [request.from]);
   const [nonce] = await readNonces(chain, [request.from]);
   if (nonce! > request.nonce) return { unspent: [], proven: false, isGone: false };
-  if (!isEmptied(request, held!)) return null;
+  // Nodes take no transaction of an account that has less than it sends and may pay for gas. Only a smaller one could move what is there.
+  if (request.kind !== 'native' || held! >= request.line.units + request.gas * maxGasPrice) return null;
   const from = request.from.toLowerCase();
   const isGone = (await readUnmined(ctx, { sweepId, coin })).some((one) => one.isGone && one.address.toLowerCase() === from);
   return isGone ? { unspent: [], proven: false, isGone } : null;
@@ -193,7 +196,7 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent, 
     returning number`;
   const { inputs, addresses } =
     kindOf(coin) === 'ethereum'
-      ? heldBy(await requestsOf(tx, sweepId), {
+      ? heldBy((await readRequested(tx, sweepId)).requests, {
           failed: failed.map((one) => one.number),
           lost: isGone ? null : number,
           isRefund: sweep.purpose === 'refund',

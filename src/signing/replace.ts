@@ -35,7 +35,7 @@ function needsOf(request: AccountRequest, { max, publishing }: Price): bigint | 
 }
 
 /** Whether its account lost what it sends, which is not made good: the gas address pays for gas only. */
-export const isEmptied = (request: AccountRequest, held: bigint): boolean => request.kind === 'native' && held < request.line.units;
+const isEmptied = (request: AccountRequest, held: bigint): boolean => request.kind === 'native' && held < request.line.units;
 
 /** What an address has that a request sends from, or pays for its gas. */
 const accountIn = (request: AccountRequest): string => (request.kind === 'fund' ? request.to : request.from);

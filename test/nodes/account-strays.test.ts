@@ -191,6 +191,22 @@ for (const coin of ['ETH', USDC] as const) {
   });
 }
 
+test('ETH: a sweep whose deposit left the chain and was paid again with too little for its gas fails, and a new one moves it', async () => {
+  const { id, address, units, leave } = await paidLoosely('ETH');
+  const { sweep } = await desk.make('ETH');
+  const signed = await desk.sign(sweep.id);
+  await leave();
+  await pay('ETH', address, units - 1n);
+  await desk.nodeOf('ETH').mine(3);
+  await isCompleted(id);
+  await desk.upload(signed);
+  const ended = await desk.finish(sweep.id, 'ETH');
+  assert.deepEqual([ended.state, ended.failure?.split(':')[0]], ['failed', 'deposit gone']);
+  assert.deepEqual((await readBooks('ETH')).listed, [address]);
+  await sweepAll('ETH');
+  assert.deepEqual((await readBooks('ETH')).listed, []);
+});
+
 test('ETH: a deposit that another wallet moved leaves the books, also if its fee left something', async () => {
   const node = desk.nodeOf('ETH');
   const elsewhere = (await readBooks('ETH')).of('moved_elsewhere');
