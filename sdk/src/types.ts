@@ -42,6 +42,7 @@ export type ErrorCode =
   | 'secret_key_in_page'
   | 'test_key_required'
   | 'rate_limit_exceeded'
+  | 'public_key_limit_reached'
   | 'plan_limit_exceeded'
   | 'plan_required'
   | 'not_signed_in'

@@ -72,6 +72,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The plan allows a number of requests per minute, shared by all keys of a mode. `X-RateLimit-Limit` and `X-RateLimit-Reset` show the limit and when it resets.',
     fix: 'Wait for `Retry-After` seconds and retry with growing pauses; the SDK does both. Use webhooks instead of polling.',
   },
+  public_key_limit_reached: {
+    why: 'Anyone who opens your page can read its public key, so what each client creates with it is limited. Customers behind one address, such as an office or a proxy missing in `TRUSTED_PROXIES`, count as one client.',
+    fix: 'Create payments on your server with a secret key, and open them with `Florin.open`. Otherwise, wait for `Retry-After` seconds.',
+  },
   plan_limit_exceeded: {
     why: 'The plan includes a number of live payments per month. Payments count when money arrives. Test payments do not count.',
     fix: 'See Settings, Plan and usage. The operator of the install changes plans.',

@@ -80,6 +80,11 @@ export const PROBLEMS = {
   ),
   test_key_required: entry(403, 'permission_denied', 'This request is available in test mode only. Use a test key (sk_test_...).'),
   rate_limit_exceeded: entry(429, 'rate_limit_exceeded', 'Too many requests. Retry after {seconds} seconds, and use exponential backoff.'),
+  public_key_limit_reached: entry(
+    429,
+    'rate_limit_exceeded',
+    'With this public key, one client can create {limit} payments a minute. Retry after {seconds} seconds, or create payments on your server with a secret key, which has a higher limit.',
+  ),
   plan_limit_exceeded: entry(
     403,
     'plan_limit_exceeded',

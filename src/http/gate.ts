@@ -40,6 +40,7 @@ type Counted = {
   /** The headers keep showing another bucket, unless this one refuses. */
   quiet?: boolean;
   refuses?: boolean;
+  refusal?: 'rate_limit_exceeded' | 'public_key_limit_reached';
 };
 
 export type Gate = {
@@ -57,7 +58,7 @@ export type Gate = {
 
 export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
   const client = createClientReader(ctx, trustedProxies);
-  const count: Gate['count'] = async (reply, bucket, points, { quiet = false, refuses = true } = {}) => {
+  const count: Gate['count'] = async (reply, bucket, points, { quiet = false, refuses = true, refusal = 'rate_limit_exceeded' } = {}) => {
     if (points === 0) {
       if (!quiet) setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
       return;
@@ -66,7 +67,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
     if (allowed && quiet) return;
     setHeaders(reply.raw, limitHeaders(ctx.clock.now(), points, { remaining: allowed ? remaining : 0, resetMs }));
     const seconds = Math.max(1, Math.ceil(resetMs / 1000));
-    if (!allowed && refuses) throw new Problem('rate_limit_exceeded', { seconds }, { retryAfterSeconds: seconds });
+    if (!allowed && refuses) throw new Problem(refusal, { seconds, limit: points }, { retryAfterSeconds: seconds });
   };
 
   const httpsOnly = ctx.settings.publicUrl.startsWith('https:');
@@ -117,7 +118,7 @@ export function createGate(ctx: Context, { trustedProxies, limits }: { trustedPr
       const { perMinute } = ctx.settings.plans[owner.plan];
       if (owner.kind !== 'public') await count(reply, `${owner.merchantId} ${owner.mode}`, perMinute);
       else if (access !== 'any') await count(reply, `refused ${owner.keyId} ${network}`, ANONYMOUS_PER_MINUTE);
-      else await count(reply, `public ${owner.keyId} ${network}`, PUBLIC_PER_MINUTE_PER_CLIENT);
+      else await count(reply, `public ${owner.keyId} ${network}`, PUBLIC_PER_MINUTE_PER_CLIENT, { refusal: 'public_key_limit_reached' });
       if (owner.kind === 'public' && access !== 'any') throw new Problem('secret_key_required');
       if (!owner.allows(ip)) throw new Problem('ip_not_allowed', { ip });
       if (owner.readOnly && request.method !== 'GET') throw new Problem('key_read_only');

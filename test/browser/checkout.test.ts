@@ -72,7 +72,7 @@ const readsAs = (page: Page, code: string, text: string, name?: string) =>
   eventually(
     async () => {
       try {
-        if (name !== undefined) await page.getByText(name).click();
+        if (name !== undefined) await page.getByText(name, { exact: true }).click();
         return await readQr(page.locator(code));
       } catch (error) {
         return String(error);

@@ -78,7 +78,7 @@ for (const coin of NATIVE_COINS) {
     assert.match(uri!, /^[a-z]+:/);
     assert.equal(uri!.slice(uri!.indexOf(':') + 1), `${address}${worth}`);
     assert.equal(await readQr(page.locator('#qr-request svg')), uri);
-    await page.getByText('Address only').click();
+    await page.getByText('Address only', { exact: true }).click();
     assert.equal(await readQr(page.locator('#qr-address svg')), address);
     assert.deepEqual(tab.faults, []);
     await tab.close();

@@ -145,7 +145,12 @@ for (const coin of ['BTC', 'ETH', 'LTC', 'DASH', 'DOGE'] as const) {
       const address = (await page.locator('#address').innerText()).replaceAll(/\s/g, '');
       const amount = await page.locator('#amount').innerText();
       assert.equal(await readQr(page.locator('#qr-request svg')), uri);
-      await page.getByText('Address only').click();
+      // The switch is seen before the code that it changes, and what it is for is said below.
+      const [choice, code] = [(await page.locator('.seg').boundingBox())!, (await page.locator('#qr-request').boundingBox())!];
+      assert.ok(choice.y + choice.height <= code.y);
+      assert.match(await page.locator('.qr .hint').innerText(), /Choose “Address only” and enter the amount yourself/);
+      await page.getByText('Address only', { exact: true }).click();
+      assert.equal(await page.locator('.qr .hint').isVisible(), false);
       assert.equal(await readQr(page.locator('#qr-address svg')), address);
       assert.equal(address, one.view.quote!.address);
       const wei = coin === 'ETH' ? (BigInt(amount.replace('.', '')) * 10n ** 10n).toString() : null;

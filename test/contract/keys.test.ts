@@ -351,6 +351,7 @@ test('a public key creates ten payments a minute from one address', async () => 
     [...Array(10).fill(201), 429],
   );
   assert.ok(Number(replies[10]!.headers.get('retry-after')) >= 1);
+  assert.match(replies[10]!.json.error.message, /10 payments a minute.*on your server with a secret key/);
   assert.equal((await app.test.post(CREATE, simple)).status, 201, 'the secret key is not held up');
 });
 

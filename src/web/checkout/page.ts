@@ -554,9 +554,10 @@ function qrCodes({ uri, address, coin }: { uri: string; address: string; coin: C
     html`<label><input type="radio" name="qr" id="${id}"${isFirst && new Html(' checked')}>${label}</label>`;
   const [request, bare] = [choice('qr-r', words.qrRequest, !isToken(coin)), choice('qr-a', words.qrAddress, isToken(coin))];
   return html`<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend>
+<div class="seg">${isToken(coin) ? html`${bare}${request}` : html`${request}${bare}`}</div>
 <div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div>
 ${isToken(coin) && html`<p class="on">${badgedIcon(coin)}<b>${coinText(coin)}</b></p>`}
-<div class="seg">${isToken(coin) ? html`${bare}${request}` : html`${request}${bare}`}</div>
+${!isToken(coin) && html`<p class="hint">${say(words.qrHint, { choice: words.qrAddress })}</p>`}
 <button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset>`;
 }
 
