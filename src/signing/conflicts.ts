@@ -98,15 +98,16 @@ const isGoneFor = (sql: Sql, coin: Coin): Fragment => sql`
 async function refundLoss(ctx: Context, tx: Tx, one: Refused): Promise<Loss | null> {
   if ((await readHold(ctx, tx, one)) !== HELD.gone) return null;
   const { merchantId, sweepId, coin, number, raw } = one;
-  const [gone] = await tx<{ isReplaced: boolean }[]>`
-    select bool_or(t.conflict_height is not null) as "isReplaced"
+  const [gone] = await tx`
+    select 1
     from refunds r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
     left join tips on tips.chain = ${chainCode(coin)}
     where r.file_id = ${sweepId} and r.transaction_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
     having bool_and(${isGoneFor(ctx.db.sql, coin)})`;
   if (!gone) return null;
   const unspent = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex'));
-  return { unspent, proven: gone.isReplaced, isGone: true };
+  // That a deposit was replaced says nothing about the transaction, which may spend those of others, and somebody may have published it.
+  return { unspent, proven: false, isGone: true };
 }
 
 /** Whether no version of the transaction is mined or waits to be mined. */
@@ -176,8 +177,11 @@ async function accountLoss(ctx: Context, chain: JoinedSource, { sweepId, coin, n
   const [held] = await readBalances(chain, [request.from]);
   const [nonce] = await readNonces(chain, [request.from]);
   if (nonce! > request.nonce) return { unspent: [], proven: false, isGone: false };
-  // Nodes take no transaction of an account that has less than it sends and may pay for gas. Only a smaller one could move what is there.
-  if (request.kind !== 'native' || held! >= request.line.units + request.gas * maxGasPrice) return null;
+  if (request.kind !== 'native') return null;
+  // Nodes take no transaction of an account that has less than it sends and may pay for gas. The person whom a refund or a payout pays
+  // could send that gas and then publish a kept copy, so only a sweep ends for lack of gas.
+  const gas = request.line.purpose === 'sweep' ? request.gas * maxGasPrice : 0n;
+  if (held! >= request.line.units + gas) return null;
   const from = request.from.toLowerCase();
   const isGone = (await readUnmined(ctx, { sweepId, coin })).some((one) => one.isGone && one.address.toLowerCase() === from);
   return isGone ? { unspent: [], proven: false, isGone } : null;
