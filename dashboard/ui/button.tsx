@@ -22,3 +22,10 @@ export const Button = ({
     {children}
   </button>
 );
+
+/** The first cell of a row in a list: it opens what the row shows in a drawer. */
+export const RowButton = ({ open, children }: { open: () => void; children: ReactNode }) => (
+  <button type="button" className="text-left font-medium underline" onClick={open}>
+    {children}
+  </button>
+);

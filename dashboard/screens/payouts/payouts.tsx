@@ -1,7 +1,7 @@
 /** Payouts to third parties: request, import from a CSV file, approve, sign offline, and follow to their confirmation. */
 import { useState } from 'react';
 import { useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, RowButton } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import type { Column } from '../../ui/table.tsx';
@@ -20,9 +20,9 @@ const columnsOf = (open: (id: string) => void): Column<Payout>[] => [
     name: 'Payout',
     phone: 'title',
     cell: (payout) => (
-      <button type="button" className="text-left font-medium underline" onClick={() => open(payout.id)}>
+      <RowButton open={() => open(payout.id)}>
         <Money amount={payout.amount} currency={payout.currency} />
-      </button>
+      </RowButton>
     ),
   },
   { name: 'State', phone: 'corner', cell: (payout) => <PayoutState payout={payout} /> },

@@ -1,5 +1,6 @@
 /** A refund as people read it in lists: its state, and the first columns. */
 import type { Reply } from '../../lib/api.ts';
+import { RowButton } from '../../ui/button.tsx';
 import type { IconName } from '../../ui/icon.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, Money, type Tone } from '../../ui/values.tsx';
@@ -41,9 +42,9 @@ export const leadingColumns = <R extends Refund>(open: (id: string) => void): Co
     name: 'Refund',
     phone: 'title',
     cell: (refund) => (
-      <button type="button" className="text-left font-medium underline" onClick={() => open(refund.id)}>
+      <RowButton open={() => open(refund.id)}>
         <Money amount={refund.amount} currency={refund.currency} />
-      </button>
+      </RowButton>
     ),
   },
   { name: 'State', phone: 'corner', cell: (refund) => <RefundState refund={refund} /> },

@@ -6,7 +6,7 @@ import { base64Of } from '../../lib/base64.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useList, useMay, useMode } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, RowButton } from '../../ui/button.tsx';
 import { Ask, Drawer } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
 import { Note } from '../../ui/form.tsx';
@@ -41,10 +41,10 @@ const columnsOf = (open: (sweep: Sweep) => void): Column<Sweep>[] => [
     name: 'Sweep',
     phone: 'title',
     cell: (sweep) => (
-      <button type="button" className="text-left font-medium underline" onClick={() => open(sweep)}>
+      <RowButton open={() => open(sweep)}>
         <Money amount={sweep.amount} currency={sweep.currency} />
         {sweep.purpose !== 'sweep' && <span className="font-normal"> ({sweep.purpose === 'refund' ? 'refunds' : 'payouts'})</span>}
-      </button>
+      </RowButton>
     ),
   },
   { name: 'State', phone: 'corner', cell: (sweep) => <State state={sweep.state} /> },

@@ -556,8 +556,11 @@ function qrCodes({ uri, address, coin }: { uri: string; address: string; coin: C
   return html`<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend>
 <div class="seg">${isToken(coin) ? html`${bare}${request}` : html`${request}${bare}`}</div>
 <div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div>
-${isToken(coin) && html`<p class="on">${badgedIcon(coin)}<b>${coinText(coin)}</b></p>`}
-${!isToken(coin) && html`<p class="hint">${say(words.qrHint, { choice: words.qrAddress })}</p>`}
+${
+  isToken(coin)
+    ? html`<p class="on">${badgedIcon(coin)}<b>${coinText(coin)}</b></p>`
+    : html`<p class="hint">${say(words.qrHint, { choice: words.qrAddress })}</p>`
+}
 <button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset>`;
 }
 
