@@ -19,6 +19,7 @@ import {
   checkGas,
   domainFor,
   frozenAmong,
+  gasInput,
   type Holding,
   isDear,
   MAX_REFUND_FEE_PERCENT,
@@ -331,7 +332,7 @@ async function authorizeAll<T extends AccountPayout>(
   return {
     ...NOTHING_MADE,
     requests: [request],
-    inputs: [...moved, { input: `gas:${gasAccount.address}`, holding: null, units: null }],
+    inputs: [...moved, { input: gasInput(gasAccount.address), holding: null, units: null }],
     chosen: new Map(found.map(({ asked, parts }) => [asked, { anchor: payoutNonce(asked.id), number: 0, parts: storedParts(parts) }])),
     left: [...again.left, ...left],
   };

@@ -17,6 +17,7 @@ import {
   estimateEach,
   frozenAmong,
   fundedTransfers,
+  gasInput,
   type Holding,
   isDear,
   MAX_REFUND_FEE_PERCENT,
@@ -196,7 +197,7 @@ async function authorizeAll<T extends AskedRefundTransfer>(
   const inputs = inputsOf(
     work,
     found.map((one) => ({ ...one, units: one.asked.units })),
-    [`gas:${gasAccount.address}`],
+    [gasInput(gasAccount.address)],
   );
   const chosen = new Map(found.map(({ asked }) => [asked, { anchor: refundNonce(asked.id), number: 0 }]));
   return { ...NOTHING_MADE, requests: [request], inputs, chosen, left };

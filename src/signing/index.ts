@@ -43,6 +43,7 @@ export {
   frozenAmong,
   fundedTransfers,
   type GasPrice,
+  gasInput,
   MOST_ADDRESSES,
   nonceInput,
   onChain,

@@ -176,7 +176,8 @@ export function checkGas(coin: Coin, { address, units }: { address: string; unit
 type Call = { from: string; to: string; value?: string; data?: string };
 // Exactly so much between plain accounts; contracts may need more by the time the transaction is mined.
 const withReserve = (gas: bigint): bigint => (gas === TRANSFER_GAS ? gas : (gas * 13n) / 10n);
-async function estimate(chain: JoinedSource, call: Call): Promise<bigint> {
+/** The gas of a payment for gas to an account. */
+export async function readGasOfPayment(chain: JoinedSource, call: Pick<Call, 'from' | 'to'>): Promise<bigint> {
   const [reply] = await chain.ask([['eth_estimateGas', call]]);
   return withReserve(numberOf(reply!));
 }
@@ -327,7 +328,7 @@ async function planBatches(
     gasAccount,
     requests.reduce((sum, { gas }) => sum + gas * work.gasPrice.max, publishing),
   );
-  return { requests, reserved: [`gas:${gasAccount.address}`] };
+  return { requests, reserved: [gasInput(gasAccount.address)] };
 }
 
 /** A transfer by the account that holds the money. */
@@ -348,7 +349,7 @@ export async function fundedTransfers(
     readBalances(chain, accounts),
     readPublishingFee(chain, TRANSFER_BYTES),
   ]);
-  const fundGas = await estimate(chain, { from: gasAccount.address, to: accounts[0]! });
+  const fundGas = await readGasOfPayment(chain, { from: gasAccount.address, to: accounts[0]! });
   const funds: FundRequest[] = [];
   const own = transfers.map(({ from, index, nonce, gas, line }, i): AccountRequest => {
     const sender = { from, path: { chain: 0, index } as const, nonce, gas };
@@ -363,9 +364,11 @@ export async function fundedTransfers(
   });
   const needed = funds.reduce((sum, { gas, units }) => sum + gas * gasPrice.max + units + publishing, 0n);
   checkGas(coin, gasAccount, needed);
-  const gasInput = funds.length > 0 ? [`gas:${gasAccount.address}`] : [];
-  return { requests: [...funds, ...own], reserved: [...gasInput, ...transfers.map(({ from, nonce }) => nonceInput(from, nonce))] };
+  const nonces = transfers.map(({ from, nonce }) => nonceInput(from, nonce));
+  return { requests: [...funds, ...own], reserved: funds.length > 0 ? [gasInput(gasAccount.address), ...nonces] : nonces };
 }
+/** The gas address as an input of a file: it pays for one file at a time, so that its nonces are used in order. */
+export const gasInput = (address: string): string => `gas:${address}`;
 /** The nonce of an account, which one transaction uses, as an input of a file. */
 export const nonceInput = (address: string, nonce: number): string => `nonce:${address}:${nonce}`;
 

@@ -4,11 +4,13 @@ import type { JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { divideCeil } from '#core/money';
 import type { AccountRequest, FundRequest, PsbtRequest, Request, SigningFile } from '#core/signing-file';
-import { DEFAULT_WISH, type SweepWish } from './holdings.ts';
+import { DEFAULT_WISH, type SweepWallet, type SweepWish } from './holdings.ts';
 import {
   checkGas,
   type GasPrice,
   readBalances,
+  readGasAccount,
+  readGasOfPayment,
   readGasPrice,
   readNonces,
   readPublishingFee,
@@ -61,11 +63,18 @@ function raiseOne(request: AccountRequest, number: number, { requests, more, hel
   return { ...request, units: larger(request.units + paid.gas * more, isEmptied(paid, held) ? 0n : needsOf(paid, price)! - held) };
 }
 
-/** Payments for the gas of transfers whose address was already paid, for an earlier price. Null: no gas address is known. */
+type Raising = {
+  requests: readonly AccountRequest[];
+  mined: ReadonlySet<number>;
+  file: SigningFile & { gasPrice: GasPrice };
+  /** The wallet that signs, whose gas address pays for gas. */
+  wallet: SweepWallet;
+};
+/** Payments for the gas of transfers that nothing pays for, or whose address was already paid, for an earlier price. */
 async function missingFunds(
   chain: JoinedSource,
-  { requests, mined, price }: { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; price: Price },
-): Promise<FundRequest[] | null> {
+  { requests, mined, price, file, wallet }: Raising & { price: Price },
+): Promise<FundRequest[]> {
   const stuck = requests.flatMap((one, number) => {
     const fund = lastFundOf(requests, one.from);
     const needed = needsOf(one, price);
@@ -82,21 +91,17 @@ async function missingFunds(
     return nonces[i]! <= nonce && held < needed && !isEmptied(request, held) ? [{ to: from, units: needed - held }] : [];
   });
   if (lacking.length === 0) return [];
-  const funds = requests.filter((one): one is FundRequest => one.kind === 'fund');
-  const [payer] = funds;
-  if (!payer) return null;
-  const [next] = await readNonces(chain, [payer.from]);
-  const nonce = Math.max(next!, ...funds.map((fund) => fund.nonce + 1));
-  return lacking.map(({ to, units }, i) => ({
-    ...{ kind: 'fund', from: payer.from, path: payer.path, nonce: nonce + i, gas: payer.gas, to, units },
-  }));
+  const { address: from, nonce: next } = await readGasAccount(chain, { wallet, network: file.network });
+  const gas = await readGasOfPayment(chain, { from, to: lacking[0]!.to });
+  const first = Math.max(next, ...requests.map((one) => (isSame(one.from, from) ? one.nonce + 1 : 0)));
+  return lacking.map(({ to, units }, i) => ({ kind: 'fund', from, path: { chain: 1, index: 0 }, nonce: first + i, gas, to, units }));
 }
 
 /** Null: the money is not enough, or all of it is mined. Errors: ChainError, sweep_gas_missing. */
 export async function raiseAccounts(
   ctx: Context,
   chain: JoinedSource,
-  { file, speed }: { file: SigningFile & { gasPrice: GasPrice }; speed: SweepWish['speed'] },
+  { file, wallet, speed }: Pick<Raising, 'file' | 'wallet'> & { speed: SweepWish['speed'] },
 ): Promise<{ requests: AccountRequest[]; gasPrice: GasPrice } | null> {
   const current = await readGasPrice(chain, { ...DEFAULT_WISH, speed });
   const gasPrice = { max: larger(current.max, raised(file.gasPrice.max)), tip: larger(current.tip, raised(file.gasPrice.tip)) };
@@ -106,10 +111,10 @@ export async function raiseAccounts(
   const before = file.requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
   if (before.every((_, number) => mined.has(number))) return null;
   const price = { max: gasPrice.max, publishing: await readPublishingFee(chain, TRANSFER_BYTES) };
-  const requests = await raiseEach(ctx, chain, { requests: before, mined, file, gasPrice, price });
-  const funds = requests && (await missingFunds(chain, { requests: before, mined, price }));
-  if (!funds) return null;
-  const all = [...requests, ...funds];
+  const raising = { requests: before, mined, file, wallet, price };
+  const requests = await raiseEach(ctx, chain, { ...raising, gasPrice });
+  if (!requests) return null;
+  const all = [...requests, ...(await missingFunds(chain, raising))];
   const paid = all.filter((one, number) => !mined.has(number) && (one.kind === 'fund' || one.kind === 'batch'));
   const [payer] = paid;
   if (payer) {
@@ -120,7 +125,6 @@ export async function raiseAccounts(
   return { requests: all, gasPrice };
 }
 
-type Raising = { requests: readonly AccountRequest[]; mined: ReadonlySet<number>; file: SigningFile & { gasPrice: GasPrice } };
 /** The requests that are not mined, for a higher price, beside those that are. Null: the money is not enough. Errors: ChainError. */
 async function raiseEach(
   ctx: Context,

@@ -27,7 +27,7 @@ import {
   type SweepWish,
   selectHoldings,
 } from './holdings.ts';
-import { type GasPrice, makeAccountRequests, readBaseFee, readGasPrice, TRANSFER_GAS } from './make-accounts.ts';
+import { type GasPrice, gasInput, makeAccountRequests, readBaseFee, readGasPrice, TRANSFER_GAS } from './make-accounts.ts';
 import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
 import { readGasPrices } from './out-payments.ts';
@@ -559,7 +559,7 @@ function fundOf(request: Request, { requests }: SigningFile): number | null {
 
 /**
  * Makes the file again with a higher fee, from the same inputs, while it waits to be mined. What was sent before is followed too. Errors:
- * sweep_not_found, sweep_state, sweep_empty, not_supported, chain_unavailable.
+ * sweep_not_found, sweep_state, sweep_empty, sweep_gas_missing, sweep_busy, not_supported, chain_unavailable.
  */
 export async function replaceSweep(
   ctx: Context,
@@ -567,10 +567,15 @@ export async function replaceSweep(
 ): Promise<Sweep> {
   const before = await readSigningFileOf(ctx, { merchantId, id });
   const chain = chainFor(ctx, before.coin);
-  const file = await asking(before.coin, raiseFee(ctx, chain, { file: before, speed }));
+  const wallet = (await readWallets(ctx, { merchantId })).find(
+    ({ family, chainKey }) => family === COIN[before.coin].family && chainKey === before.account.chainKey,
+  )!;
+  const file = await asking(before.coin, raiseFee(ctx, chain, { file: before, wallet, speed }));
+  const payer = file.requests.find((one) => one.kind === 'fund');
   await ctx.db.begin(async (tx) => {
     const { state, round } = await lockSweep(tx, { merchantId, id });
     if ((state !== 'signed' && state !== 'sent') || round !== before.round) throw new Problem('sweep_state', { id, state });
+    if (payer) await reserveGas(tx, { id, coin: file.coin, input: gasInput(payer.from) });
     await tx`
       update signing_files set file = ${stored(tx, file)}, round = ${file.round}, total_units = ${file.totalUnits.toString()},
         fee_units = ${file.feeUnits.toString()} where id = ${id}`;
@@ -580,21 +585,31 @@ export async function replaceSweep(
   return (await getSweep(ctx, { merchantId, id })).sweep;
 }
 
+/** The gas address pays for a file that did not need it before. Errors: sweep_busy. */
+async function reserveGas(tx: Tx, { id, coin, input }: { id: string; coin: Coin; input: string }): Promise<void> {
+  const isMine = tx`select 1 from signing_inputs where file_id = ${id} and input = ${input} and released_at is null`;
+  const taken = await tx`
+    insert into signing_inputs (file_id, number, chain, input)
+    select ${id}, max(number) + 1, ${chainCode(coin)}, ${input} from signing_inputs where file_id = ${id} having not exists (${isMine})
+    on conflict do nothing returning 1`;
+  if (taken.length === 0 && (await tx`${isMine}`).length === 0) throw new Problem('sweep_busy', {});
+}
+
 /** The lowest fee for relaying, per virtual byte in 1e-8. */
 function relayRateOf(coin: Coin): bigint {
   const { family } = COIN[coin];
   return isBitcoinLike(family) ? PARAMS[family].floorPerKilobyte * 100_000n : 0n;
 }
 
-/** The same file for a higher fee. Errors: ChainError, sweep_empty. */
+/** The same file for a higher fee. Errors: ChainError, sweep_empty, sweep_gas_missing. */
 async function raiseFee(
   ctx: Context,
   chain: JoinedSource,
-  { file, speed }: { file: SigningFile; speed: SweepWish['speed'] },
+  { file, wallet, speed }: { file: SigningFile; wallet: SweepWallet; speed: SweepWish['speed'] },
 ): Promise<SigningFile> {
   const { gasPrice, coin, chainId } = file;
   const found = gasPrice
-    ? await raiseAccounts(ctx, chain, { file: { ...file, gasPrice }, speed })
+    ? await raiseAccounts(ctx, chain, { file: { ...file, gasPrice }, wallet, speed })
     : { requests: await raisePsbts(ctx, chain, { file, speed }), gasPrice };
   const empty = (reason: string) => new Problem('sweep_empty', { coin, reason });
   if (!found) throw empty(`${STAY_TEXT.money}, or ${STAY_TEXT.mined}`);

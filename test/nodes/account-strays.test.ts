@@ -237,6 +237,25 @@ test('ETH: a deposit that another wallet moved leaves the books, also if its fee
   assert.equal((await readBooks('ETH')).of('moved_elsewhere'), elsewhere + units);
 });
 
+const refusalOf = async (sweepId: string): Promise<string> =>
+  (await desk.ctx.db.sql<{ refusal: string | null }[]>`select refusal from signed_transactions where file_id = ${sweepId}`)[0]?.refusal ??
+  '';
+/** A refund of ETH, signed and refused because the network takes more than its file pays, so that no node has it. */
+async function refusedForFee(payment: { id: string }, amount: string) {
+  const customer = somebody();
+  const refund = await desk.approved(payment, amount, customer);
+  const { sweep } = await desk.makeRefunds('ETH');
+  const signed = await desk.sign(sweep.id, customer);
+  await desk.nodeOf('ETH').rpc('anvil_setNextBlockBaseFeePerGas', '0x174876e800');
+  await desk.nodeOf('ETH').mine(1);
+  await desk.upload(signed);
+  await eventually(
+    () => refusalOf(sweep.id),
+    (text) => /network fee rose/.test(text),
+  );
+  return { id: sweep.id, customer, refund };
+}
+
 test('ETH: a refund waits that was refused once, while another deposit of its payment left the chain, and fails once that is gone', async () => {
   const node = desk.nodeOf('ETH');
   const [payment] = await desk.paid('ETH', 1);
@@ -247,27 +266,19 @@ test('ETH: a refund waits that was refused once, while another deposit of its pa
   await caughtUp();
   const other = await desk.app.live.post('/v1/refunds', { payment_id: id, amount: '0.008', address: somebody() });
   assert.equal(other.status, 201, other.text);
-  const customer = somebody();
-  const refund = await desk.approved(payment!, '0.009', customer);
-  const { sweep } = await desk.makeRefunds('ETH');
-  const signed = await desk.sign(sweep.id, customer);
-  const refusal = async () =>
-    (await desk.ctx.db.sql<{ refusal: string | null }[]>`select refusal from signed_transactions where file_id = ${sweep.id}`)[0]
-      ?.refusal ?? '';
-  // The network takes more than the file pays, so nobody was sent it.
-  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x174876e800');
-  await node.mine(1);
-  await desk.upload(signed);
-  await eventually(refusal, (text) => /network fee rose/.test(text));
+  const { id: sweepId, customer, refund } = await refusedForFee(payment!, '0.009');
   const instead = { from: node.accounts[1]!, to: somebody(), value: '0x1', nonce: second, gas: '0x5208', gasPrice: '0x4a817c800' };
   await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
   await node.rpc('anvil_reorg', (await node.mine(1)) - height + 1, [[instead, 0]]);
   await desk.resetPrice('ETH');
   await caughtUp();
   assert.equal(await desk.held('ETH', address), 10n ** 16n, 'it could be paid');
-  await dueAgain(sweep.id);
-  await eventually(refusal, (text) => /what the payment of its refund received is not confirmed any more/.test(text));
-  const ended = await desk.finish(sweep.id, 'ETH');
+  await dueAgain(sweepId);
+  await eventually(
+    () => refusalOf(sweepId),
+    (text) => /what the payment of its refund received is not confirmed any more/.test(text),
+  );
+  const ended = await desk.finish(sweepId, 'ETH');
   assert.deepEqual([ended.state, ended.failure?.split(':')[0]], ['failed', 'deposit gone']);
   await eventually(
     () => desk.refundOf(refund),
@@ -281,22 +292,14 @@ test('ETH: a refund that waits is paid, not failed, when its deposit is paid aga
   const node = desk.nodeOf('ETH');
   const { sql } = desk.ctx.db;
   const { id, address, units, leave } = await paidLoosely('ETH');
-  const customer = somebody();
-  const refund = await desk.approved({ id }, '0.004', customer);
-  const { sweep } = await desk.makeRefunds('ETH');
-  const signed = await desk.sign(sweep.id, customer);
+  const { id: sweepId, customer, refund } = await refusedForFee({ id }, '0.004');
   type Row = { refusal: string | null; conflictHash: string | null; isSent: boolean };
   const row = async () =>
     (
       await sql<Row[]>`
         select refusal, conflict_hash as "conflictHash", sent_at is not null and refusal is null as "isSent"
-        from signed_transactions where file_id = ${sweep.id}`
+        from signed_transactions where file_id = ${sweepId}`
     )[0];
-  // The network takes more than the file pays, so nobody was sent it before its deposit leaves the chain.
-  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x174876e800');
-  await node.mine(1);
-  await desk.upload(signed);
-  await eventually(row, (one) => /network fee rose/.test(one?.refusal ?? ''));
   await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
   await leave();
   await desk.resetPrice('ETH');
@@ -306,7 +309,7 @@ test('ETH: a refund that waits is paid, not failed, when its deposit is paid aga
     await node.mine(1);
     await caughtUp();
   }
-  await dueAgain(sweep.id);
+  await dueAgain(sweepId);
   const isHeld = ({ refusal, conflictHash }: Row) => conflictHash !== null && /what the payment of its refund received/.test(refusal ?? '');
   await eventually(row, (one) => isHeld(one!));
 
@@ -325,7 +328,7 @@ test('ETH: a refund that waits is paid, not failed, when its deposit is paid aga
   await reached.promise;
   // The first process does not look at the transaction while another one has it.
   await sql.begin(async (tx) => {
-    await tx`select 1 from signed_transactions where file_id = ${sweep.id} for update`;
+    await tx`select 1 from signed_transactions where file_id = ${sweepId} for update`;
     // The round that it may be in ends.
     await sleep(1_000);
     await pay('ETH', address, units);
@@ -335,10 +338,34 @@ test('ETH: a refund that waits is paid, not failed, when its deposit is paid aga
   await eventually(row, (one) => one?.isSent === true);
   paid.resolve();
   await slow;
-  assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
+  assert.equal((await desk.finish(sweepId, 'ETH')).state, 'confirmed');
   await eventually(
     () => desk.refundOf(refund),
     ({ state }) => state === 'confirmed',
   );
   assert.equal(await desk.held('ETH', customer), 4n * 10n ** 15n);
+});
+
+test('ETH: the gas address pays for a refund whose deposit is too small for a higher fee', async () => {
+  const [payment] = await desk.paid('ETH', 1);
+  const { id, customer, refund } = await refusedForFee(payment!, '0.0098');
+  await desk.nodeOf('ETH').rpc('anvil_setNextBlockBaseFeePerGas', '0x12a05f200');
+  await desk.nodeOf('ETH').mine(1);
+  await desk.replace(id);
+  assert.deepEqual(
+    (await desk.requestsOf(id)).map(({ kind }) => kind),
+    ['native', 'fund'],
+  );
+  // The gas address pays for nothing else until this ends.
+  await desk.paid(USDC, 1);
+  await assert.rejects(desk.make(USDC), (error: any) => error.code === 'sweep_busy');
+  await desk.upload(await desk.sign(id, customer));
+  assert.equal((await desk.finish(id, 'ETH')).state, 'confirmed');
+  await eventually(
+    () => desk.refundOf(refund),
+    ({ state }) => state === 'confirmed',
+  );
+  assert.equal(await desk.held('ETH', customer), 98n * 10n ** 14n);
+  await sweepAll(USDC);
+  await readBooks('ETH');
 });
