@@ -199,11 +199,21 @@ async function followOne(ctx: Context, chain: JoinedSource, one: PendingTransact
   await followConflict(ctx, chain, one);
 }
 
-/** With what to do, if the network takes more for gas than the file pays. */
-const refusalText = (refusal: string): string =>
-  /less than (block )?base fee|max ?fee ?per ?gas|fee cap less than|underpriced/i.test(refusal)
-    ? `the network fee rose above what this file pays; raise the fee and sign the file again, or wait until the fee falls (${refusal.slice(0, 150)})`
-    : refusal.slice(0, 300);
+/** What a merchant can do about a refusal, before what the source said. */
+const REMEDIES: readonly (readonly [refusal: RegExp, text: string])[] = [
+  [
+    /less than (block )?base fee|max ?fee ?per ?gas|fee cap less than|underpriced/i,
+    'the network fee rose above what this file pays; raise the fee and sign the file again, or wait until the fee falls',
+  ],
+  [
+    /insufficient ?(funds|balance)/i,
+    'the address it is sent from holds too little for the amount and the fee; raise the fee and sign the file again, so that the gas address pays the rest',
+  ],
+];
+const refusalText = (refusal: string): string => {
+  const remedy = REMEDIES.find(([pattern]) => pattern.test(refusal));
+  return remedy ? `${remedy[1]} (${refusal.slice(0, 150)})` : refusal.slice(0, 300);
+};
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
 async function send(chain: JoinedSource, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {

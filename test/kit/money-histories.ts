@@ -669,6 +669,7 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     for (const { id, merchantId, state } of sweeps) if (state === 'made') await world.desk(() => 0).ask('cancelSweep', { merchantId, id });
     // What waited for a minute is due again.
     await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
+    await raiseRefused(world);
     await mine(DEEP);
     await caughtUp(world);
     // What was published and did nothing is not sent any more.
@@ -700,6 +701,19 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     [],
     'not everything ends',
   );
+}
+
+/** A deposit that came back without the money for its fee waits until the merchant lets the gas address pay. */
+async function raiseRefused(world: MoneyWorld): Promise<void> {
+  const refused = await world.database.db.sql<{ id: string; merchantId: string }[]>`
+    select distinct s.id, s.merchant_id as "merchantId" from signing_files s join signed_transactions t on t.file_id = s.id and t.round = s.round
+    where s.state in ('signed', 'sent') and t.refusal like '%the gas address pays%'`;
+  const desk = world.desk(() => 0);
+  for (const { id, merchantId } of refused) {
+    await desk.ask('replaceSweep', { merchantId, id });
+    const content = await signedFile(world, world.merchants.find((one) => one.id === merchantId)!, desk, id);
+    if (content) await desk.ask('upload', { merchantId, content });
+  }
 }
 
 /** The last files of a merchant, signed and sent. */

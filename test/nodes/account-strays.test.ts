@@ -369,3 +369,31 @@ test('ETH: the gas address pays for a refund whose deposit is too small for a hi
   await sweepAll(USDC);
   await readBooks('ETH');
 });
+
+test('ETH: the gas address pays for a refund whose deposit came back with its amount, but without its fee', async () => {
+  const node = desk.nodeOf('ETH');
+  const { id, address, leave } = await paidLoosely('ETH');
+  const customer = somebody();
+  const refund = await desk.approved({ id }, '0.0099', customer);
+  const { sweep } = await desk.makeRefunds('ETH');
+  const signed = await desk.sign(sweep.id, customer);
+  await leave();
+  await pay('ETH', address, 99n * 10n ** 14n + 1n);
+  await node.mine(3);
+  await caughtUp();
+  await desk.upload(signed);
+  await eventually(
+    () => refusalOf(sweep.id),
+    (text) => /the gas address pays the rest/.test(text),
+  );
+  await desk.resetPrice('ETH');
+  await desk.replace(sweep.id);
+  await desk.upload(await desk.sign(sweep.id, customer));
+  assert.equal((await desk.finish(sweep.id, 'ETH')).state, 'confirmed');
+  await eventually(
+    () => desk.refundOf(refund),
+    ({ state }) => state === 'confirmed',
+  );
+  assert.equal(await desk.held('ETH', customer), 99n * 10n ** 14n);
+  await readBooks('ETH');
+});
