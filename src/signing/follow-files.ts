@@ -183,15 +183,12 @@ async function followOne(ctx: Context, chain: JoinedSource, one: PendingTransact
     return;
   }
   if (one.stale) {
-    // Another process may have ended it since, before its deposit was paid again.
-    const [open] = await sql`select 1 from signed_transactions where ${where} and failed_at is null`;
-    if (!open) return;
-    const refusal = await send(chain, one).catch(async (error: unknown) => {
+    const refusal = await sendOnce(ctx, chain, one).catch(async (error: unknown) => {
       if (error instanceof ChainError)
         await sql`update signing_files set failure = ${error.message.slice(0, 300)} where id = ${one.sweepId}`;
       throw error;
     });
-    await sql`update signed_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
+    if (refusal === 'ended') return;
     if (refusal === null && !one.isRobbed) return;
     if (refusal !== null)
       ctx.log.warn({ coin: one.coin, sweep: one.sweepId, txid: one.txid, refusal }, 'A transaction of a sweep was refused');
@@ -207,13 +204,27 @@ const REMEDIES: readonly (readonly [refusal: RegExp, text: string])[] = [
   ],
   [
     /insufficient ?(funds|balance)/i,
-    'the address it is sent from holds too little for the amount and the fee; raise the fee and sign the file again, so that the gas address pays the rest',
+    'the address it is sent from holds too little for the amount and the fee; if it holds the amount, raise the fee and sign the file again',
   ],
 ];
 const refusalText = (refusal: string): string => {
   const remedy = REMEDIES.find(([pattern]) => pattern.test(refusal));
   return remedy ? `${remedy[1]} (${refusal.slice(0, 150)})` : refusal.slice(0, 300);
 };
+
+/**
+ * Why the chain refused it; null: it was accepted. `ended`: another process ended it, before its deposit was paid again. None ends it while
+ * it is on its way, because that would release money that moves. Errors: ChainError, when nothing could be sent.
+ */
+const sendOnce = (ctx: Context, chain: JoinedSource, one: PendingTransaction): Promise<string | null> =>
+  ctx.db.begin(async (tx) => {
+    const where = tx`file_id = ${one.sweepId} and round = ${one.round} and number = ${one.number}`;
+    const [open] = await tx`select 1 from signed_transactions where ${where} and failed_at is null for update`;
+    if (!open) return 'ended';
+    const refusal = await send(chain, one);
+    await tx`update signed_transactions set sent_at = clock_timestamp(), refusal = ${refusal} where ${where}`;
+    return refusal;
+  });
 
 /** Why the chain refused it; null: it was accepted. Errors: ChainError, when nothing could be sent. */
 async function send(chain: JoinedSource, { coin, raw, isOut }: PendingTransaction): Promise<string | null> {

@@ -707,7 +707,7 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
 async function raiseRefused(world: MoneyWorld): Promise<void> {
   const refused = await world.database.db.sql<{ id: string; merchantId: string }[]>`
     select distinct s.id, s.merchant_id as "merchantId" from signing_files s join signed_transactions t on t.file_id = s.id and t.round = s.round
-    where s.state in ('signed', 'sent') and t.refusal like '%the gas address pays%'`;
+    where s.state in ('signed', 'sent') and t.refusal like '%if it holds the amount%'`;
   const desk = world.desk(() => 0);
   for (const { id, merchantId } of refused) {
     await desk.ask('replaceSweep', { merchantId, id });

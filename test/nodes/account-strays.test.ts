@@ -288,32 +288,24 @@ test('ETH: a refund waits that was refused once, while another deposit of its pa
   assert.deepEqual((await readBooks('ETH')).listed, [address]);
 });
 
-test('ETH: a refund that waits is paid, not failed, when its deposit is paid again while a slow process sees that the first one is gone', async () => {
-  const node = desk.nodeOf('ETH');
-  const { sql } = desk.ctx.db;
-  const { id, address, units, leave } = await paidLoosely('ETH');
-  const { id: sweepId, customer, refund } = await refusedForFee({ id }, '0.004');
-  type Row = { refusal: string | null; conflictHash: string | null; isSent: boolean };
-  const row = async () =>
-    (
-      await sql<Row[]>`
-        select refusal, conflict_hash as "conflictHash", sent_at is not null and refusal is null as "isSent"
-        from signed_transactions where file_id = ${sweepId}`
-    )[0];
-  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
-  await leave();
-  await desk.resetPrice('ETH');
-  await caughtUp();
-  const isReplaced = () => sql`select 1 from transfers where payment_id = ${id} and conflict_height is not null`;
-  while ((await isReplaced()).length === 0) {
-    await node.mine(1);
+/** Until the follower sees that the deposit was replaced by another transaction. */
+async function isReplaced(id: string): Promise<void> {
+  const find = () => desk.ctx.db.sql`select 1 from transfers where payment_id = ${id} and conflict_height is not null`;
+  while ((await find()).length === 0) {
+    await desk.nodeOf('ETH').mine(1);
     await caughtUp();
   }
-  await dueAgain(sweepId);
-  const isHeld = ({ refusal, conflictHash }: Row) => conflictHash !== null && /what the payment of its refund received/.test(refusal ?? '');
-  await eventually(row, (one) => isHeld(one!));
-
-  // A second process asks for the tip at the start of its round, and before it ends the transaction.
+}
+type Row = { refusal: string | null; conflictHash: string | null; isSent: boolean };
+const rowOf = async (sweepId: string): Promise<Row> =>
+  (
+    await desk.ctx.db.sql<Row[]>`
+      select refusal, conflict_hash as "conflictHash", sent_at is not null and refusal is null as "isSent"
+      from signed_transactions where file_id = ${sweepId}`
+  )[0]!;
+/** A process that is about to end a transaction, while its deposit is paid again and another process sends it. */
+async function sentMeanwhile({ sweepId, id, address, units }: { sweepId: string; id: string; address: string; units: bigint }) {
+  // It asks for the tip at the start of its round, and before it ends the transaction.
   const chain = desk.ctx.chains.get('ethereum')!;
   const [reached, paid] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let asked = 0;
@@ -327,23 +319,60 @@ test('ETH: a refund that waits is paid, not failed, when its deposit is paid aga
   const slow = followSweeps(desk.ctx, Object.create(chain, { tip: { value: tip } }), null);
   await reached.promise;
   // The first process does not look at the transaction while another one has it.
-  await sql.begin(async (tx) => {
+  await desk.ctx.db.sql.begin(async (tx) => {
     await tx`select 1 from signed_transactions where file_id = ${sweepId} for update`;
     // The round that it may be in ends.
     await sleep(1_000);
     await pay('ETH', address, units);
-    await node.mine(3);
+    await desk.nodeOf('ETH').mine(3);
     await isCompleted(id);
   });
-  await eventually(row, (one) => one?.isSent === true);
+  await dueAgain(sweepId);
+  await eventually(
+    () => rowOf(sweepId),
+    ({ isSent }) => isSent,
+  );
   paid.resolve();
   await slow;
   assert.equal((await desk.finish(sweepId, 'ETH')).state, 'confirmed');
+}
+
+test('ETH: a refund that waits is paid, not failed, when its deposit is paid again while a slow process sees that the first one is gone', async () => {
+  const { id, address, units, leave } = await paidLoosely('ETH');
+  const { id: sweepId, customer, refund } = await refusedForFee({ id }, '0.004');
+  await desk.nodeOf('ETH').rpc('anvil_setNextBlockBaseFeePerGas', '0x3b9aca00');
+  await leave();
+  await desk.resetPrice('ETH');
+  await caughtUp();
+  await isReplaced(id);
+  await dueAgain(sweepId);
+  await eventually(
+    () => rowOf(sweepId),
+    ({ refusal, conflictHash }) => conflictHash !== null && /what the payment of its refund received/.test(refusal ?? ''),
+  );
+  await sentMeanwhile({ sweepId, id, address, units });
   await eventually(
     () => desk.refundOf(refund),
     ({ state }) => state === 'confirmed',
   );
   assert.equal(await desk.held('ETH', customer), 4n * 10n ** 15n);
+});
+
+test('ETH: a sweep whose deposit is paid again while a slow process sees that it is gone is sent, not failed', async () => {
+  await sweepAll('ETH');
+  const { id, address, units, leave } = await paidLoosely('ETH');
+  const { sweep } = await desk.make('ETH');
+  const signed = await desk.sign(sweep.id);
+  await leave();
+  await desk.resetPrice('ETH');
+  await caughtUp();
+  await isReplaced(id);
+  await desk.upload(signed);
+  await eventually(
+    () => rowOf(sweep.id),
+    ({ conflictHash }) => conflictHash !== null,
+  );
+  await sentMeanwhile({ sweepId: sweep.id, id, address, units });
 });
 
 test('ETH: the gas address pays for a refund whose deposit is too small for a higher fee', async () => {
@@ -384,7 +413,7 @@ test('ETH: the gas address pays for a refund whose deposit came back with its am
   await desk.upload(signed);
   await eventually(
     () => refusalOf(sweep.id),
-    (text) => /the gas address pays the rest/.test(text),
+    (text) => /if it holds the amount/.test(text),
   );
   await desk.resetPrice('ETH');
   await desk.replace(sweep.id);
