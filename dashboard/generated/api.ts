@@ -1244,6 +1244,18 @@ export type Api = {
       } | null;
     };
   };
+  'GET /:mode/payments/counts': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        status: PaymentStatus;
+        count: number;
+        is_more: boolean;
+      }[];
+    };
+  };
   'GET /:mode/payments/:id': {
     query: undefined;
     body: undefined;

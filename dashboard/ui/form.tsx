@@ -110,7 +110,8 @@ export const Segments = <V extends string>({
 }: {
   label: string;
   value: V;
-  options: readonly { value: V; label: string }[];
+  /** `count`: how many things the option shows. */
+  options: readonly { value: V; label: string; count?: string | undefined }[];
   onChange: (value: V) => void;
 }) => (
   // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be laid out in a row everywhere
@@ -128,6 +129,7 @@ export const Segments = <V extends string>({
         className={`rounded-md px-3 py-1 ${option.value === value ? 'bg-raised font-medium text-ink' : 'text-soft hover:text-ink'}`}
       >
         {option.label}
+        {option.count !== undefined && <span className="text-xs font-normal tabular-nums text-soft"> {option.count}</span>}
       </button>
     ))}
   </div>

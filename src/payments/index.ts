@@ -95,6 +95,7 @@ export {
 } from './readiness.ts';
 export { eraseAgain, startHousekeeping } from './retention.ts';
 export {
+  countByStatus,
   type Filter,
   type FoundItem,
   findPayments,

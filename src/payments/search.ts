@@ -1,8 +1,8 @@
-/** The dashboard's queries of payments: a filtered list without a count, one search over all texts of a payment, its timeline. */
+/** The dashboard's queries of payments: a filtered list, how many have each status, one search over all texts of a payment, its timeline. */
 
 import type { Context } from '#context';
 import type { Coin, Mode } from '#core/coin';
-import type { Exception, PaymentStatus } from '#core/payment';
+import { type Exception, PAYMENT_STATUSES, type PaymentStatus } from '#core/payment';
 import { Problem } from '#core/problem';
 import { asTexts } from '#core/stored-json';
 import { customerOf } from '#customers';
@@ -163,6 +163,26 @@ export async function findPayments(ctx: Context, paging: Paging): Promise<Page> 
       select id, created_at as at from payments where merchant_id = ${merchantId} and mode = ${mode} and sequence = ${key}`,
   });
   return { ...page, items: page.items.map((item) => ({ ...item, match: null })) };
+}
+
+/** The largest count that is exact, and how many payments of a status are looked through for those that are not archived. */
+const MOST_EXACT = 1_000;
+const MOST_LISTED = 10_000;
+
+/** How many payments of each status the list shows without other filters. `isMore`: there may be more than `count`. */
+export async function countByStatus(
+  ctx: Context,
+  { merchantId, mode }: { merchantId: string; mode: Mode },
+): Promise<{ status: PaymentStatus; count: number; isMore: boolean }[]> {
+  const { sql } = ctx.db;
+  const rows = sql`payments where merchant_id = ${merchantId} and mode = ${mode} and status = s.status order by sequence desc`;
+  const counts = await sql<{ status: PaymentStatus; count: number; isMore: boolean }[]>`
+    select s.status, least(n, ${MOST_EXACT}) as count, n > ${MOST_EXACT} or exists (select 1 from ${rows} offset ${MOST_LISTED}) as "isMore"
+    from unnest(${PAYMENT_STATUSES as readonly string[]}::text[]) with ordinality as s (status, place) cross join lateral (
+      select count(*)::int as n from (
+        select 1 from (select archived_at from ${rows} limit ${MOST_LISTED}) as listed where archived_at is null limit ${MOST_EXACT + 1}) as counted) as c
+    order by s.place`;
+  return [...counts];
 }
 
 async function searchPayments(

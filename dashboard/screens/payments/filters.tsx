@@ -1,7 +1,7 @@
 /** The filters of the list: the search and the usual ones in a row, the others behind a button. */
 
 import { type FormEvent, lazy, Suspense, useEffect, useEffectEvent, useState } from 'react';
-import { PAYMENT_STATUSES, type PaymentException, type PaymentStatus } from '../../generated/api.ts';
+import type { PaymentException, PaymentStatus } from '../../generated/api.ts';
 import { coinFilters, coinText } from '../../lib/coin.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -100,12 +100,6 @@ export function Filters({ filters, change }: { filters: Filter; change: (values:
             />
           </form>
         </search>
-        <Select
-          label="Status"
-          value={filters.status}
-          onChange={(event) => change({ status: event.target.value })}
-          options={[{ value: '', label: 'All statuses' }, ...PAYMENT_STATUSES.map((value) => ({ value, label: STATUS_WORDS[value] }))]}
-        />
         <Select
           label="Coin"
           value={filters.currency}

@@ -15,6 +15,7 @@ import { Badge, PaymentState, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
 import { type Filter, KEYS } from './filter.ts';
 import { Filters, queryOf, WORDS, wordOf } from './filters.tsx';
+import { COUNTS, CountedTabs, StatusTabs } from './tabs.tsx';
 import { Views } from './views.tsx';
 
 const Create = lazy(() => import('./create.tsx').then((module) => ({ default: module.Create })));
@@ -90,7 +91,10 @@ const MATCH: Column<Row> = { name: 'Match', cell: (row) => <Match match={row.mat
 const USUAL = ['amount', 'status', 'received', 'customer', 'invoice', 'created'];
 
 const PREFERENCES = ['GET /:mode/preferences', ['preferences'], {}] as const;
-export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...PREFERENCES);
+export const begin: NonNullable<ScreenModule['begin']> = (read) => {
+  read(...PREFERENCES);
+  read(...COUNTS);
+};
 
 export function Screen() {
   useTitle('Payments');
@@ -111,6 +115,8 @@ export function Screen() {
   const columns = useMemo(() => shownColumns(COLUMNS, kept ?? USUAL), [kept]);
   const listed = useMemo(() => (searching ? [...columns.slice(0, 2), MATCH, ...columns.slice(2)] : columns), [searching, columns]);
   const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
+  const tabs = { value: filters.status, onChange: (status: string) => change({ status }) };
+  const others = active.filter((key) => key !== 'status');
   return (
     <div className="grid gap-5">
       <div className="flex flex-wrap items-center justify-between gap-3">
@@ -126,10 +132,11 @@ export function Screen() {
           )}
         </div>
       </div>
+      {others.length === 0 ? <CountedTabs {...tabs} /> : <StatusTabs {...tabs} />}
       <Filters key={`${filters.at_least} ${filters.at_most}`} filters={filters} change={change} />
-      {active.length > 0 && (
+      {others.length > 0 && (
         <ul className="flex flex-wrap items-center gap-2" aria-label="Filters">
-          {active.map((key) => (
+          {others.map((key) => (
             <li key={key}>
               <button
                 type="button"
@@ -144,7 +151,7 @@ export function Screen() {
               </button>
             </li>
           ))}
-          {active.length > 1 && (
+          {others.length > 1 && (
             <li>
               <Button look="ghost" onClick={clear}>
                 Clear all

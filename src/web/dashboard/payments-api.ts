@@ -32,6 +32,7 @@ import {
   archivePayment,
   auditDecision,
   cancelPayment,
+  countByStatus,
   createPayment,
   type Filter,
   type FoundItem,
@@ -344,6 +345,19 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
         has_more: page.hasMore,
         looked_back_to: lookedBackBody(page.lookedBackTo),
       };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/payments/counts',
+    action: 'payments.read',
+    reply: Type.Object({
+      success: Type.Boolean(),
+      data: Type.Array(Type.Object({ status: StatusName, count: Type.Integer(), is_more: Type.Boolean() })),
+    }),
+    handle: async (call) => {
+      const counts = await countByStatus(call.ctx, ownerOfCall(call));
+      return { success: true, data: counts.map(({ isMore, ...row }) => ({ ...row, is_more: isMore })) };
     },
   }),
   memberRoute({
