@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Coin } from '../../src/core/coin.ts';
+import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
+import type { BitcoinFamily, Coin } from '../../src/core/coin.ts';
 import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
 /** What a node answers to one call. */
@@ -38,6 +39,15 @@ class CallError extends Error {
   constructor(code: number, message: string) {
     super(message);
     this.code = code;
+  }
+}
+
+/** Null: it is no transaction. */
+function txidOfHex(hex: string, coin: BitcoinFamily): string | null {
+  try {
+    return txidOf(parseTransaction(Buffer.from(hex, 'hex'), coin));
+  } catch {
+    return null;
   }
 }
 
@@ -84,12 +94,13 @@ export async function startCoreNode(
   });
   /** Takes a transaction once, and refuses anything else. */
   const accept = (hex: string): string => {
-    if (!/^0[12]000000/.test(hex)) throw new CallError(-22, 'TX decode failed. Make sure the tx has at least one input.');
+    const txid = txidOfHex(hex, chain.coin as BitcoinFamily);
+    if (txid === null) throw new CallError(-22, 'TX decode failed. Make sure the tx has at least one input.');
     const refusal = judge?.(hex);
     if (refusal) throw new CallError(-26, refusal);
     if (refusal === undefined && sent.includes(hex)) throw new CallError(-27, 'Transaction already in block chain');
     sent.push(hex);
-    return hex.slice(0, 64);
+    return txid;
   };
   const answer = (method: string, params: readonly unknown[]): unknown => {
     const tip = (honest ?? chain).tip();

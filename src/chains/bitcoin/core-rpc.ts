@@ -42,7 +42,7 @@ import {
 } from './core-calls.ts';
 import { type CoreMempool, createCoreMempool } from './core-mempool.ts';
 import { PARAMS } from './params.ts';
-import { type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
+import { parseTransaction, type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
 
 /** Outputs requested in one batch. */
 const BATCH = 50;
@@ -516,6 +516,8 @@ function createCoreOutlet({
       const [reply] = await post([['sendrawtransaction', Buffer.from(raw).toString('hex')]]);
       if (!reply) throw new ChainError('outage', `the ${coin} node did not answer`);
       const { error } = reply;
+      if (!error && reply.result !== txidOf(parseTransaction(Buffer.from(raw), coin)))
+        throw new ChainError('outage', `the ${coin} node answered something else than the transaction that it was sent`);
       if (!error || error.code === KNOWN_CODE || KNOWN_TEXT.test(error.message)) return;
       if (REFUSAL_CODES.includes(error.code)) throw new ChainError('refused', error.message.slice(0, 300));
       throw failure(error, 'sendrawtransaction');

@@ -1,6 +1,8 @@
 /** Every question that Florin asks a node of a Bitcoin-like chain, with every way to fail. */
-import { after } from 'node:test';
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
 import { startCoreNode } from '../../../test/kit/core-node.ts';
+import { spend } from '../../../test/kit/electrum-chain.ts';
 import {
   type Cell,
   type Facts,
@@ -57,9 +59,7 @@ const answerOf =
 let sent = 0;
 /** Whether a node took what it is said to have taken: another transaction each time. Only the rules of the network refuse one. */
 async function send({ outlet }: JoinedSource, node: World['node']): Promise<boolean | 'refused'> {
-  const raw = Buffer.alloc(60);
-  raw[0] = 1;
-  raw.writeUInt32LE(++sent, 20);
+  const raw = spend([`${'cd'.repeat(32)}:${++sent}`], [{ script: SCRIPT, units: 50_000n }]);
   try {
     await outlet.send(raw);
   } catch (error) {
@@ -140,3 +140,14 @@ for (const coin of ['BTC', 'LTC', 'DASH', 'DOGE'] as const) {
     { questions: OWN[coin] ? 2 : 12, isAnother: (question) => OWN[coin]?.includes(question) ?? true },
   );
 }
+
+test('a transaction was sent only if the node answers with its ID', async () => {
+  const world = await openWorld('BTC');
+  const answer = answerOf(world);
+  const server = await startFaultyServer(
+    speakRpc((method, params) => (method === 'sendrawtransaction' ? { result: world.mined } : answer(method, params))),
+  );
+  const clock = { now: () => new Date(), monotonicMs: () => performance.now() };
+  const source = createCoreSource({ coin: 'BTC', network: 'mainnet', url: server.open(null).url, outgoing, log, clock });
+  await assert.rejects(source.outlet!.send!(spend([`${world.mined}:0`], [{ script: SCRIPT, units: 50_000n }])), { kind: 'outage' });
+});
