@@ -197,10 +197,13 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent, 
   const [mined] = await tx`
     select 1 from signed_transactions where file_id = ${sweepId} and number = ${number} and block_height is not null limit 1`;
   if (!sweep || mined) return;
-  const failed = await tx<{ number: number }[]>`
+  await tx`
     update signed_transactions set failed_at = clock_timestamp(), refusal = ${isGone ? DEPOSIT_GONE : CONFLICT}
-    where file_id = ${sweepId} and (number = ${number} or after_number = ${number}) and block_height is null and failed_at is null
-    returning number`;
+    where file_id = ${sweepId} and (number = ${number} or after_number = ${number}) and block_height is null and failed_at is null`;
+  // An earlier round, whose gas nothing else had to pay, may still be mined.
+  const failed = await tx<{ number: number }[]>`
+    select number from signed_transactions where file_id = ${sweepId} group by number
+    having bool_and(failed_at is not null) and bool_or(number = ${number} or after_number = ${number})`;
   const { inputs, addresses } =
     kindOf(coin) === 'ethereum'
       ? heldBy((await readRequested(tx, sweepId)).requests, {

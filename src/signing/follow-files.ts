@@ -313,11 +313,11 @@ const readTransactions = (sql: Sql | Tx, id: string): Promise<readonly Row[]> =>
     select number, round, sent_at is not null as sent, refusal, block_height::int as height, block_hash as hash, failed_at is not null as failed,
       unmoved from signed_transactions where file_id = ${id}`;
 
-/** Whether each transaction is final: so deep in blocks that no reorganization is expected, or impossible. */
-function areFinal(rows: readonly Row[], endHeight: number): boolean {
-  const ended = new Set(rows.flatMap(({ number, height, failed }) => (failed || (height !== null && height <= endHeight) ? [number] : [])));
-  return new Set(rows.map(({ number }) => number)).size === ended.size;
-}
+/** Whether each transaction is final: one round is so deep in blocks that no reorganization is expected, or all rounds are impossible. */
+const areFinal = (rows: readonly Row[], endHeight: number): boolean =>
+  [...Map.groupBy(rows, ({ number }) => number).values()].every(
+    (rounds) => rounds.every(({ failed }) => failed) || rounds.some(({ height }) => height !== null && height <= endHeight),
+  );
 
 /**
  * Whether all blocks of the transactions are still on the chain. Those that are not are looked at first in the next round: this one may

@@ -106,7 +106,8 @@ export async function raiseAccounts(
   const current = await readGasPrice(chain, { ...DEFAULT_WISH, speed });
   const gasPrice = { max: larger(current.max, raised(file.gasPrice.max)), tip: larger(current.tip, raised(file.gasPrice.tip)) };
   const rows = await ctx.db.sql<{ number: number }[]>`
-    select distinct number from signed_transactions where file_id = ${file.id} and (block_height is not null or failed_at is not null)`;
+    select number from signed_transactions where file_id = ${file.id} group by number
+    having bool_or(block_height is not null) or bool_and(failed_at is not null)`;
   const mined = new Set(rows.map(({ number }) => number));
   const before = file.requests.flatMap((request) => (request.kind === 'psbt' ? [] : [request]));
   if (before.every((_, number) => mined.has(number))) return null;

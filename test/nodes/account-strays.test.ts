@@ -426,3 +426,40 @@ test('ETH: the gas address pays for a refund whose deposit came back with its am
   assert.equal(await desk.held('ETH', customer), 99n * 10n ** 14n);
   await readBooks('ETH');
 });
+
+test('ETH: a refund keeps its deposit and its nonce while the payment for its gas fails, and another payment for gas follows', async () => {
+  const node = desk.nodeOf('ETH');
+  const [payment] = await desk.paid('ETH', 1);
+  const { id, customer } = await refusedForFee(payment!, '0.0098');
+  const lowerPrice = async () => {
+    await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x12a05f200');
+    await node.mine(1);
+  };
+  await lowerPrice();
+  await desk.replace(id);
+  const signed = await desk.sign(id, customer);
+  const keeps = () => desk.ctx.db.sql`
+    select input from signing_inputs where file_id = ${id} and released_at is null and input not like 'gas:%' order by number`;
+  const kept = await keeps();
+  const { from } = (await desk.requestsOf(id)).find(({ kind }) => kind === 'fund')!;
+  await node.rpc('anvil_impersonateAccount', from);
+  await node.rpc('eth_sendTransaction', { from, to: somebody(), value: '0x1' });
+  await node.rpc('anvil_stopImpersonatingAccount', from);
+  await node.mine(1);
+  await desk.upload(signed);
+  const failed = () => desk.ctx.db.sql`select 1 from signed_transactions where file_id = ${id} and number = 1 and failed_at is not null`;
+  await eventually(
+    async () => {
+      await node.mine(1);
+      return failed();
+    },
+    ({ length }) => length > 0,
+  );
+  assert.deepEqual([...(await keeps())], [...kept]);
+  await lowerPrice();
+  await desk.replace(id);
+  await desk.upload(await desk.sign(id, customer));
+  assert.equal((await desk.finish(id, 'ETH')).state, 'confirmed');
+  assert.equal(await desk.held('ETH', customer), 98n * 10n ** 14n);
+  await readBooks('ETH');
+});
