@@ -31,5 +31,5 @@ export {
   tiersOf,
   tokensFor,
 } from './settings.ts';
-export { THEMES } from './stored-settings.ts';
+export { contactOf, THEMES } from './stored-settings.ts';
 export { alertUsage, getUsage, listHourlyCalls, readUsagePulse, readUsed } from './usage.ts';

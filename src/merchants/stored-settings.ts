@@ -81,6 +81,9 @@ const DEFAULTS: MerchantSettings = {
   confirmations: {},
 };
 
+/** How customers reach the merchant: the support contact, or else the website. */
+export const contactOf = ({ supportContact, website }: MerchantSettings): string | null => supportContact ?? website;
+
 /** What is changed; the rest of a row stays as it is. */
 export const settingsToJson = (settings: Partial<MerchantSettings>): StoredJson => ({ v: VERSION, ...settings });
 

@@ -31,6 +31,7 @@ import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { explainUnreached } from '#core/unreached';
 import { explainUnwatched, readUnwatched, type UnwatchedAddresses } from '#follow';
+import { contactOf } from '#merchants';
 import { type MissingForPayments, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
 import { readWalletIndexes } from '#wallets';
 import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from '#webhooks';
@@ -557,6 +558,14 @@ async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promis
     const why = missing.map(({ message }) => message).join(' ');
     return good('payments', `${merchant.name} (${merchant.id}) cannot take live payments now. ${why}`, howToTake(missing[0]));
   });
+  for (const { merchant } of found.filter(({ merchant: { settings } }) => contactOf(settings) === null))
+    findings.push(
+      good(
+        'contact',
+        `customers of ${merchant.name} (${merchant.id}) cannot reach it when a payment goes wrong: it has no support contact and no website`,
+        'add a support contact in the dashboard under Business',
+      ),
+    );
   const more = merchantIds.length - found.length;
   return more > 0 ? [...findings, good('payments', `${more} more merchants have a wallet`)] : findings;
 }

@@ -11,7 +11,7 @@ import { rolesOf } from '#core/settle';
 import { PAYER, testIdentifier } from '#core/simulated';
 import { type Customer, customerOf } from '#customers';
 import { createBatcher, type Fragment, type Sql, type Tx } from '#db';
-import { getMerchant, isOffered, type Merchant } from '#merchants';
+import { contactOf, getMerchant, isOffered, type Merchant } from '#merchants';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, testOffset, tipsOf, toView } from './facts.ts';
 import { askIn, marketPrice } from './price.ts';
@@ -175,9 +175,9 @@ async function readForCustomer(ctx: Context, paymentId: string): Promise<Custome
 }
 
 const customerMerchant = ({ name, logo, settings }: Merchant, shop: ShopTerms | undefined): CustomerView['merchant'] => {
-  const { supportContact, accent, theme, locale, origins, autoReturn, payerCancel, kiosk } = settings;
+  const { accent, theme, locale, origins, autoReturn, payerCancel, kiosk } = settings;
   return {
-    ...{ name, logo, supportContact, accent, theme, locale, payerCancel, kiosk },
+    ...{ name, logo, contact: contactOf(settings), accent, theme, locale, payerCancel, kiosk },
     origins: [...new Set([...origins, ...(shop?.origins ?? [])])],
     autoReturn: autoReturn || shop?.autoReturn === true,
   };

@@ -85,7 +85,8 @@ export type Costs = { feeUsdCents: number; seconds: number };
 export type CustomerView = PaymentView & {
   merchant: {
     name: string;
-    supportContact: string | null;
+    /** Where customers reach the merchant. */
+    contact: string | null;
     accent: string | null;
     theme: 'system' | 'light' | 'dark';
     /** Hash in the URL of the logo. */

@@ -144,6 +144,14 @@ test("a node without any merchant's wallet is a problem; with one all is well, a
   const payments = findings.find(({ check }) => check === 'payments')!;
   assert.match(payments.detail, /^Test shop \(mer_\w+\) cannot take live payments now\. The Bitcoin source has not answered yet\.$/);
   assert.deepEqual([payments.ok, payments.fix], [true, 'start the service, or check its log']);
+  const contact = findings.find(({ check }) => check === 'contact')!;
+  assert.match(contact.detail, /^customers of Test shop \(mer_\w+\) cannot reach it .*no support contact and no website$/);
+  assert.deepEqual([contact.ok, contact.fix], [true, 'add a support contact in the dashboard under Business']);
+  await florin({}, 'checkout', 'set', '--merchant', merchantId, '--support', 'help@shop.example');
+  assert.deepEqual(
+    (await examine()).findings.filter(({ check }) => check === 'contact'),
+    [],
+  );
   assert.deepEqual(details('endpoints'), ['no failing endpoints']);
   assert.match(details('address')[0]!, /for development/);
 });

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
+import { changeSettings } from '../../src/merchants/merchants.ts';
 import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.ts';
 import { connectShop, disconnectShop, PERMISSIONS, type Platform } from '../../src/shops/shop-keys.ts';
 import { listShopRefunds, markShopRefundSent } from '../../src/shops/shop-refunds.ts';
@@ -277,7 +278,10 @@ test('a refund that fits no payment: the customer enters an address once, and th
   const late = ok(await pull(shop, 'Refund of order 4712'));
   await app.app.ctx.db.sql`update shop_refunds set claim_until = clock_timestamp() where id = ${late.id}`;
   const lateAt = `${app.url}/btcpay/pull-payments/${late.id}`;
-  assert.ok((await (await fetch(lateAt)).text()).includes('Link expired'));
+  await changeSettings(app.app.ctx, { merchantId: shop.merchantId, settings: { website: 'https://lab.example' } });
+  const contact = 'href="https://lab.example" rel="noopener" target="_blank">Contact Lab';
+  const over = await (await fetch(lateAt)).text();
+  assert.ok(over.includes('Link expired') && over.includes(contact), over);
   const form = new URLSearchParams({ coin: 'BTC', address: 'test_btc_late' });
   assert.equal((await fetch(lateAt, { method: 'POST', redirect: 'manual', body: form })).status, 409);
   await app.app.ctx.db.sql`delete from shop_refunds where id = ${late.id}`;
@@ -299,7 +303,7 @@ test('a refund that fits no payment: the customer enters an address once, and th
   const second = await claim('test_btc_other');
   const said = await second.text();
   assert.equal(second.status, 409);
-  assert.ok(said.includes('Another address was entered before yours') && said.includes('test_btc_payer'), said);
+  assert.ok(said.includes('Another address was entered before yours') && said.includes(contact) && said.includes('test_btc_payer'), said);
   assert.ok((await (await fetch(path)).text()).includes('test_btc_payer'), 'the first address stays');
   const { ctx } = app.app;
   const [listed] = await listShopRefunds(ctx, { merchantId: shop.merchantId, mode: 'test' });

@@ -16,7 +16,7 @@ export const STEPS: Readonly<Record<Step, { title: string; text: string; minutes
     },
     business: {
       title: 'Add your business name and support contact',
-      text: 'Customers see them on every payment page and receipt.',
+      text: 'Customers see them on every payment page and receipt. They need the contact when a payment goes wrong.',
       minutes: '2 min',
       screen: 'business',
       action: 'settings.read',

@@ -6,7 +6,7 @@ import { fiatDecimals, formatFiat } from '#core/fiat';
 import { formatDecimal, readTypedAmount } from '#core/money';
 import { Problem } from '#core/problem';
 import { hostOfUrl } from '#core/text';
-import type { Merchant } from '#merchants';
+import { contactOf, type Merchant } from '#merchants';
 import { getLinkForPayer, type PaymentLink, payLink, priceAt, standingPayment, warningsFor } from '#payments';
 import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
@@ -116,7 +116,7 @@ function renderUnavailable(
 ): { title: string; main: Html } {
   const { words, tag } = language;
   const heading = fault === 'small' ? words.smallPayment : words.unavailable;
-  const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: link.id }, words, 'first');
+  const contact = linkToContact({ name: merchant.name, contact: contactOf(merchant.settings), about: link.id }, words, 'first');
   return {
     title: heading,
     main: html`<main id="main" class="result" data-state="unavailable">

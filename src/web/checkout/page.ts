@@ -406,7 +406,7 @@ function cancelForm(view: CustomerView, options: PageOptions): Html {
 const reloadUrl = (view: CustomerView, { chosen }: PageOptions): string => `/pay?id=${view.facts.id}${chosen ? `&lang=${chosen}` : ''}`;
 /** In the footer, beside the main action, or as the main action itself; then it already includes the payment. */
 const contactLink = ({ merchant, facts }: CustomerView, words: Language['words'], place: ContactPlace): Html | null =>
-  linkToContact({ name: merchant.name, contact: merchant.supportContact, about: facts.id }, words, place);
+  linkToContact({ name: merchant.name, contact: merchant.contact, about: facts.id }, words, place);
 type ContactPlace = 'first' | 'beside' | 'foot';
 
 export function linkToContact(

@@ -2,7 +2,7 @@
 import { COIN, type Coin, chainOf } from '#core/coin';
 import { minuteText } from '#core/dates';
 import { formatUnits, formatUsd } from '#core/money';
-import type { Merchant } from '#merchants';
+import { contactOf, type Merchant } from '#merchants';
 import type { Refund } from '#outgoing';
 import type { CustomerView } from '#payments';
 import { listedTransfers, priceText, unlisted } from './parts.ts';
@@ -190,7 +190,7 @@ export function receiptPdf(view: CustomerView, { url, paper }: { url: string; pa
     ...transactions.map((txid, i) => [i === 0 ? 'Transactions' : '', txid] as const),
     [transactions.length === 0 ? 'Transactions' : '', missing > 0 ? `and ${missing} more` : null],
   ]);
-  const lead = [...sellerOf(merchant.name, merchant.supportContact), ...(facts.mode === 'test' ? [TEST] : [])];
+  const lead = [...sellerOf(merchant.name, merchant.contact), ...(facts.mode === 'test' ? [TEST] : [])];
   return writePdf({ title: 'Receipt', lead, rows, notes: [url] }, { paper, at: paidAt });
 }
 
@@ -210,6 +210,6 @@ export function refundNotePdf(refund: Refund, { merchant, paper }: { merchant: M
     ['Address', refund.address],
     ['Transaction', refund.txid],
   ]);
-  const lead = [...sellerOf(merchant.name, merchant.settings.supportContact), ...(refund.mode === 'test' ? [TEST] : [])];
+  const lead = [...sellerOf(merchant.name, contactOf(merchant.settings)), ...(refund.mode === 'test' ? [TEST] : [])];
   return writePdf({ title: 'Refund note', lead, rows, notes: [] }, { paper, at: sentAt });
 }

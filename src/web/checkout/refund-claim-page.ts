@@ -5,7 +5,7 @@ import { COIN, chainOf, coinText } from '#core/coin';
 import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import { isPaidOut, type RefundState } from '#core/refund';
-import { getMerchant, type Merchant } from '#merchants';
+import { contactOf, getMerchant, type Merchant } from '#merchants';
 import { claimRefund, type Refund, refundOfClaim } from '#outgoing';
 import { checkRefundAddress } from '#payments';
 import { Html, html } from '../html.ts';
@@ -152,7 +152,8 @@ function renderState({ refund, merchant, path }: Claim, { words, now, stripe }: 
   const { tone, title, text } = ended ? EXPIRED : STATES[refund.state];
   const row = (name: string, value: string | null) =>
     value !== null && html`<p class="tx"><span>${name}</span> <bdi class="mono" translate="no">${value}</bdi></p>`;
-  const contact = linkToContact({ name: merchant.name, contact: merchant.settings.supportContact, about: refund.id }, words, 'foot');
+  const place = ended || refund.state === 'failed' ? 'first' : 'foot';
+  const contact = linkToContact({ name: merchant.name, contact: contactOf(merchant.settings), about: refund.id }, words, place);
   return html`<main id="main" class="result" data-state="${ended ? 'expired' : refund.state}">${stripe}
 <header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${words[title]}</h1><p class="usd"><bdi>${amountOf(refund)}</bdi></p></header>
 <p class="lead">${words[text]}</p>${networkOf(refund, words)}

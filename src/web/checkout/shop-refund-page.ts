@@ -3,10 +3,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { type Coin, coinText, isCoin } from '#core/coin';
 import { Problem } from '#core/problem';
-import { getMerchant, type Merchant } from '#merchants';
+import { contactOf, getMerchant, type Merchant } from '#merchants';
 import { claimShopRefund, GREENFIELD_PATH, getShopRefund, offeredCoins, type ShopRefund } from '#shops';
 import { type Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
+import { linkToContact } from './page.ts';
 import { mark } from './parts.ts';
 import { chosenBy, languageOfRequest } from './responses.ts';
 import { sendDocument } from './shell.ts';
@@ -63,7 +64,7 @@ function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown:
   const isOver = !isDone && refund.claimUntil <= ctx.clock.now();
   const tone = isDone ? 'good' : 'over';
   const heading = html`<header class="hero ${tone}">${mark(tone)}<h1 id="h" tabindex="-1">${title}</h1></header>`;
-  const content = isDone ? done(shown, words) : isOver ? expired(words) : claim(shown, words, chosenBy(request));
+  const content = isDone ? done(shown, words) : isOver ? expired(shown, words) : claim(shown, words, chosenBy(request));
   const main = html`<main id="main" class="result" data-state="none">${heading}${content}</main>`;
   const { theme, accent } = merchant.settings;
   return sendDocument(
@@ -74,13 +75,19 @@ function send(ctx: Context, request: FastifyRequest, reply: FastifyReply, shown:
   );
 }
 
-const expired = (words: Words): Html => html`<h2>${words.linkExpired}</h2><p class="lead">${words.linkExpiredText}</p>`;
+const contactFor = ({ refund, merchant }: ShopRefundView, words: Words): Html | null =>
+  linkToContact({ name: merchant.name, contact: contactOf(merchant.settings), about: refund.id }, words, 'first');
 
-const done = ({ refund: { coin, address, sentAt }, fault }: ShopRefundView, words: Words): Html =>
-  html`${fault !== null && html`<p class="fault" role="alert">${words.claimTaken}</p>`}
+const expired = (shown: ShopRefundView, words: Words): Html =>
+  html`<h2>${words.linkExpired}</h2><p class="lead">${words.linkExpiredText}</p>${contactFor(shown, words)}`;
+
+function done(shown: ShopRefundView, words: Words): Html {
+  const { coin, address, sentAt } = shown.refund;
+  return html`${shown.fault !== null && html`<p class="fault" role="alert">${words.claimTaken}</p>${contactFor(shown, words)}`}
 <p class="lead">${sentAt === null ? words.claimReceivedText : words.refundSent}</p>
 <p><span class="dt">${words.address}${coin !== null && html` (<bdi>${coinText(coin)}</bdi>)`}</span><br>
 <bdi class="mono address" translate="no">${address}</bdi></p>`;
+}
 
 function saidOf({ error: { code, status }, coin }: Fault, words: Words): string {
   if (code === 'address_invalid' && isCoin(coin)) return say(words.addressInvalid, { coin: coinText(coin) });

@@ -118,7 +118,7 @@ const tipsAt = (now: Date): Tips => {
 };
 const MERCHANT: CustomerView['merchant'] = {
   name: 'Corner Coffee',
-  supportContact: 'help@shop.example',
+  contact: 'help@shop.example',
   accent: null,
   theme: 'system',
   logo: null,
@@ -261,7 +261,7 @@ const STORIES = {
     coins: without(coinsAt(50n), { BTC: 'small' }),
   },
   unavailable: { state: 'unavailable', coins: coinsAt(5_250n).map((c) => ({ ...c, unavailable: 'network', estimateUnits: null })) },
-  'unavailable, no contact': { state: 'unavailable', coins: [], merchant: { supportContact: null }, request: { returnUrl: null } },
+  'unavailable, no contact': { state: 'unavailable', coins: [], merchant: { contact: null }, request: { returnUrl: null } },
   'unavailable, amount too small': {
     state: 'unavailable',
     usdCents: 1n,
@@ -293,7 +293,7 @@ const STORIES = {
   'awaiting, own colors': {
     state: 'awaiting',
     coin: 'BTC',
-    merchant: { name: 'Lemon Shop', accent: '#ffd500', supportContact: null },
+    merchant: { name: 'Lemon Shop', accent: '#ffd500', contact: null },
   },
   'awaiting, until tomorrow': { state: 'awaiting', coin: 'BTC', windowSeconds: 86_400 },
   'awaiting, test': { state: 'awaiting', coin: 'BTC', mode: 'test', next: SCENARIOS },

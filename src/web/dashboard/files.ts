@@ -6,7 +6,7 @@ import type { Context } from '#context';
 import { MODES } from '#core/coin';
 import { Problem } from '#core/problem';
 import { type PackedBody, readPacked, sendPacked } from '#http';
-import { findSetup, getMerchant, THEMES } from '#merchants';
+import { contactOf, findSetup, getMerchant, THEMES } from '#merchants';
 import { readPairing } from '#shops';
 import { BuildToolsMissing } from '../build-tools.ts';
 import { renderPage } from '../checkout/page.ts';
@@ -249,7 +249,7 @@ export function registerPreview(
         merchant: {
           name,
           logo,
-          supportContact: asked('support') ?? settings.supportContact,
+          contact: asked('support') ?? contactOf(settings),
           accent: accent !== null && /^#[0-9a-f]{6}$/i.test(accent) ? accent : null,
           theme: settings.theme,
           locale: settings.locale,
