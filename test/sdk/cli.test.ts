@@ -65,18 +65,7 @@ const json = async (...args: string[]): Promise<any> => {
 
 test('payments are created, shown, listed and canceled', async () => {
   const made = await json(
-    ...[
-      'payments',
-      'create',
-      '--amount-usd',
-      '12.50',
-      '--return-url',
-      'https://shop.example/',
-      '--metadata',
-      'order=A-1',
-      '--metadata',
-      'note=x=y',
-    ],
+    ...['payments', 'create', '--amount', '12.50', '--currency', 'usd', '--metadata', 'order=A-1', '--metadata', 'note=x=y'],
   );
   assert.equal(made.amount_usd, '12.50');
   assert.deepEqual((await json('payments', 'get', made.id)).metadata, { order: 'A-1', note: 'x=y' });
@@ -92,8 +81,28 @@ test('payments are created, shown, listed and canceled', async () => {
 });
 
 test('one idempotency key creates one payment over two commands', async () => {
-  const args = ['payments', 'create', '--amount-usd', '1', '--return-url', 'https://shop.example/', '--idempotency-key', 'again'];
+  const args = ['payments', 'create', '--amount', '1', '--currency', 'USD', '--idempotency-key', 'again'];
   assert.equal((await json(...args)).id, (await json(...args)).id);
+});
+
+test('a payment is priced in any currency or coin, paid in a chosen coin, and names its customer, who is shown and listed', async () => {
+  const who = ['--customer-email', 'ada@example.com', '--customer-name', 'Ada', '--customer-reference', 'account 7'];
+  const how = ['--crypto', 'usdc', '--network', 'base', '--description', 'Two mugs', '--return-url', 'https://shop.example/'];
+  const made = await json('payments', 'create', '--amount', '20.00', '--currency', 'EUR', ...how, ...who);
+  assert.deepEqual(
+    [made.amount_fiat, made.currency_fiat, made.currency, made.network, made.description],
+    ['20.00', 'EUR', 'USDC', 'base', 'Two mugs'],
+  );
+  const coins = await json('payments', 'create', '--amount', '0.001', '--currency', 'BTC', '--customer-reference', 'account 7');
+  assert.deepEqual([coins.amount, coins.currency], ['0.00100000', 'BTC']);
+  const { data } = await json('customers', 'list', '--reference', 'account 7');
+  assert.deepEqual(
+    data.map(({ email, name, reference }: any) => [email, name, reference]),
+    [['ada@example.com', 'Ada', 'account 7']],
+  );
+  assert.equal((await json('customers', 'get', data[0].id)).email, 'ada@example.com');
+  assert.deepEqual((await json('customers', 'list', '--email', 'nobody@example.com')).data, []);
+  assert.match((await florin(['customers', 'list'])).out, /^id +email +name +reference[\s\S]*cus_\w+ +ada@example\.com +Ada +account 7/);
 });
 
 test('refunds, payouts and endpoints are created, shown, listed and ended', async () => {
@@ -410,7 +419,7 @@ test('wrong usage prints the help, with exit code 2', async () => {
     [['payments', 'lst'], /Did you mean "payments list"\?/],
     [['payments', 'get'], /^Missing argument: payment ID$/m],
     [['payments', 'get', 'a', 'b'], /^Unexpected argument "b"$/m],
-    [['payments', 'create', '--amount-usd', '1'], /^Missing --return-url$/m],
+    [['payments', 'create', '--amount', '1'], /^Missing --currency$/m],
     [['payments', 'list', '--limit', 'ten'], /--limit/],
     [['payments', 'list', '--limt', '1'], /^Unknown option --limt for "payments list"\. Did you mean --limit\?$/m],
     [['payments', 'get', 'a', '--failed'], /^Unknown option --failed for "payments get"\.$/m],
@@ -471,7 +480,7 @@ test('an error from the service shows its code and request, as text and as JSON'
 const FAULTS = `
 command                                                            | code | type                  | code of the error       | param
 payments get pay_000000000000000000000000                          | 1    | not_found             | payment_not_found       |
-payments create --amount-usd 0 --return-url https://shop.example/  | 1    | invalid_request       | amount_invalid          | amount_usd
+payments create --amount 0 --currency USD                           | 1    | invalid_request       | amount_invalid          | amount
 payments cancel pay_000000000000000000000000                       | 1    | not_found             | payment_not_found       |
 payments list --status paid                                        | 1    | invalid_request       | parameter_invalid       | status
 payments list --created-after yesterday                            | 1    | invalid_request       | parameter_invalid       | created_after
@@ -482,7 +491,7 @@ deliveries get del_none                                            | 1    | not_
 logs list --starting-after none                                    | 1    | invalid_request       | cursor_invalid          | starting_after
 logs tail --key sk_test_none_of_ours                               | 1    | authentication_failed | invalid_api_key         |
 listen --forward-to http://127.0.0.1:1/ --key sk_test_none_of_ours | 1    | authentication_failed | invalid_api_key         |
-trigger success --amount-usd 0                                     | 1    | invalid_request       | amount_invalid          | amount_usd
+trigger success --amount-usd 0                                     | 1    | invalid_request       | amount_invalid          | amount
 open pay_000000000000000000000000                                  | 1    | not_found             | payment_not_found       |
 webhooks verify --secret whsec_AAAA --body /dev/null               | 1    | webhook_error         | secret_invalid          |
 webhooks verify --secret whsec_AAAA --body /no/such/file           | 1    | error                 | ENOENT                  |

@@ -6,8 +6,8 @@ import { pause, withoutEndSlashes } from '../request.ts';
 import { showControls } from '../text.ts';
 import type {
   Coin,
+  CreatePaymentParams,
   CreatePayoutParams,
-  CreateSimpleParams,
   CreateWebhookEndpointParams,
   ListDeliveriesParams,
   ListEventsParams,
@@ -76,15 +76,25 @@ const metadataOf = (flags: Flags): Record<string, string> =>
     }),
   );
 
-const paramsOf = (flags: Flags): CreateSimpleParams & { amount_usd: string } => ({
-  amount_usd: flags['amount-usd'] ?? '25.00',
-  return_url: flags['return-url'] ?? 'https://example.com/thanks',
+/** What `payments create` and `trigger` share. */
+const paramsOf = (flags: Flags): Omit<CreatePaymentParams, 'amount' | 'currency'> => ({
+  return_url: flags['return-url'],
   description: flags.description,
   metadata: flags.metadata && metadataOf(flags),
-  payment_address: flags['payment-address'],
   invoice_id: flags['invoice-id'],
   expires_in: numberOf(flags, 'expires-in'),
 });
+
+async function createPayment(words: readonly string[], flags: Flags): Promise<Result> {
+  none(words);
+  const customer = { email: flags['customer-email'], name: flags['customer-name'], reference: flags['customer-reference'] };
+  const params: CreatePaymentParams = {
+    ...{ amount: need(flags, 'amount'), currency: need(flags, 'currency'), ...paramsOf(flags) },
+    ...{ crypto: flags.crypto, network: flags.network as CreatePaymentParams['network'], payment_address: flags['payment-address'] },
+    ...(Object.values(customer).some((value) => value !== undefined) && { customer }),
+  };
+  return { json: await connect(flags).payments.create(params, onceOf(flags)) };
+}
 
 /** Problems of a stream, on standard error. */
 const troubleOf =
@@ -125,7 +135,7 @@ async function trigger(words: readonly string[], flags: Flags): Promise<Result> 
   if (!wanted) throw new UsageError(`Unknown event "${name}".${didYouMean(name, TRIGGER_NAMES)} Known: ${TRIGGER_NAMES.join(', ')}`);
   if (/^(sk_live_|live_sk_)/.test(serviceKey(flags))) throw new UsageError('trigger creates test payments: use a test key');
   const client = connect(flags);
-  const { transaction_id: id, payment_url } = await client.payments.createSimple(paramsOf(flags));
+  const { id, payment_url } = await client.payments.create({ amount: flags['amount-usd'] ?? '25.00', currency: 'USD', ...paramsOf(flags) });
   const currency = coinOf(flags);
   if (wanted.scenario) await client.test.simulate(id, { scenario: wanted.scenario, ...(currency && { currency }) });
   if (wanted.cancel) await client.payments.cancel(id);
@@ -304,15 +314,13 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     run: trigger,
   },
   'payments create': {
-    usage: 'payments create --amount-usd AMOUNT --return-url URL',
+    usage: 'payments create --amount AMOUNT --currency CODE',
     about: 'create a payment',
-    options: ['amount-usd', 'return-url', 'description', 'metadata', 'invoice-id', 'expires-in', 'payment-address', 'idempotency-key'],
-    run: async (words, flags) => {
-      none(words);
-      need(flags, 'amount-usd');
-      need(flags, 'return-url');
-      return { json: await connect(flags).payments.createSimple(paramsOf(flags), onceOf(flags)) };
-    },
+    options: [
+      ...(['amount', 'currency', 'crypto', 'network', 'description', 'customer-email', 'customer-name', 'customer-reference'] as const),
+      ...(['return-url', 'metadata', 'invoice-id', 'expires-in', 'payment-address', 'idempotency-key'] as const),
+    ],
+    run: createPayment,
   },
   'payments get': {
     usage: 'payments get ID',
@@ -348,6 +356,23 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     about: 'cancel a pending payment',
     options: [],
     run: async (words, flags) => ({ json: await connect(flags).payments.cancel(word(words, 'payment ID')) }),
+  },
+  'customers get': {
+    usage: 'customers get ID',
+    about: 'show a customer',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).customers.retrieve(word(words, 'customer ID')) }),
+  },
+  'customers list': {
+    usage: 'customers list',
+    about: 'list customers, newest first',
+    options: ['limit', 'email', 'reference', 'starting-after'],
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).customers.list({ ...pageOf(flags), email: flags.email, reference: flags.reference });
+      const rows = page.data.map((row) => [row.id, row.email ?? '–', row.name ?? '–', row.reference ?? '–', row.created_at]);
+      return { json: page, text: table([['id', 'email', 'name', 'reference', 'created'], ...rows]) };
+    },
   },
   'refunds create': {
     usage: 'refunds create PAYMENT_ID',
