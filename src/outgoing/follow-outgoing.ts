@@ -16,7 +16,7 @@ import { COIN, type Coin, contractOf, kindOf, type Mode } from '#core/coin';
 import type { RefundEventType } from '#core/event';
 import { mayBecome, type RefundState } from '#core/refund';
 import { dueIf, type Fragment, type Sql, startQueue, type Tx } from '#db';
-import { accountOfAnchor, EXPIRED_SECONDS, FOLLOW_MS, MONEY_OUT, nonceIn, type SweepState, usedAmong } from '#signing';
+import { accountOfAnchor, EXPIRED_SECONDS, FOLLOW_MS, MONEY_OUT, nonceIn, type Sweep, usedAmong } from '#signing';
 import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
 import { changePayout, PAYOUT_COLUMNS, type Payout, writeStep } from './payouts.ts';
 import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
@@ -31,7 +31,7 @@ type Execution = {
   /** Null while a published authorization waits for its next file, or to expire. */
   sweepId: string | null;
   /** What became of the file. */
-  file: SweepState;
+  file: Sweep['state'];
   failure: string | null;
   signed: boolean;
   sent: boolean;

@@ -94,7 +94,6 @@ export {
   replaceSweep,
   SWEEP_STATES,
   type Sweep,
-  type SweepState,
   signingChainId,
   store,
   sweepBody,

@@ -37,7 +37,7 @@ import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
 export const SWEEP_STATES = ['made', 'signed', 'sent', 'confirmed', 'failed', 'canceled'] as const;
-export type SweepState = (typeof SWEEP_STATES)[number];
+type SweepState = (typeof SWEEP_STATES)[number];
 export type Sweep = {
   number: bigint;
   id: string;
