@@ -18,9 +18,9 @@ const STREAMS_AT_ONCE = 64;
 /** Forms submitted for one payment. */
 const ACTS_A_MINUTE = 10;
 /** Payments started from links. */
-const STARTS_A_MINUTE = 20;
+const STARTS_A_MINUTE = 60;
 /** New deposit addresses of a merchant, for payments that anyone can create: a part of what its wallet issues in an hour. */
-const ADDRESSES_AN_HOUR = 30;
+const ADDRESSES_AN_HOUR = 100;
 
 export type RequestCounter = {
   /** Each throws rate_limit_exceeded when the client exceeds its limit. */

@@ -15,12 +15,13 @@ import { mark, SIGNS, unavailableText } from './parts.ts';
 import { REFRESH_SECONDS, sendDocument } from './shell.ts';
 import { type Language, say } from './words.ts';
 
-/** Why the form is shown again: the payer's typing error, less than any coin carries, or no email address. */
-type Fault = 'wrong' | 'small' | 'email';
+/** Why the form is shown again: the payer's typing error, less than any coin carries, no email address, or many payers at one address. */
+type Fault = 'wrong' | 'small' | 'email' | 'many';
 const faultIn = (error: unknown): Fault => {
   if (error instanceof Problem && error.code === 'amount_too_large') return 'wrong';
   if (error instanceof Problem && error.code === 'amount_too_small') return 'small';
   if (error instanceof Problem && error.param === 'customer.email') return 'email';
+  if (error instanceof Problem && error.code === 'rate_limit_exceeded') return 'many';
   throw error;
 };
 
@@ -89,17 +90,16 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     const token = Buffer.from(form.get('token') ?? '');
     const wanted = Buffer.from(tokenOf(link.id));
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
-    await counting.start(request);
+    const crowded = await counting.start(request).catch(faultIn);
     const typed = (name: string, most: number) => (form.get(name) ?? '').trim().slice(0, most);
     const given = { amount: typed('amount', 20), email: typed('email', 201) };
     const minor = link.amountMinor ?? readTypedAmount(given.amount, fiatDecimals(link.currency));
+    const wrong = minor === null || minor <= 0n ? 'wrong' : link.asksEmail && given.email === '' ? 'email' : null;
     const made =
-      minor === null || minor <= 0n
-        ? 'wrong'
-        : link.asksEmail && given.email === ''
-          ? 'email'
-          : await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor }, email: given.email }).catch(faultIn);
-    if (typeof made === 'string') return show(request, reply, opened, { status: 400, given, fault: made });
+      crowded ??
+      wrong ??
+      (await payLink(ctx, { linkId: link.id, chosen: { currency: link.currency, minor: minor! }, email: given.email }).catch(faultIn));
+    if (typeof made === 'string') return show(request, reply, opened, { status: made === 'many' ? 429 : 400, given, fault: made });
     const lang = form.get('lang');
     return reply
       .code(303)
@@ -138,7 +138,7 @@ function renderLink(
   const logo = merchant.logo
     ? html`<img class="logo" src="/pay/logo/${merchant.logo}" alt="" width="40" height="40">`
     : html`<span class="logo letter" aria-hidden="true">${[...merchant.name][0]?.toUpperCase() ?? ''}</span>`;
-  const isAmount = fault !== null && fault !== 'email';
+  const isAmount = fault === 'wrong' || fault === 'small';
   const reason = fault === 'small' ? words.smallPayment : say(words.amountInvalid, { amount: example });
   const amount =
     link.amountMinor === null
@@ -161,7 +161,8 @@ ${fault === 'email' && html`<span class="fault" id="fault" role="alert">${words.
     main: html`<main id="main" data-state="link">${link.mode === 'test' && html`<p class="stripe">${words.testStripe}</p>`}
 <header class="top"><div class="who">${logo}<h1 id="h" tabindex="-1">${heading}</h1></div>${price}</header><p class="lead">${link.name}</p>
 <form method="post" action="/link/${link.id}"><input type="hidden" name="token" value="${token}">
-<input type="hidden" name="lang" value="${language.tag}">${amount}${email}<button class="main" id="start">${words.continue}</button></form>
+<input type="hidden" name="lang" value="${language.tag}">${amount}${email}${fault === 'many' && html`<p class="fault" role="alert">${words.tooMany}</p>`}
+<button class="main" id="start">${words.continue}</button></form>
 ${website && host && html`<p class="tip">${SIGNS.info}<a rel="noopener noreferrer" target="_blank" href="${website}">${host}</a></p>`}</main>`,
   };
 }

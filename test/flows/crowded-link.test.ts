@@ -1,0 +1,60 @@
+/** A payment link that many customers open at once, such as at a stand: all from one address, as behind a proxy, or each from its own. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { createLink } from '../../src/payments/links.ts';
+import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
+import { giveWallet } from '../kit/shop.ts';
+
+const CUSTOMERS = 60;
+let app: TestApp;
+let link: string;
+before(async () => {
+  // Nothing is paid, so no node is needed: it makes Bitcoin a configured coin.
+  const node = { BTC_NODE_URL: 'http://florin:test@127.0.0.1:1', LOG_LEVEL: 'fatal' };
+  app = await startTestApp({ ...node, TRUSTED_PROXIES: '127.0.0.1' }, { roles: ['api', 'worker'] });
+  await giveWallet(app, 'BTC');
+  await asIfFollowed(app, 'BTC');
+  const { merchantId } = app.merchant;
+  const terms = { name: 'Ticket', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
+  link = (await createLink(app.app.ctx, { merchantId, mode: 'live', link: terms, also: async () => {} })).id;
+});
+after(() => app?.stop());
+
+const ask = async (path: string, ip: string, form?: Record<string, string>) => {
+  const reply = await fetch(app.url + path, {
+    ...{ redirect: 'manual', headers: { 'x-forwarded-for': ip } },
+    ...(form && { method: 'POST', body: new URLSearchParams(form) }),
+  });
+  return { status: reply.status, location: reply.headers.get('location'), text: await reply.text() };
+};
+const tokenIn = (text: string): string => /name="token" value="([^"]+)"/.exec(text)![1]!;
+/** Opens the link. Returns the reply to its form. */
+async function start(ip: string) {
+  const { text } = await ask(`/link/${link}`, ip);
+  return ask(`/link/${link}`, ip, { token: tokenIn(text), lang: 'en' });
+}
+/** The customer's way to an address to pay to. */
+async function reach(ip: string): Promise<void> {
+  const started = await start(ip);
+  assert.equal(started.status, 303, started.text);
+  const id = new URL(started.location!, app.url).searchParams.get('id')!;
+  const { text } = await ask(`/pay?id=${id}`, ip);
+  const chosen = await ask('/pay/select', ip, { id, token: tokenIn(text), currency: 'BTC' });
+  assert.equal(chosen.status, 303, chosen.text);
+  assert.match((await ask(`/pay?id=${id}`, ip)).text, /data-state="awaiting"/);
+}
+
+test('sixty customers behind one address all get an address to pay to', async () => {
+  for (let i = 0; i < CUSTOMERS; i++) await reach('203.0.113.7');
+});
+
+test('so do sixty customers with addresses of their own', async () => {
+  for (let i = 0; i < CUSTOMERS; i++) await reach(`198.51.100.${i}`);
+});
+
+test('a customer who is one too many is told to wait, and keeps the form to try again', async () => {
+  let refused = await start('192.0.2.1');
+  for (let i = 0; i < 4 * CUSTOMERS && refused.status !== 429; i++) refused = await start('192.0.2.1');
+  assert.equal(refused.status, 429);
+  assert.match(refused.text, /data-state="link"[\s\S]*role="alert">Too many attempts\. Wait a minute, then try again\.<[\s\S]*id="start"/);
+});
