@@ -2381,6 +2381,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2427,6 +2428,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2499,6 +2501,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2558,6 +2561,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2598,6 +2602,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2639,6 +2644,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;
@@ -2679,6 +2685,7 @@ export type Api = {
           url: string;
           expires_at: string;
           is_unsent: boolean;
+          is_mailed: boolean;
         } | null;
         claim_expired: boolean;
         approved_by: string | null;

@@ -1466,6 +1466,7 @@ create table refunds (
   looked_at timestamp with time zone,
   claim_number integer not null default 0,
   link_ended_at timestamp with time zone,
+  link_mailed boolean not null default false,
   display_currency text,
   display_rate numeric(38,0),
   missed integer,

@@ -41,13 +41,13 @@ export async function mailPayer(ctx: Context, tx: Tx, { type, refund }: { type: 
 const amountOf = ({ coin, units }: ToldRefund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 
 /**
- * The link at which the customer enters an address, in the transaction that creates it; whether it was mailed. Nothing if the refund has an
- * address, or there is nobody to mail. `over`: what happens when the customer got too many emails. Errors: mail_limit_reached.
+ * The link at which the customer enters an address, in the transaction that creates it, which notes that it was mailed. Nothing if the refund has
+ * an address, or there is nobody to mail. `over`: what happens when the customer got too many emails. Errors: mail_limit_reached.
  */
-export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { over }: Pick<Bound, 'over'>): Promise<boolean> {
+export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { over }: Pick<Bound, 'over'>): Promise<void> {
   const { id, merchantId, paymentId, coin, address, email, reason, claimUntil } = refund;
   const payer = address === null && claimUntil !== null && email !== null && (await payerOf(ctx, tx, refund));
-  if (!payer) return false;
+  if (!payer) return;
   const lines = [
     'Open this link and enter the address where you want to receive it:',
     '',
@@ -69,8 +69,8 @@ export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { 
     sender: merchantId,
     bound: { ...REFUNDS, over },
   });
-  if (!queued) ctx.log.warn({ refund: id }, 'No claim link was mailed: there were too many for this address or merchant');
-  return queued;
+  if (queued) await tx`update refunds set link_mailed = true, link_ended_at = null where id = ${id}`;
+  else ctx.log.warn({ refund: id }, 'No claim link was mailed: there were too many for this address or merchant');
 }
 
 async function mailRefundSent(ctx: Context, tx: Tx, refund: ToldRefund): Promise<void> {

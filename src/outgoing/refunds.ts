@@ -66,8 +66,10 @@ export type Refund = {
   claimNumber: number;
   /** When its link was replaced because a member could have copied it; null once somebody was mailed or shown another one. */
   linkEndedAt: Date | null;
+  /** Whether its link of now was mailed to `email`. */
+  linkMailed: boolean;
   reason: string | null;
-  /** Where its claim link was mailed: the merchant's choice, or what somebody with the link of the payment page entered there. */
+  /** Where its claim links are mailed: the merchant's choice, or what somebody with the link of the payment page entered there. */
   email: string | null;
   emailFrom: EmailSource | null;
   txid: string | null;
@@ -95,7 +97,7 @@ export const failureOf = (sql: Sql | Tx) =>
   sql`coalesce(failure, case when state = 'signed' then (select s.failure from signing_files s where s.id = file_id) end)`;
 export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
   id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
-  claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
+  claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt", link_mailed as "linkMailed", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
   approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", ${failureOf(sql)} as failure, missed,
   file_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
 
@@ -520,7 +522,7 @@ export async function renewClaimLink(
       const to = email === undefined ? before : await recipientOf(ctx, tx, { mode: owner.mode, paymentId: before.paymentId, email });
       const [after] = await tx<Refund[]>`
         update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber},
-          link_ended_at = null, email = ${to.email}, email_from = ${to.emailFrom}
+          link_ended_at = null, link_mailed = false, email = ${to.email}, email_from = ${to.emailFrom}
         where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
       await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
       await mailClaimLink(ctx, tx, after!, { over: 'refuse' });
@@ -548,10 +550,10 @@ async function endClaimLinks(
   for (const { id, claimNumber: before } of open) {
     const claimNumber = before + 1;
     const [after] = await tx<Refund[]>`
-      update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_number = ${claimNumber} where id = ${id}
-      returning ${REFUND_COLUMNS(tx)}`;
-    const isMailed = await mailClaimLink(ctx, tx, after!, { over: 'skip' });
-    await tx`update refunds set link_ended_at = ${isMailed ? null : ctx.clock.now()} where id = ${id}`;
+      update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_number = ${claimNumber},
+        link_ended_at = ${ctx.clock.now()}, link_mailed = false
+      where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+    await mailClaimLink(ctx, tx, after!, { over: 'skip' });
   }
   const refunds = open.length + shopRefunds;
   if (refunds > 0)

@@ -1,7 +1,7 @@
 /** Emails to customers who left an address, in live mode: the receipt, the claim link of a refund, and that a refund was sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { approveRefund, claimRefund, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
+import { approveRefund, claimRefund, endRefundPowers, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import type { Reply } from '../kit/app.ts';
 import { readPdf } from '../kit/pdf.ts';
@@ -159,4 +159,55 @@ test('the claim link goes where the merchant says, and an address that a strange
     await approveRefund(ctx, { ...ownerOf(told), id: named.id, actor: ACTOR });
     await markRefundSent(ctx, { ...ownerOf(told), id: named.id, txid: '7'.repeat(64), actor: ACTOR });
     assert.deepEqual(await recipients('refund_sent'), [PAYER]);
+  }));
+
+test('a refund says whether its link of now was mailed, and that it has to be sent only where its link before ended and nobody was mailed', () =>
+  tell(async (told) => {
+    const { app, chain, look, pay, detail } = told;
+    const { ctx } = app.app;
+    const [id] = (await pay(chain, 25)) as [string];
+    chain.pay([[(await detail(id)).payment_address, units('0.01')]]);
+    chain.mine(8);
+    await look(2);
+    const ask = async (of: object = {}) =>
+      made(await app.live.post('/v1/refunds', { payment_id: id, amount_usd: '1.00', email: PAYER, ...of }));
+    const stateOf = async (refund: { id: string }) => {
+      const { linkEndedAt, linkMailed } = await getRefund(ctx, { ...ownerOf(told), id: refund.id });
+      return { isEnded: linkEndedAt !== null, isMailed: linkMailed };
+    };
+    const first = await ask();
+    const silent = await ask({ email: null });
+    assert.deepEqual(
+      [await stateOf(first), await stateOf(silent)],
+      [
+        { isEnded: false, isMailed: true },
+        { isEnded: false, isMailed: false },
+      ],
+    );
+    // A member who could copy links leaves.
+    await ctx.db.sql`insert into users (id, name, email) values ('usr_left', 'Mallory', 'mallory@shop.example')`;
+    await ctx.db.sql`insert into members (merchant_id, user_id, role) values (${app.merchant.merchantId}, 'usr_left', 'support')`;
+    const leaveTeam = () =>
+      ctx.db.begin((tx) =>
+        endRefundPowers(
+          ctx,
+          tx,
+          { merchantId: app.merchant.merchantId, userId: 'usr_left', role: null, actor: ACTOR },
+          { forgetApprovals: async () => 0, endLinks: async () => 0 },
+        ),
+      );
+    await leaveTeam();
+    assert.deepEqual(
+      [await stateOf(first), await stateOf(silent)],
+      [
+        { isEnded: false, isMailed: true },
+        { isEnded: true, isMailed: false },
+      ],
+    );
+    // The address gets ten of these emails an hour.
+    for (let i = 2; i < 10; i++) assert.equal((await stateOf(await ask())).isMailed, true, String(i));
+    const unmailed = await ask();
+    assert.deepEqual(await stateOf(unmailed), { isEnded: false, isMailed: false });
+    await leaveTeam();
+    assert.deepEqual(await stateOf(first), { isEnded: true, isMailed: false });
   }));

@@ -99,14 +99,16 @@ function ClaimLink({ refund, claim }: { refund: Refund; claim: NonNullable<Refun
       <div>
         <Button onClick={() => setAsked(true)}>New link</Button>
       </div>
-      {refund.email !== null && <p className="text-sm text-soft">{mailedText(refund.email)}</p>}
+      {refund.email !== null && <p className="text-sm text-soft">{mailedText(refund.email, claim.is_mailed)}</p>}
       {asked && <NewLink refund={refund} onClose={() => setAsked(false)} />}
     </div>
   );
 }
 
-const mailedText = ({ address, from }: NonNullable<Refund['email']>): string =>
-  `The link was mailed to ${address}, ${from === 'page' ? 'which was entered on the payment page' : 'as you chose'}.`;
+const mailedText = ({ address, from }: NonNullable<Refund['email']>, isMailed: boolean): string =>
+  !isMailed
+    ? `The link was not mailed to ${address}, which may have got too many emails. Send it to the customer yourself.`
+    : `The link was mailed to ${address}, ${from === 'page' ? 'which was entered on the payment page' : 'as you chose'}.`;
 
 function NewLink({ refund, onClose }: { refund: Refund; onClose: () => void }) {
   const { id, payment_id: paymentId, email } = refund;

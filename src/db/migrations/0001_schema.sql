@@ -1584,6 +1584,8 @@ create table refunds (
   claim_number int not null default 0,
   -- When the claim link was replaced because a member could have copied it, if nobody was mailed the new one. A member has to send it.
   link_ended_at timestamptz,
+  -- Whether the claim link of now was mailed. Without it, the address in `email` got none, such as after too many emails.
+  link_mailed boolean not null default false,
   -- The display currency of the merchant when a refund or payout was valued, and its units for one US dollar, times 10^8.
   display_currency text,
   display_rate numeric(38, 0) check (display_rate > 0),

@@ -49,8 +49,11 @@ const RefundBody = Type.Object({
   ...{ address: Nullable(PlainText), reason: Nullable(PlainText), requested_by: PlainText },
   /** Where its claim link was mailed, and who entered that. */
   email: Nullable(Type.Object({ address: PlainText, from: literals(EMAIL_SOURCES) })),
-  /** Null unless the customer still has to enter an address. `is_unsent`: the link before was ended, and a member has to send this one. */
-  claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant, is_unsent: Type.Boolean() })),
+  /**
+   * Null unless the customer still has to enter an address. `is_unsent`: the link before was ended, and a member has to send this one.
+   * `is_mailed`: the address in `email` got it.
+   */
+  claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant, is_unsent: Type.Boolean(), is_mailed: Type.Boolean() })),
   /** Whether the customer can no longer enter an address. */
   claim_expired: Type.Boolean(),
   /** While it is requested: who approved it first. */
@@ -71,7 +74,10 @@ function refundBody({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'me
     // A person with the link enters the address that is paid.
     claim:
       mayDo(member.role, 'refunds.request') && address === null && claimUntil !== null && refund.state === 'requested'
-        ? { url: claimUrl(ctx, refund), expires_at: claimUntil.toISOString(), is_unsent: refund.linkEndedAt !== null }
+        ? {
+            ...{ url: claimUrl(ctx, refund), expires_at: claimUntil.toISOString() },
+            ...{ is_unsent: refund.linkEndedAt !== null, is_mailed: refund.linkMailed },
+          }
         : null,
     claim_expired: address === null && claimUntil !== null && refund.state === 'requested' && ctx.clock.now() >= claimUntil,
     approved_by: refund.approvedBy,
