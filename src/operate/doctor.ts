@@ -32,7 +32,7 @@ import { formatUnits } from '#core/money';
 import { explainUnreached } from '#core/unreached';
 import { explainUnwatched, readUnwatched, type UnwatchedAddresses } from '#follow';
 import { contactOf } from '#merchants';
-import { type MissingForPayments, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
+import { type CoinReadiness, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
 import { readWalletIndexes } from '#wallets';
 import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from '#webhooks';
 import { BACKUP_DAYS, readInstall } from './backup.ts';
@@ -569,7 +569,7 @@ async function checkPayable(ctx: Context, wallets: readonly WalletRow[]): Promis
   const more = merchantIds.length - found.length;
   return more > 0 ? [...findings, good('payments', `${more} more merchants have a wallet`)] : findings;
 }
-function howToTake(missing: MissingForPayments | undefined): string {
+function howToTake(missing: CoinReadiness['missing'][number] | undefined): string {
   if (!missing) return 'add a wallet in the dashboard';
   // Whether the node responds has its own line. This one reports that nothing reads it.
   if (missing.code === 'source_starting' || missing.code === 'source_silent') return 'start the service, or check its log';

@@ -83,7 +83,6 @@ export {
 export {
   type CoinReadiness,
   MISSING,
-  type MissingForPayments,
   ONBOARDING,
   type PaymentWarning,
   readOnboarding,

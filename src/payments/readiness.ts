@@ -108,7 +108,7 @@ export const MISSING = [
 ] as const;
 type MissingCode = (typeof MISSING)[number];
 /** `lines` are settings to paste unchanged; `fix` says where. */
-export type MissingForPayments = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
+type MissingForPayments = { code: MissingCode; message: string; fix: string; lines: readonly string[]; docUrl: string };
 export type CoinReadiness = {
   coin: Coin;
   /** A customer can pay with it now. Entries in `missing` then only keep payments from completing. */

@@ -52,7 +52,7 @@ test('so do sixty customers with addresses of their own', async () => {
   for (let i = 0; i < CUSTOMERS; i++) await reach(`198.51.100.${i}`);
 });
 
-test('a customer who is one too many is told to wait, and keeps the form to try again', async () => {
+test('a customer who is one too many has to wait, and keeps the form to try again', async () => {
   let refused = await start('192.0.2.1');
   for (let i = 0; i < 4 * CUSTOMERS && refused.status !== 429; i++) refused = await start('192.0.2.1');
   assert.equal(refused.status, 429);

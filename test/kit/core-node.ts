@@ -42,7 +42,7 @@ class CallError extends Error {
   }
 }
 
-/** Null: it is no transaction. */
+/** Null: it is not a transaction. */
 function txidOfHex(hex: string, coin: BitcoinFamily): string | null {
   try {
     return txidOf(parseTransaction(Buffer.from(hex, 'hex'), coin));
