@@ -1224,6 +1224,7 @@ export type Api = {
           amount_usd: string | null;
           state: 'held' | 'rejected' | 'refunded' | 'announced';
         }[];
+        payment_url: string;
         customer: {
           id: string;
           email: string | null;

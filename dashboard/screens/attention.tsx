@@ -1,8 +1,7 @@
 /** Payments that need a decision: underpaid, overpaid, late, in a wrong coin, canceled too late, without an order, or with a refund request. One at a time or many at once. */
 import { useState } from 'react';
 import type { PaymentException } from '../generated/api.ts';
-import { type CoinAmount, isSome, lessOf, sumText } from '../lib/amount.ts';
-import type { Reply } from '../lib/api.ts';
+import { sumText } from '../lib/amount.ts';
 import { PAYMENT_READS, useAct, useFilters, useList, useMay, useTitle } from '../lib/hooks.ts';
 import { say } from '../lib/toasts.ts';
 import { Button } from '../ui/button.tsx';
@@ -11,7 +10,7 @@ import { Select } from '../ui/field.tsx';
 import { ModeLink } from '../ui/link.tsx';
 import { ListCard } from '../ui/list.tsx';
 import { Price, Worth } from '../ui/price.tsx';
-import { hasReceived, Received } from '../ui/received.tsx';
+import { arrivedIn, hasReceived, Received } from '../ui/received.tsx';
 import type { Column } from '../ui/table.tsx';
 import { Badge, EXCEPTION_WORDS, ExceptionBadge, Status, Time } from '../ui/values.tsx';
 
@@ -38,22 +37,6 @@ export const DECISIONS = {
   },
 } as const;
 export type DecisionKind = keyof typeof DECISIONS;
-
-type Row = Reply<'GET /:mode/attention'>['data'][number];
-/** All that a decision is about. */
-const arrivedIn = ({ currency, amount_received: amount, amount_received_usd: usd, uncounted }: Row): CoinAmount[] => [
-  ...(isSome(amount) && currency !== null ? [{ currency, amount, amount_usd: inOthers(usd, { currency, uncounted }) }] : []),
-  ...uncounted.filter((one) => one.currency !== currency && one.state !== 'announced'),
-];
-/** The worth without that of other coins, which have an entry of their own. */
-const inOthers = (usd: string | null, { currency, uncounted }: Pick<Row, 'currency' | 'uncounted'>): string | null =>
-  uncounted.reduce(
-    (rest, one) =>
-      one.currency !== currency && one.state !== 'announced' && one.amount_usd !== null && rest !== null
-        ? lessOf(rest, one.amount_usd)
-        : rest,
-    usd,
-  );
 
 export function Screen() {
   useTitle('Needs attention');

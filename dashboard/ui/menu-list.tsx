@@ -31,7 +31,7 @@ export function MenuList({
       {/* Rendered next to its button, so that people who navigate by landmarks find it. */}
       <Base.Portal container={button.current?.parentElement ?? null}>
         <Base.Positioner anchor={button} sideOffset={6} align={align} positionMethod="fixed" className="z-50">
-          <Base.Popup ref={list} finalFocus={button} className="min-w-48 rounded-lg border border-line bg-card p-1 shadow-lg">
+          <Base.Popup ref={list} finalFocus={button} className="min-w-48 rounded-lg text-left border border-line bg-card p-1 shadow-lg">
             {entries.map((entry, i) =>
               entry === 'line' ? (
                 // biome-ignore lint/suspicious/noArrayIndexKey: lines have no name of their own

@@ -17,12 +17,7 @@ export function uncountedWord(state: Uncounted['state'], exceptions: readonly (P
 }
 
 /** The part of what was received that counts toward the payment, in its coin and in US dollars. */
-export const countedOf = ({
-  currency,
-  amount_received: amount,
-  amount_received_usd: usd,
-  uncounted,
-}: Pick<Row, 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted'>) => ({
+export const countedOf = ({ currency, amount_received: amount, amount_received_usd: usd, uncounted }: Arrived) => ({
   amount: arrivedOf(uncounted).reduce(
     (rest, one) => (one.currency === currency && rest !== null ? lessOf(rest, one.amount) : rest),
     amount,
@@ -55,6 +50,19 @@ type Row = {
   uncounted: readonly Uncounted[];
   exceptions: readonly (PaymentException | null)[];
 };
+
+type Arrived = Pick<Row, 'currency' | 'amount_received' | 'amount_received_usd' | 'uncounted'>;
+/** All that arrived, by coin: what a decision about the payment concerns. */
+export const arrivedIn = ({ currency, amount_received: amount, amount_received_usd: usd, uncounted }: Arrived): CoinAmount[] => [
+  ...(isSome(amount) && currency !== null ? [{ currency, amount, amount_usd: inOthers(usd, { currency, uncounted }) }] : []),
+  ...arrivedOf(uncounted).filter((one) => one.currency !== currency),
+];
+/** The worth without that of other coins, which have an entry of their own. */
+const inOthers = (usd: string | null, { currency, uncounted }: Pick<Row, 'currency' | 'uncounted'>): string | null =>
+  arrivedOf(uncounted).reduce(
+    (rest, one) => (one.currency !== currency && one.amount_usd !== null && rest !== null ? lessOf(rest, one.amount_usd) : rest),
+    usd,
+  );
 
 /** An amount, its value beside it. */
 const Both = ({ amount, currency, amount_usd: usd }: CoinAmount) => (

@@ -4,13 +4,14 @@ import { useMode } from '../lib/hooks.ts';
 import { Button } from './button.tsx';
 import { TestLabel } from './values.tsx';
 
-/** Where a cell is on a phone: in the first line, in the second (`wide` fills it), or below, with the name of the column before it. */
+/** Where a cell is on a phone: in the first line, in the second (`wide` fills it), beside all lines, or below, with the name of the column before it. */
 const PLACES = {
   title: 'order-1 sm:order-none',
   corner: 'order-2 justify-self-end text-right text-xs text-soft sm:order-none sm:text-sm sm:text-ink',
   left: 'order-3 sm:order-none',
   wide: 'order-3 col-span-2 sm:order-none',
   right: 'order-4 justify-self-end text-right sm:order-none',
+  menu: 'absolute top-2.5 right-1 sm:static',
   line: 'order-5 col-span-2 flex justify-between gap-4 sm:order-none',
 } as const;
 
@@ -24,13 +25,18 @@ export type Column<R> = {
   empty?: (row: R) => boolean;
 };
 
+/** A column of menus takes no more room than they need. */
+const paddingOf = (phone?: keyof typeof PLACES) => (phone === 'menu' ? 'sm:py-2.5 sm:pr-2' : 'sm:p-2.5 xl:px-4');
+
 /** Memoized, because a list may have a thousand rows. `marked`: the column with the TEST label; -1 for none. */
 const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Column<never>[]; marked: number }) => (
-  <tr className="grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-4 border-b border-line px-4 py-2.5 last:border-b-0 hover:bg-page sm:table-row">
+  <tr
+    className={`grid grid-cols-[minmax(0,1fr)_auto] items-baseline gap-x-4 border-b border-line px-4 py-2.5 last:border-b-0 hover:bg-page sm:table-row ${columns.some(({ phone }) => phone === 'menu') ? 'max-sm:relative max-sm:pr-12' : ''}`}
+  >
     {columns.map(({ name, cell, right = false, phone = 'line', empty }, i) => (
       <td
         key={name}
-        className={`min-w-0 py-0.5 sm:table-cell sm:border-b sm:border-line sm:p-2.5 xl:px-4 sm:in-[tr:last-child]:border-b-0 ${PLACES[phone]} ${right ? 'sm:text-right' : 'sm:text-left'} ${empty?.(row as never) ? 'max-sm:hidden' : ''}`}
+        className={`min-w-0 py-0.5 sm:table-cell sm:border-b sm:border-line ${paddingOf(phone)} sm:in-[tr:last-child]:border-b-0 ${PLACES[phone]} ${right ? 'sm:text-right' : 'sm:text-left'} ${empty?.(row as never) ? 'max-sm:hidden' : ''}`}
       >
         {phone === 'line' && <span className="text-soft sm:hidden">{name}</span>}
         {i === marked ? (
@@ -78,9 +84,9 @@ export function Table<R extends { id: string }>({
               <th
                 key={column.name}
                 scope="col"
-                className={`sticky top-(--stripe) z-10 border-b border-line bg-card p-2.5 font-medium text-soft xl:px-4 ${column.right ? 'text-right' : 'text-left'}`}
+                className={`sticky top-(--stripe) z-10 border-b border-line bg-card ${paddingOf(column.phone)} font-medium text-soft ${column.right ? 'text-right' : 'text-left'}`}
               >
-                {column.name}
+                {column.phone === 'menu' ? <span className="sr-only">{column.name}</span> : column.name}
               </th>
             ))}
           </tr>

@@ -179,6 +179,49 @@ test('the detail page: timeline, canceling, who did it', async () => {
   noFaults();
 });
 
+test('the menu of a row copies, refunds and cancels, as far as the payment allows', async () => {
+  const make = async (amount: number): Promise<string> =>
+    (await app.test.post('/api/payment/create/simple', { amount_usd: amount, return_url: 'https://shop.example/' })).json.id;
+  const [unpaid, paid] = [await make(21), await make(22)];
+  await app.test.post(`/v1/test/payments/${paid}/simulate`, { scenario: 'success', currency: 'LTC' });
+  for (let minute = 0; (await app.test.get(`/api/payment/${paid}`)).json.status !== 'completed'; minute++) {
+    assert.ok(minute < 60);
+    await app.test.post('/v1/test/clock/advance', { seconds: 60 });
+  }
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  const menu = (id: string) => page.getByRole('button', { name: `Actions for payment ${id}` });
+  const choose = async (id: string, entry: string) => {
+    await menu(id).press('Enter');
+    await page.getByRole('menuitem', { name: entry, exact: true }).click();
+  };
+  await open('test/payments');
+  await menu(unpaid).click();
+  const entries = page.getByRole('menuitem');
+  await entries.first().waitFor();
+  assert.deepEqual(await entries.allInnerTexts(), ['View payment', 'Copy payment link', 'Copy payment ID', 'Cancel payment']);
+  await page.keyboard.press('Escape');
+  await audit('payments with menus');
+  await choose(paid, 'Copy payment link');
+  await page.getByText('Payment link copied.').waitFor();
+  assert.equal(await page.evaluate('navigator.clipboard.readText()'), (await app.test.get(`/api/payment/${paid}`)).json.payment_url);
+  await choose(paid, 'Refund');
+  await page.getByRole('heading', { name: 'Refund this payment' }).waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Request refund' }).click();
+  // The whole amount: nothing is left to offer, and the refund is shown.
+  await page.getByText('Waiting for the customer').waitFor();
+  await page.keyboard.press('Escape');
+  await choose(paid, 'Refund');
+  await page.getByText('Nothing can be refunded now').waitFor();
+  await page.keyboard.press('Escape');
+  await choose(unpaid, 'Cancel payment');
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel payment' }).click();
+  await page.getByText('Payment canceled.').waitFor();
+  assert.equal((await app.test.get(`/api/payment/${unpaid}`)).json.status, 'cancelled');
+  await choose(paid, 'View payment');
+  await page.getByText('Created with a secret key').waitFor();
+  noFaults();
+});
+
 test('a risky action asks you to confirm your identity, then continues automatically', async () => {
   await ageSessions();
   await openOwn('Security');

@@ -10,22 +10,17 @@ import { Button } from '../../ui/button.tsx';
 import { Ask, Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { countedOf } from '../../ui/received.tsx';
+import { CancelPayment } from './cancel.tsx';
 
 const RefundAct = lazy(async () => ({ default: (await import('../refunds/refund-act.tsx')).RefundAct }));
 
 type Full = Reply<'GET /:mode/payments/:id'>;
-type Kind = 'cancel' | 'accept' | 'reject' | 'reviewed';
+type Kind = 'accept' | 'reject' | 'reviewed';
 type Question = { title: string; text: string; act: string };
 /** What is asked before each act. `arrived` names all the money that it is about. */
 function questionOf(kind: Kind, { payment, arrived }: Full): Question {
   const sum = sumText(kind === 'accept' ? arrived.filter(({ currency }) => canBePriced(currency)) : arrived);
   switch (kind) {
-    case 'cancel':
-      return {
-        title: 'Cancel this payment?',
-        text: `${sum === '' ? '' : `Received so far: ${sum}. `}The customer can no longer pay. Money that arrives after this is put on hold until you accept or reject it.`,
-        act: 'Cancel payment',
-      };
     case 'accept':
       return {
         title: `Accept ${sum}?`,
@@ -65,9 +60,9 @@ export function Acts({ data }: { data: Full }) {
   const mayCancel = useMay('payments.cancel');
   const mayResolve = useMay('payments.resolve');
   const [asked, setAsked] = useState<Kind | null>(null);
+  const [canceling, setCanceling] = useState(false);
   const [refunding, setRefunding] = useState(false);
   const [txid, setTxid] = useState('');
-  const cancel = useAct('POST /:mode/payments/:id/cancel', { refreshes: PAYMENT_READS, done: 'Payment canceled.' });
   const resolve = useAct('POST /:mode/payments/:id/resolve', { refreshes: PAYMENT_READS, done: 'Payment updated.' });
   const params = { id: payment.id };
   const ends = payment.status === 'expired' || payment.status === 'failed' || payment.status === 'cancelled';
@@ -83,7 +78,7 @@ export function Acts({ data }: { data: Full }) {
   return (
     <>
       {payment.status === 'pending' && mayCancel && (
-        <Button look="danger" onClick={() => setAsked('cancel')}>
+        <Button look="danger" onClick={() => setCanceling(true)}>
           Cancel payment
         </Button>
       )}
@@ -111,15 +106,11 @@ export function Acts({ data }: { data: Full }) {
           title={question.title}
           text={question.text}
           act={question.act}
-          danger={asked === 'cancel'}
-          busy={cancel.isPending || resolve.isPending}
-          onAct={() => {
-            const close = { onSettled: () => setAsked(null) };
-            if (asked === 'cancel') cancel.mutate({ params, body: {} }, close);
-            else if (asked !== null) resolve.mutate({ params, body: { action: asked } }, close);
-          }}
+          busy={resolve.isPending}
+          onAct={() => asked && resolve.mutate({ params, body: { action: asked } }, { onSettled: () => setAsked(null) })}
         />
       )}
+      {canceling && <CancelPayment id={payment.id} received={sumText(arrived)} onClose={() => setCanceling(false)} />}
       <Dialog open={refunding} onClose={() => setRefunding(false)} title={`Mark ${sumText(arrived)} as refunded?`}>
         <form
           className="grid gap-4"

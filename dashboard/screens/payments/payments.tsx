@@ -15,6 +15,7 @@ import { Badge, PaymentState, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
 import { type Filter, KEYS } from './filter.ts';
 import { Filters, queryOf, WORDS, wordOf } from './filters.tsx';
+import { RowMenu } from './row-menu.tsx';
 import { COUNTS, CountedTabs, StatusTabs } from './tabs.tsx';
 import { Views } from './views.tsx';
 
@@ -88,6 +89,7 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
 ];
 /** While a search is on. */
 const MATCH: Column<Row> = { name: 'Match', cell: (row) => <Match match={row.match} /> };
+const ACTIONS: Column<Row> = { name: 'Actions', cell: (row) => <RowMenu row={row} />, right: true, phone: 'menu' };
 const USUAL = ['amount', 'status', 'received', 'customer', 'invoice', 'created'];
 
 const PREFERENCES = ['GET /:mode/preferences', ['preferences'], {}] as const;
@@ -113,7 +115,10 @@ export function Screen() {
   const kept = own.data?.columns;
   const searching = filters.search !== '';
   const columns = useMemo(() => shownColumns(COLUMNS, kept ?? USUAL), [kept]);
-  const listed = useMemo(() => (searching ? [...columns.slice(0, 2), MATCH, ...columns.slice(2)] : columns), [searching, columns]);
+  const listed = useMemo(
+    () => (searching ? [...columns.slice(0, 2), MATCH, ...columns.slice(2), ACTIONS] : [...columns, ACTIONS]),
+    [searching, columns],
+  );
   const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
   const tabs = { value: filters.status, onChange: (status: string) => change({ status }) };
   const others = active.filter((key) => key !== 'status');

@@ -154,6 +154,7 @@ const coinAmount = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | '
 const uncountedOf = (uncounted: readonly Uncounted[]) => uncounted.map((one) => ({ ...coinAmount(one), state: one.state }));
 const Item = Type.Object({
   ...LISTED,
+  payment_url: PlainText,
   customer: Nullable(CustomerField),
   completed_at: Nullable(Instant),
   archived_at: Nullable(Instant),
@@ -337,6 +338,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
         success: true,
         data: page.items.map((item) => ({
           ...listedPayment(item),
+          payment_url: paymentUrl(call.ctx.settings.paymentPageUrl, item.id),
           customer: item.customer,
           completed_at: item.completedAt?.toISOString() ?? null,
           archived_at: item.archivedAt?.toISOString() ?? null,
