@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { base58check } from '../../test/kit/base58.ts';
-import { containsPrivateKey, parseAccountKey } from './account-key.ts';
+import { containsPrivateKey, internalKeyOf, parseAccountKey } from './account-key.ts';
 
 const node = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/0'/0'");
 /** Of the private keys that wallets of all coins export (SLIP-132 and its kin). */
@@ -39,4 +39,15 @@ test('a descriptor with more steps than wallets write is refused before they are
   const read = (steps: string) => parseAccountKey(`wpkh(${node.publicExtendedKey}${steps}/*)`, { coin: 'BTC', network: 'mainnet' });
   assert.equal(read('/0/1/2/3/4').path, '0/1/2/3/4');
   assert.throws(() => read('/0/1/2/3/4/5'), /more than 5 steps/);
+});
+
+test('an account of Ethereum is the same with its origin, and pays for gas from the same address', () => {
+  const key = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/44'/60'/0'").publicExtendedKey;
+  const on = { coin: 'ETH', network: 'mainnet' } as const;
+  for (const text of [`[d34db33f/44h/60h/0h]${key}`, `[d34db33f/44h/60h/0h]${key}/0/*`, `${key}/0/*`]) {
+    assert.equal(parseAccountKey(text, on).chainKey, parseAccountKey(key, on).chainKey);
+    assert.deepEqual(internalKeyOf(text, on), internalKeyOf(key, on));
+  }
+  for (const text of [`${key}/1/*`, `${key}/*`, `wpkh(${key}/0/*)`])
+    assert.throws(() => parseAccountKey(text, on), { code: 'account_key_invalid' });
 });

@@ -54,9 +54,9 @@ export type AccountKey = {
 };
 
 /**
- * Reads a merchant's extended public key or a descriptor (BIP-32, SLIP-132, BIP-380). A key of depth 3 is an account and its
- * external chain (0) is taken; one of depth 4 only with `external`, as that chain itself.
- * Errors: private_key_refused (the input is never repeated), account_key_invalid.
+ * Reads a merchant's extended public key, alone or with its origin and the steps behind it, or a descriptor (BIP-32, SLIP-132, BIP-380). A
+ * key without steps has depth 3, is an account, and its external chain (0) is taken; one of depth 4 only with `external`, as that chain
+ * itself. Errors: private_key_refused (the input is never repeated), account_key_invalid.
  */
 export function parseAccountKey(
   input: string,
@@ -64,24 +64,31 @@ export function parseAccountKey(
 ): AccountKey {
   const text = input.trim();
   refusePrivate(text);
-  if (/[()/]/.test(text)) return parseDescriptor(text, { coin, network });
-  const { node, spelling } = readExtended(text, { coin, network });
-  if (node.depth === 3)
-    return {
-      ...chainKeyOf(node.deriveChild(0)),
-      accountKey: text,
-      script: scriptOf(spelling, coin),
-      path: '0',
-    };
-  if (node.depth === 4 && external) return { ...chainKeyOf(node), accountKey: text, script: scriptOf(spelling, coin), path: '' };
-  throw invalid(`it has depth ${node.depth}, but the key of one account has depth 3; export that of an account such as m/84'/0'/0'`);
+  const { body, wrapper } = unwrap(text);
+  const { origin, key, steps, isRanged } = readKeyExpression(body);
+  if (wrapper && !isRanged)
+    throw invalid(`the descriptor must end with /* behind its key, such as ${wrapper.opens}[origin]key/0/*${wrapper.closes}`);
+  const { node, spelling } = readExtended(key, { coin, network });
+  const script = wrapper ? scriptIn(wrapper, { spelling, coin }) : (scriptOf(spelling, coin) ?? scriptOfPurpose(origin, coin));
+  // Payments for gas come from a chain beside that of deposit addresses, below the same account.
+  if (isRanged && !isBitcoinLike(COIN[coin].family) && (node.depth !== 3 || steps.join('/') !== '0'))
+    throw invalid("it must be the key of an account, such as m/44'/60'/0'");
+  const path = isRanged ? steps : pathOfBare(node.depth, { key, script, coin, external });
+  const chain = path.reduce((at, step) => at.deriveChild(step), node);
+  return {
+    ...chainKeyOf(chain),
+    accountKey: text,
+    script,
+    path: [...(origin === null ? [] : ['m', ...origin]), ...path].join('/'),
+  };
 }
 
 const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
 
 /** The public key of the address `1/0` of an account key of depth 3: outside the chain of deposit addresses, so it is never issued. */
 export function internalKeyOf(accountKey: string, { coin, network }: { coin: Coin; network: Network }): Uint8Array {
-  const { publicKey } = readExtended(accountKey.trim(), { coin, network }).node.deriveChild(1).deriveChild(0);
+  const { key } = readKeyExpression(accountKey.trim());
+  const { publicKey } = readExtended(key, { coin, network }).node.deriveChild(1).deriveChild(0);
   invariant(publicKey, 'an account key derives public keys');
   return publicKey;
 }
@@ -157,33 +164,76 @@ function chainKeyOf({ publicKey, chainCode }: HDKey): { chainKey: string } {
   return { chainKey: bytesToHex(publicKey) + bytesToHex(chainCode) };
 }
 
+// Descriptors of one key, as strict as Bitcoin Core: what it refuses is refused.
+
+type Wrapper = { opens: string; closes: string; script: Script };
+const WRAPPERS: readonly Wrapper[] = [
+  { opens: 'pkh(', closes: ')', script: 'p2pkh' },
+  { opens: 'wpkh(', closes: ')', script: 'p2wpkh' },
+  { opens: 'sh(wpkh(', closes: '))', script: 'p2sh-p2wpkh' },
+  { opens: 'tr(', closes: ')', script: 'p2tr' },
+];
+/** What stands around the key of a descriptor, after its checksum was compared; null around a key alone. */
+function unwrap(text: string): { body: string; wrapper: Wrapper | null } {
+  const [body = '', sum, ...rest] = text.split('#');
+  if (sum !== undefined && (rest.length > 0 || !/^[a-z0-9]{8}$/i.test(sum) || descriptorChecksum(body) !== sum.toLowerCase()))
+    throw invalid('the checksum of the descriptor is wrong');
+  if (/multi(_a)?\(/.test(body)) throw invalid('it belongs to a multi-signature wallet, which is not supported');
+  const wrapper = WRAPPERS.find(({ opens }) => body.startsWith(opens)) ?? null;
+  const inner = wrapper ? body.slice(wrapper.opens.length, -wrapper.closes.length) : body;
+  const isClosed = !wrapper || body.endsWith(wrapper.closes);
+  if (!isClosed || /[(){}]/.test(inner)) throw invalid('the descriptor must have the form wpkh([origin]key/0/*)');
+  return { body: inner, wrapper };
+}
+
 /** Wallets write one step. Each takes a millisecond to derive. */
 const MOST_STEPS = 5;
-const DESCRIPTOR =
-  /^(pkh|wpkh|tr|sh\(wpkh)\((?:\[([0-9a-fA-F]{8}(?:\/\d+['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d+|<0;1>))*)\/\*\){1,2}(?:#([a-z0-9]{8}))?$/;
-function parseDescriptor(text: string, { coin, network }: { coin: Coin; network: Network }): AccountKey {
-  const match = DESCRIPTOR.exec(text);
-  if (!match) throw invalid('the descriptor must have the form wpkh([origin]key/0/*)');
-  const [, kind, origin, key, steps, sum] = match;
-  const [body] = text.split('#');
-  if (sum !== undefined && descriptorChecksum(body!) !== sum) throw invalid('the checksum of the descriptor is wrong');
-  const script: Script = kind === 'pkh' ? 'p2pkh' : kind === 'wpkh' ? 'p2wpkh' : kind === 'tr' ? 'p2tr' : 'p2sh-p2wpkh';
-  if (!scriptsOf(coin).includes(script)) throw invalid(`${coin} has no addresses of this type`);
-  const { node, spelling } = readExtended(key!, { coin, network });
-  if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is for ${spelling.script} addresses`);
-  const path = steps!
+const HARDENED = 0x80000000;
+const KEY_EXPRESSION = /^(?:\[([0-9a-fA-F]{8})((?:\/\d{1,10}['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d{1,10}|<0;1>))*)(\/\*)?$/;
+/** `origin`: the steps from the seed to the key; null where it is unknown. `steps`: those to the chain of deposit addresses. */
+function readKeyExpression(body: string): { origin: string[] | null; key: string; steps: number[]; isRanged: boolean } {
+  const [, fingerprint, origins = '', key, behind = '', range] = KEY_EXPRESSION.exec(body) ?? [];
+  if (key === undefined) throw invalid('it is not an extended public key, alone or in the form [origin]key/0/* or wpkh([origin]key/0/*)');
+  const origin = origins
     .split('/')
-    .filter(Boolean)
-    .map((step) => (step === '<0;1>' ? 0 : Number(step)));
-  if (path.length > MOST_STEPS) throw invalid(`it has more than ${MOST_STEPS} steps behind its key`);
-  if (path.some((step) => step >= 0x80000000)) throw invalid('it has a step out of range');
-  const chain = path.reduce((at, step) => at.deriveChild(step), node);
-  return {
-    ...chainKeyOf(chain),
-    accountKey: text,
-    script,
-    path: [...(origin === undefined ? [] : ['m', ...origin.split('/').slice(1)]), ...path].join('/').replace(/[hH]/g, "'"),
-  };
+    .slice(1)
+    .map((step) => step.replace(/[hH]$/, "'"));
+  const steps = behind.split('/').slice(1);
+  if (steps.length > MOST_STEPS) throw invalid(`it has more than ${MOST_STEPS} steps behind its key`);
+  if (steps.filter((step) => step === '<0;1>').length > 1) throw invalid('it has <0;1> more than once');
+  if (steps.length > 0 && range === undefined) throw invalid('it names one address; what ends with /* names all addresses of a wallet');
+  const numbers = steps.map((step) => (step === '<0;1>' ? 0 : Number(step)));
+  if ([...numbers, ...origin.map((step) => Number.parseInt(step, 10))].some((step) => step >= HARDENED))
+    throw invalid('it has a step out of range');
+  return { origin: fingerprint === undefined ? null : origin, key, steps: numbers, isRanged: range !== undefined };
+}
+
+function scriptIn({ script }: Wrapper, { spelling, coin }: { spelling: KeySpelling; coin: Coin }): Script {
+  if (!scriptsOf(coin).includes(script)) throw invalid(`${coin} has no addresses of this type`);
+  if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is for ${spelling.script} addresses`);
+  return script;
+}
+
+/** The purpose that begins the path of an account, by its standard: BIP-44, 49, 84 and 86. */
+const PURPOSES: Readonly<Record<string, Script>> = { "44'": 'p2pkh', "49'": 'p2sh-p2wpkh', "84'": 'p2wpkh', "86'": 'p2tr' };
+/** Null: the origin does not say it, or the coin has no such addresses. */
+function scriptOfPurpose(origin: readonly string[] | null, coin: Coin): Script | null {
+  const script = origin?.length === 3 ? PURPOSES[origin[0]!] : undefined;
+  return script !== undefined && scriptsOf(coin).includes(script) ? script : null;
+}
+
+/** The steps behind a key that names none. Errors: account_key_invalid, with what to enter instead of a key that is not of an account. */
+function pathOfBare(
+  depth: number,
+  { key, script, coin, external }: { key: string; script: Script | null; coin: Coin; external: boolean },
+): number[] {
+  if (depth === 3) return [0];
+  if (depth === 4 && external) return [];
+  const reason = `it has depth ${depth}, but the key of one account has depth 3; export that of an account such as m/84'/0'/0'`;
+  // Electrum shows the key whose children 0 and 1 are its chains: that of the seed, or of m/0'.
+  if (depth > 1 || !isBitcoinLike(COIN[coin].family)) throw invalid(reason);
+  const { opens, closes } = WRAPPERS.find((one) => one.script === (script ?? 'p2pkh'))!;
+  throw invalid(`${reason}. If Electrum shows this key, enter ${opens}${key}/0/*${closes} and compare the first address with Electrum's`);
 }
 
 /** BIP-380 descriptor checksum. */
