@@ -551,12 +551,28 @@ export type Api = {
       };
     };
   };
-  'GET /:mode/links/:id/qr': {
+  'GET /:mode/links/:id': {
     query: undefined;
     body: undefined;
     reply: {
       success: boolean;
-      svg: string;
+      link: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        amount: string | null;
+        currency: string;
+        reusable: boolean;
+        return_url: string | null;
+        ask_email: boolean;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      };
+      qr_svg: string;
     };
   };
   'POST /:mode/links/:id/state': {
@@ -2807,6 +2823,152 @@ export type Api = {
     };
     body: undefined;
     reply: {
+    };
+  };
+  'GET /:mode/search': {
+    query: {
+      q: string;
+    };
+    body: undefined;
+    reply: {
+      success: boolean;
+      payments: {
+        id: string;
+        mode: Mode;
+        status: PaymentStatus;
+        amount_usd: string;
+        amount_fiat: string | null;
+        currency_fiat: string | null;
+        invoice_id: string | null;
+        description: string | null;
+        created_at: string;
+        refund_requested_at: string | null;
+        exceptions: PaymentException[];
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | null;
+        amount_received: string | null;
+        amount_received_usd: string | null;
+        uncounted: {
+          currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+          amount: string;
+          amount_usd: string | null;
+          state: 'held' | 'rejected' | 'refunded' | 'announced';
+        }[];
+        payment_url: string;
+        customer: {
+          id: string;
+          email: string | null;
+          name: string | null;
+          reference: string | null;
+        } | null;
+        completed_at: string | null;
+        archived_at: string | null;
+        match: {
+          field: string;
+          text: string;
+        } | null;
+      }[];
+      customers: {
+        id: string;
+        email: string | null;
+        name: string | null;
+        reference: string | null;
+        created_at: string;
+      }[];
+      refunds: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
+        claim: {
+          url: string;
+          expires_at: string;
+          is_unsent: boolean;
+          is_mailed: boolean;
+        } | null;
+        claim_expired: boolean;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      }[];
+      payouts: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      }[];
+      sweeps: {
+        id: string;
+        purpose: 'sweep' | 'refund' | 'payout';
+        state: 'made' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        destination: string;
+        inputs: number;
+        amount: string;
+        fee: string;
+        fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        made_by: string;
+        made_at: string;
+        sent_at: string | null;
+        ended_at: string | null;
+        failure: string | null;
+      }[];
+      links: {
+        id: string;
+        mode: Mode;
+        name: string;
+        amount_usd: string | null;
+        amount: string | null;
+        currency: string;
+        reusable: boolean;
+        return_url: string | null;
+        ask_email: boolean;
+        state: 'active' | 'archived';
+        payments: number;
+        payment_id: string | null;
+        url: string;
+        created_at: string;
+      }[];
+      events: {
+        id: string;
+        mode: Mode;
+        type: string;
+        payment_id: string | null;
+        created_at: string;
+      }[];
     };
   };
   'GET /:mode/security': {

@@ -151,6 +151,17 @@ export function useFilters<K extends string>(keys: readonly K[]) {
   return { filters, set, active, clear: () => set(Object.fromEntries(keys.map((key) => [key, ''])) as Record<K, string>) };
 }
 
+/** The row that is open in a drawer, by its ID in the URL, so that a reload and a shared link open it too; null closes it. */
+export function useOpened(key: string): [id: string | null, open: (id: string | null) => void] {
+  const { filters } = useFilters([key]);
+  const navigate = useNavigate();
+  const open = (id: string | null) => {
+    const search = (old: object) => ({ ...old, [key]: id ?? undefined });
+    void navigate({ to: '.', search: search as never, replace: id === null, resetScroll: false });
+  };
+  return [filters[key] || null, open];
+}
+
 export function useTitle(title: string): void {
   const mode = useMode();
   useEffect(() => {

@@ -1,24 +1,28 @@
-/** ⌘K: jump to a screen by its name, or to a payment by any part of its texts. And the list of keys behind `?`. */
+/** ⌘K: jump to a screen by its name, or to what has an ID or a text: payments, refunds, customers and so on. And the list of keys behind `?`. */
 
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useState } from 'react';
-import { call } from '../lib/api.ts';
+import { call, type Reply } from '../lib/api.ts';
 import { useMe, useMode } from '../lib/hooks.ts';
 import { GO, overlay, setSingleKeys, singleKeys } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
+import { PayoutState } from '../screens/payouts/state.tsx';
+import { RefundState } from '../screens/refunds/state.tsx';
+import { SweepState } from '../screens/sweeps/state.tsx';
 import { SCREENS, shownScreens } from '../screens.ts';
+import { customerName } from '../ui/customer.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icon.tsx';
-import { Match, Sought, TYPING_MS } from '../ui/marked.tsx';
+import { Marked, Match, Sought, TYPING_MS } from '../ui/marked.tsx';
 import { Price } from '../ui/price.tsx';
-import { PaymentState, TestLabel, Time } from '../ui/values.tsx';
+import { ErrorCard } from '../ui/states.tsx';
+import { Money, PaymentState, TestLabel, Time } from '../ui/values.tsx';
 
 type Choice = { id: string; label: ReactNode; icon: IconName; note?: ReactNode; to: string; search?: Record<string, string> };
-/** Payments shown below the screens; the rest is one more key away. */
-const SHOWN = '6';
+type Group = { name: string; choices: Choice[] };
 
-/** The newest payments that have the text, a moment after the last key. */
+/** What has the text, a moment after the last key. */
 function useFound(text: string, wanted: boolean) {
   const [asked, setAsked] = useState(text);
   const mode = useMode();
@@ -26,15 +30,115 @@ function useFound(text: string, wanted: boolean) {
     const timer = setTimeout(() => setAsked(text), TYPING_MS);
     return () => clearTimeout(timer);
   }, [text]);
-  const query = { search: asked, limit: SHOWN };
   const found = useQuery({
-    queryKey: [mode, 'payments', 'found', query],
-    queryFn: ({ signal }) => call('GET /:mode/payments', { params: { mode }, query }, signal),
+    queryKey: [mode, 'search', asked],
+    queryFn: ({ signal }) => call('GET /:mode/search', { params: { mode }, query: { q: asked } }, signal),
     enabled: wanted && asked !== '',
     placeholderData: (old) => old,
   });
-  return { rows: wanted && text !== '' ? (found.data?.data ?? []) : [], isSettled: !wanted || (asked === text && !found.isFetching) };
+  const isSettled = wanted && asked === text && !found.isFetching;
+  return {
+    data: wanted ? found.data : undefined,
+    isFound: isSettled && !found.error,
+    error: isSettled ? found.error : null,
+    retry: found.refetch,
+  };
 }
+
+/** The first line of a result with its state, and a second one. */
+const Lines = ({ first, second }: { first: ReactNode; second: ReactNode }) => (
+  <span className="grid">
+    <span className="flex items-center gap-2">
+      {first}
+      <TestLabel />
+    </span>
+    <span className="truncate text-soft">{second}</span>
+  </span>
+);
+const Code = ({ id }: { id: string }) => (
+  <code className="text-xs">
+    <Marked text={id} />
+  </code>
+);
+
+type Found = Reply<'GET /:mode/search'>;
+/** What is found, by kind. What has no page of its own opens in a drawer of its list. */
+const groupsOf = (found: Found): Group[] => [
+  {
+    name: 'Refunds',
+    choices: found.refunds.map((refund) => ({
+      ...{ id: refund.id, icon: 'refund', to: 'refunds', search: { refund: refund.id }, note: <Time at={refund.created_at} /> },
+      label: <Lines first={<Paid of={refund} state={<RefundState refund={refund} />} />} second={<Code id={refund.id} />} />,
+    })),
+  },
+  {
+    name: 'Payouts',
+    choices: found.payouts.map((payout) => ({
+      ...{ id: payout.id, icon: 'payout', to: 'payouts', search: { payout: payout.id }, note: <Time at={payout.created_at} /> },
+      label: <Lines first={<Paid of={payout} state={<PayoutState payout={payout} />} />} second={<Code id={payout.id} />} />,
+    })),
+  },
+  {
+    name: 'Sweeps',
+    choices: found.sweeps.map((sweep) => ({
+      ...{ id: sweep.id, icon: 'sweep', to: 'sweeps', search: { sweep: sweep.id }, note: <Time at={sweep.made_at} /> },
+      label: <Lines first={<Paid of={sweep} state={<SweepState state={sweep.state} />} />} second={<Code id={sweep.id} />} />,
+    })),
+  },
+  {
+    name: 'Payment links',
+    choices: found.links.map((link) => ({
+      ...{ id: link.id, icon: 'link', to: 'links', search: { link: link.id }, note: <Time at={link.created_at} /> },
+      label: <Lines first={<span className="truncate">{link.name}</span>} second={<Code id={link.id} />} />,
+    })),
+  },
+  {
+    name: 'Events',
+    choices: found.events.map((event) => ({
+      ...{ id: event.id, icon: 'bolt', to: `events/${event.id}`, note: <Time at={event.created_at} /> },
+      label: <Lines first={<span>{event.type}</span>} second={<Code id={event.id} />} />,
+    })),
+  },
+  {
+    name: 'Payments',
+    choices: found.payments.map((row) => ({
+      ...{ id: row.id, icon: 'payments', to: `payments/${row.id}`, note: <Time at={row.created_at} /> },
+      label: (
+        <Lines
+          first={
+            <>
+              <Price of={row} />
+              <PaymentState status={row.status} exception={row.exceptions[0] ?? null} />
+            </>
+          }
+          second={row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}
+        />
+      ),
+    })),
+  },
+  {
+    name: 'Customers',
+    choices: found.customers.map((customer) => ({
+      ...{ id: customer.id, icon: 'person', to: `customers/${customer.id}`, note: <Time at={customer.created_at} /> },
+      label: (
+        <Lines
+          first={
+            <span className="truncate">
+              <Marked text={customerName(customer)} />
+            </span>
+          }
+          second={<Marked text={[customer.email, customer.reference].filter((one) => one !== null).join(', ')} />}
+        />
+      ),
+    })),
+  },
+];
+const Paid = ({ of: { amount, currency }, state }: { of: { amount: string; currency: string }; state: ReactNode }) => (
+  <>
+    <Money amount={amount} currency={currency} />
+    {state}
+  </>
+);
 
 export function Overlays() {
   const open = useStore(overlay);
@@ -52,44 +156,30 @@ function Palette() {
   const wanted = text.trim().toLowerCase();
   const screens: Choice[] = shownScreens(SCREENS, me).flatMap(({ path, nav }) =>
     nav && (wanted === '' || nav.label.toLowerCase().includes(wanted))
-      ? [{ id: path, label: nav.label, icon: nav.icon, note: [nav.group].flat().join(', '), to: `/${mode}/${path}` }]
+      ? [{ id: path, label: nav.label, icon: nav.icon, note: [nav.group].flat().join(', '), to: path }]
       : [],
   );
-  const mayFind = wanted !== '' && me?.actions.includes('payments.read') === true && !me.must_set_second_factor;
-  const { rows, isSettled } = useFound(text.trim(), mayFind);
-  const payments: Choice[] = rows.map((row) => ({
-    id: row.id,
-    icon: 'payments',
-    label: (
-      <span className="grid">
-        <span className="flex items-center gap-2">
-          <Price of={row} />
-          <PaymentState status={row.status} exception={row.exceptions[0] ?? null} />
-          <TestLabel />
-        </span>
-        <span className="text-soft">{row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}</span>
-      </span>
-    ),
-    note: <Time at={row.created_at} />,
-    to: `/${mode}/payments/${row.id}`,
-  }));
-  const search: Choice[] = mayFind
-    ? [
-        {
-          id: 'search',
-          label: `Show all payments with “${text.trim()}”`,
-          icon: 'search',
-          to: `/${mode}/payments`,
-          search: { search: text.trim() },
-        },
-      ]
-    : [];
-  const choices = [...screens, ...payments, ...search];
+  const sought = text.trim();
+  const mayFind = sought !== '' && me?.actions.includes('payments.read') === true && !me.must_set_second_factor;
+  const { data, isFound, error, retry } = useFound(sought, mayFind);
+  const found = data ? groupsOf(data) : [];
+  const count = found.reduce((sum, { choices }) => sum + choices.length, 0);
+  const all: Choice = {
+    id: 'all',
+    label: `Show all payments with “${sought}”`,
+    icon: 'search',
+    to: 'payments',
+    search: { search: sought },
+  };
+  const groups = [{ name: 'Screens', choices: screens }, ...found, { name: 'More', choices: mayFind ? [all] : [] }].filter(
+    (group) => group.choices.length > 0,
+  );
+  const choices = groups.flatMap((group) => group.choices);
   const current = choices[Math.min(at, choices.length - 1)];
   const choose = (choice: Choice | undefined) => {
     if (!choice) return;
     close();
-    void navigate({ to: choice.to, search: (choice.search ?? {}) as never });
+    void navigate({ to: `/${mode}/${choice.to}`, search: (choice.search ?? {}) as never });
   };
   const onKey = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -106,13 +196,13 @@ function Palette() {
       <input
         autoFocus
         role="combobox"
-        aria-label="Search screens and payments"
+        aria-label="Search screens, payments, customers and IDs"
         aria-expanded
         aria-controls={listId}
         aria-activedescendant={current && `${listId}-${current.id}`}
         autoComplete="off"
         maxLength={200}
-        placeholder="Screen, invoice, email, amount, address…"
+        placeholder="Screen, name, email, invoice, amount, ID…"
         value={text}
         onChange={(event) => {
           setText(event.target.value);
@@ -121,33 +211,40 @@ function Palette() {
         onKeyDown={onKey}
         className="min-h-10 w-full rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft"
       />
-      <p role="status" className="sr-only">
-        {mayFind && isSettled ? (rows.length === 0 ? 'No payments found' : `${rows.length} payments found`) : ''}
+      <p role="status" className={isFound && count === 0 ? 'text-sm text-soft' : 'sr-only'}>
+        {isFound ? (count === 0 ? `No results in ${mode} mode.` : count === 1 ? '1 result' : `${count} results`) : ''}
       </p>
+      {error && <ErrorCard error={error} onRetry={() => void retry()} />}
       <div id={listId} role="listbox" aria-label="Results" className="max-h-96 overflow-y-auto" tabIndex={-1}>
-        {choices.map((choice) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the field above
-          <div
-            key={choice.id}
-            id={`${listId}-${choice.id}`}
-            role="option"
-            tabIndex={-1}
-            aria-selected={choice === current}
-            onClick={() => choose(choice)}
-            onPointerMove={() => setAt(choices.indexOf(choice))}
-            className="flex cursor-pointer items-center gap-3 rounded-lg px-3 py-2 text-sm aria-selected:bg-raised"
-          >
-            <Icon name={choice.icon} />
-            <span className="min-w-0 flex-1 truncate">
-              <Sought value={text}>
-                <span className="contents">{choice.label}</span>
-              </Sought>
-            </span>
-            {choice.note && <span className="text-soft">{choice.note}</span>}
+        {groups.map((group) => (
+          <div key={group.name} role="group" aria-label={group.name}>
+            <p aria-hidden="true" className="px-3 pt-2 pb-1 text-xs font-medium text-soft">
+              {group.name}
+            </p>
+            {group.choices.map((choice) => (
+              // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the field above
+              <div
+                key={choice.id}
+                id={`${listId}-${choice.id}`}
+                role="option"
+                tabIndex={-1}
+                aria-selected={choice === current}
+                onClick={() => choose(choice)}
+                onPointerMove={() => setAt(choices.indexOf(choice))}
+                className="flex cursor-pointer items-center gap-3 rounded-lg px-3 py-2 text-sm aria-selected:bg-raised"
+              >
+                <Icon name={choice.icon} />
+                <span className="min-w-0 flex-1 truncate">
+                  <Sought value={text}>
+                    <span className="contents">{choice.label}</span>
+                  </Sought>
+                </span>
+                {choice.note && <span className="text-soft">{choice.note}</span>}
+              </div>
+            ))}
           </div>
         ))}
       </div>
-      {mayFind && isSettled && rows.length === 0 && <p className="text-sm text-soft">No payments found.</p>}
       {choices.length === 0 && <p className="text-sm text-soft">No screen has that name.</p>}
     </Dialog>
   );
@@ -162,7 +259,7 @@ function Keys() {
   const on = useStore(singleKeys);
   const go = shownScreens(SCREENS, me).flatMap(({ path, nav }) => (nav && GO[path] ? [[nav.label, ['g', GO[path]]] as const] : []));
   const rows: (readonly [string, readonly string[]])[] = [
-    ['Go to a screen, search payments', ['Ctrl K', '⌘ K']],
+    ['Go to a screen, or search', ['Ctrl K', '⌘ K']],
     ['Search on this screen', ['/']],
     ['Next row', ['j']],
     ['Previous row', ['k']],

@@ -169,13 +169,15 @@ const QUERIES: Readonly<Record<string, readonly string[]>> = {
   '/requests': ['', 'path=/v1/payouts', 'outcome=failed', 'limit=100'],
   '/payments': ['', 'search=salary', 'search=bea', 'search=tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl', 'archived=with'],
   '/notices': ['', 'limit=100'],
+  '/search': ['q=:payout', 'q=:event', 'q=salary', 'q=tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl'],
 };
 /** The list that knows the IDs of a route, where it is not the path before the ID. */
 const LISTS: Readonly<Record<string, string>> = { '/deliveries': '/deliveries?limit=100', '/requests': '/requests?limit=100' };
 
 /** The paths of a route with all IDs of its kind that the owner sees; payments also under the ID of a payout. */
 async function pathsIn(mode: Mode, { path }: MemberRoute): Promise<string[]> {
-  const asked = (QUERIES[path] ?? ['']).map((query) => (query === '' ? '' : `?${query.replace(':payout', payouts[mode].id)}`));
+  const { id, event } = payouts[mode];
+  const asked = (QUERIES[path] ?? ['']).map((query) => (query === '' ? '' : `?${query.replace(':payout', id).replace(':event', event)}`));
   const list = path.split('/:')[0]!;
   const ids = path === list ? [] : [...new Set((await listed(mode, LISTS[list] ?? list)).map(({ id }) => id as string))];
   if (list === '/payments' && path !== list) ids.push(payouts[mode].id);

@@ -1,6 +1,6 @@
 /** Payment links, and the button for your own pages. */
 import { lazy, Suspense, useState } from 'react';
-import { useAct, useApi, useFilters, useList, useMay, useTitle } from '../../lib/hooks.ts';
+import { useAct, useApi, useFilters, useList, useMay, useOpened, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -48,7 +48,7 @@ function Links() {
   const { filters, set, active, clear } = useFilters(['state']);
   const may = useMay('links.write');
   const [editing, setEditing] = useState<Link | 'new' | null>(null);
-  const [drawn, setDrawn] = useState<Link | null>(null);
+  const [drawn, setDrawn] = useOpened('link');
   const list = useList('GET /:mode/links', ['links', 'list'], { state: filters.state });
   const columns: Column<Link>[] = [
     {
@@ -101,7 +101,7 @@ function Links() {
       name: 'Actions',
       right: true,
       phone: 'corner',
-      cell: (link: Link) => <LinkActions link={link} may={may} onEdit={() => setEditing(link)} onDraw={() => setDrawn(link)} />,
+      cell: (link: Link) => <LinkActions link={link} may={may} onEdit={() => setEditing(link)} onDraw={() => setDrawn(link.id)} />,
     },
   ];
   // With no links yet, the button is in the empty state.
@@ -151,44 +151,44 @@ function Links() {
             onClose={() => setEditing(null)}
             onDone={(link, isNew) => {
               setEditing(null);
-              if (isNew) setDrawn(link);
+              if (isNew) setDrawn(link.id);
             }}
           />
         </Suspense>
       )}
-      {drawn && <Shared link={drawn} onClose={() => setDrawn(null)} />}
+      {drawn !== null && <Shared id={drawn} onClose={() => setDrawn(null)} />}
     </>
   );
 }
 
 /** The link to copy, and as a QR code to print or save. */
-function Shared({ link, onClose }: { link: Link; onClose: () => void }) {
-  const qr = useApi('GET /:mode/links/:id/qr', ['links', 'qr', link.id], { params: { id: link.id } });
-  const file = qr.data && `data:image/svg+xml,${encodeURIComponent(qr.data.svg)}`;
+function Shared({ id, onClose }: { id: string; onClose: () => void }) {
+  const query = useApi('GET /:mode/links/:id', ['links', id], { params: { id } });
   return (
-    <Dialog open onClose={onClose} title={link.name}>
-      <div className="grid justify-items-center gap-3 text-center">
-        {file ? (
-          <img src={file} alt="QR code of the payment link" className="size-52 rounded-lg border border-line" />
-        ) : (
-          <Pending of={qr} />
-        )}
-        <p className="flex max-w-full items-center gap-1 text-sm">
-          <span className="min-w-0 break-all">{link.url}</span>
-          <CopyButton value={link.url} label="Copy link" />
-        </p>
-        <div className="flex flex-wrap justify-center gap-2">
-          <a href={link.url} target="_blank" rel="noreferrer" className={buttonClass('main')}>
-            Open page
-          </a>
-          {file && (
-            <a href={file} download={`${link.name.replace(/[^\p{L}\p{N}]+/gu, '-')}.svg`} className={buttonClass()}>
-              Download QR code
-            </a>
-          )}
-        </div>
-      </div>
+    <Dialog open onClose={onClose} title={query.data?.link.name ?? 'Payment link'}>
+      {query.data ? <LinkAndCode link={query.data.link} svg={query.data.qr_svg} /> : <Pending of={query} />}
     </Dialog>
+  );
+}
+
+function LinkAndCode({ link, svg }: { link: Link; svg: string }) {
+  const file = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  return (
+    <div className="grid justify-items-center gap-3 text-center">
+      <img src={file} alt="QR code of the payment link" className="size-52 rounded-lg border border-line" />
+      <p className="flex max-w-full items-center gap-1 text-sm">
+        <span className="min-w-0 break-all">{link.url}</span>
+        <CopyButton value={link.url} label="Copy link" />
+      </p>
+      <div className="flex flex-wrap justify-center gap-2">
+        <a href={link.url} target="_blank" rel="noreferrer" className={buttonClass('main')}>
+          Open page
+        </a>
+        <a href={file} download={`${link.name.replace(/[^\p{L}\p{N}]+/gu, '-')}.svg`} className={buttonClass()}>
+          Download QR code
+        </a>
+      </div>
+    </div>
   );
 }
 

@@ -1,6 +1,6 @@
 /** Payouts to third parties: request, import from a CSV file, approve, sign offline, and follow to their confirmation. */
 import { useState } from 'react';
-import { useFilters, useList, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { useFilters, useList, useMay, useMode, useOpened, useTitle } from '../../lib/hooks.ts';
 import { Button, RowButton } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { ListCard } from '../../ui/list.tsx';
@@ -35,7 +35,7 @@ const columnsOf = (open: (id: string) => void): Column<Payout>[] => [
   { name: 'Requested', cell: (payout) => <Time at={payout.created_at} /> },
 ];
 
-type Shown = { payout: string } | { file: string } | 'request' | 'import' | null;
+type Shown = { file: string } | 'request' | 'import' | null;
 export function Screen() {
   useTitle('Payouts');
   const mode = useMode();
@@ -44,6 +44,7 @@ export function Screen() {
     state: filters.state || undefined,
     batch: filters.batch || undefined,
   });
+  const [payout, setPayout] = useOpened('payout');
   const [shown, setShown] = useState<Shown>(null);
   const mayRequest = useMay('payouts.request');
   const maySign = useMay('sweeps.use');
@@ -85,11 +86,19 @@ export function Screen() {
       <ListCard
         label="Payouts"
         list={list}
-        columns={columnsOf((payout) => setShown({ payout }))}
+        columns={columnsOf(setPayout)}
         none={{ title: 'No payouts yet', words: 'Request one here or over the API, or import many from a CSV file.' }}
         unmatched={active.length > 0 ? { title: 'No matching payouts', clear } : null}
       />
-      {shown === 'request' && <RequestPayout onClose={close} onDone={(payout) => setShown({ payout })} />}
+      {shown === 'request' && (
+        <RequestPayout
+          onClose={close}
+          onDone={(id) => {
+            close();
+            setPayout(id);
+          }}
+        />
+      )}
       {shown === 'import' && (
         <ImportFile
           onClose={close}
@@ -99,8 +108,8 @@ export function Screen() {
           }}
         />
       )}
-      {shown !== null && typeof shown === 'object' && 'payout' in shown && <PayoutDrawer id={shown.payout} onClose={close} />}
-      {shown !== null && typeof shown === 'object' && 'file' in shown && <SweepDrawer id={shown.file} onClose={close} />}
+      {payout !== null && <PayoutDrawer id={payout} onClose={() => setPayout(null)} />}
+      {shown !== null && typeof shown === 'object' && <SweepDrawer id={shown.file} onClose={close} />}
     </div>
   );
 }

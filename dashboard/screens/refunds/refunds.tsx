@@ -1,7 +1,6 @@
 /** All refunds of the merchant, newest first. */
-import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
-import { useFilters, useList, useTitle } from '../../lib/hooks.ts';
+import { useFilters, useList, useOpened, useTitle } from '../../lib/hooks.ts';
 import { CustomerLink } from '../../ui/customer.tsx';
 import { Select } from '../../ui/field.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -34,7 +33,7 @@ export function Screen() {
   useTitle('Refunds');
   const { filters, set, active, clear } = useFilters(['state'] as const);
   const list = useList('GET /:mode/refunds', ['refunds', 'list'], { state: filters.state || undefined });
-  const [shown, setShown] = useState<string | null>(null);
+  const [shown, setShown] = useOpened('refund');
   return (
     <div className="grid gap-5">
       <div className="grid gap-1">

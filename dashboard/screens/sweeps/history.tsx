@@ -4,35 +4,21 @@ import { COIN_KINDS } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { base64Of } from '../../lib/base64.ts';
 import { coinName } from '../../lib/coin.ts';
-import { useAct, useApi, useList, useMay, useMode } from '../../lib/hooks.ts';
+import { useAct, useApi, useList, useMay, useMode, useOpened } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button, RowButton } from '../../ui/button.tsx';
 import { Ask, Drawer } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
 import { Note } from '../../ui/form.tsx';
-import type { IconName } from '../../ui/icon.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { Badge, Money, Time, type Tone } from '../../ui/values.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { type Sweep, SweepState } from './state.tsx';
 
 const ShowCodes = lazy(() => import('./codes.tsx').then((module) => ({ default: module.ShowCodes })));
 const Psbts = lazy(() => import('./psbts.tsx').then((module) => ({ default: module.Psbts })));
 const ScanSigned = lazy(() => import('./codes.tsx').then((module) => ({ default: module.ScanSigned })));
-type Sweep = Reply<'GET /:mode/sweeps'>['data'][number];
-const STATES: Readonly<Record<Sweep['state'], { tone: Tone; icon: IconName; word: string }>> = {
-  made: { tone: 'warn', icon: 'clock', word: 'Waiting for signature' },
-  signed: { tone: 'info', icon: 'check', word: 'Signed' },
-  sent: { tone: 'info', icon: 'arrow', word: 'Sent' },
-  confirmed: { tone: 'good', icon: 'check', word: 'Confirmed' },
-  failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
-  canceled: { tone: 'calm', icon: 'cross', word: 'Canceled' },
-};
-const State = ({ state }: Pick<Sweep, 'state'>) => (
-  <Badge tone={STATES[state].tone} icon={STATES[state].icon}>
-    {STATES[state].word}
-  </Badge>
-);
 /** The loop that follows sweeps sends no updates to dashboards. */
 const EVERY_MS = 15_000;
 
@@ -47,7 +33,7 @@ const columnsOf = (open: (sweep: Sweep) => void): Column<Sweep>[] => [
       </RowButton>
     ),
   },
-  { name: 'State', phone: 'corner', cell: (sweep) => <State state={sweep.state} /> },
+  { name: 'State', phone: 'corner', cell: (sweep) => <SweepState state={sweep.state} /> },
   { name: 'Fee, at most', cell: (sweep) => <Money amount={sweep.fee} currency={sweep.fee_currency} /> },
   { name: 'Transfers', cell: (sweep) => <span className="tabular-nums">{sweep.inputs}</span>, right: true },
   { name: 'Made', cell: (sweep) => <Time at={sweep.made_at} /> },
@@ -55,7 +41,7 @@ const columnsOf = (open: (sweep: Sweep) => void): Column<Sweep>[] => [
 
 export function History() {
   const list = useList('GET /:mode/sweeps', ['sweeps', 'list'], {});
-  const [shown, setShown] = useState<string | null>(null);
+  const [shown, setShown] = useOpened('sweep');
   const may = useMay('sweeps.use');
   return (
     <section className="grid gap-3">
@@ -153,7 +139,7 @@ export function SweepDrawer({ id, onClose }: { id: string; onClose: () => void }
       ) : (
         <>
           <div>
-            <State state={data.sweep.state} />
+            <SweepState state={data.sweep.state} />
           </div>
           {data.sweep.failure !== null && <Note tone="bad">{data.sweep.failure}</Note>}
           <div className="rounded-xl border border-line">

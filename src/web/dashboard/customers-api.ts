@@ -4,8 +4,8 @@ import { type CustomerRow, getCustomer, listCustomers } from '#customers';
 import { CustomerField, Instant, lookedBackBody, lookedPageOf, PlainText, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
-const CustomerBody = Type.Object({ ...CustomerField.properties, created_at: Instant });
-const customerBody = ({ id, email, name, reference, createdAt }: CustomerRow) => ({
+export const CustomerBody = Type.Object({ ...CustomerField.properties, created_at: Instant });
+export const customerBody = ({ id, email, name, reference, createdAt }: CustomerRow) => ({
   ...{ id, email, name, reference },
   created_at: createdAt.toISOString(),
 });

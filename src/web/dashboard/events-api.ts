@@ -13,11 +13,17 @@ import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullab
 import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
-const Item = Type.Object({ id: PlainText, mode: ModeName, type: PlainText, payment_id: Nullable(PlainText), created_at: Instant });
+export const EventBody = Type.Object({
+  id: PlainText,
+  mode: ModeName,
+  type: PlainText,
+  payment_id: Nullable(PlainText),
+  created_at: Instant,
+});
 /** Maximum number of endpoints per event; a merchant has fewer. */
 const MOST_DELIVERIES = 100;
 
-const itemOf = (mode: Mode, event: { id: string; type: string; body: Uint8Array; createdAt: Date }) => ({
+export const eventBody = (mode: Mode, event: { id: string; type: string; body: Uint8Array; createdAt: Date }) => ({
   id: event.id,
   mode,
   type: event.type,
@@ -35,7 +41,7 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
       type: Type.Optional(literals(TYPES)),
       payment_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
     }),
-    reply: pageOf(Item),
+    reply: pageOf(EventBody),
     handle: async (call) => {
       const { items, hasMore } = await listEvents(call.ctx, {
         ...readerOfCall(call),
@@ -44,7 +50,7 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
         type: TYPES.find((type) => type === call.query.type) ?? null,
         paymentId: call.query.payment_id?.trim() ?? null,
       });
-      return { success: true, data: items.map((event) => itemOf(call.mode, event)), has_more: hasMore };
+      return { success: true, data: items.map((event) => eventBody(call.mode, event)), has_more: hasMore };
     },
   }),
   memberRoute({
@@ -53,7 +59,7 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
     action: 'events.read',
     reply: Type.Object({
       success: Type.Boolean(),
-      event: Item,
+      event: EventBody,
       /** The exact text that every delivery carries. */
       body: PlainText,
       deliveries: Type.Array(
@@ -83,7 +89,7 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
       ]);
       return {
         success: true,
-        event: itemOf(call.mode, event),
+        event: eventBody(call.mode, event),
         body: Buffer.from(event.body).toString(),
         deliveries: deliveries.items.map((delivery) => ({
           id: delivery.id,

@@ -12,7 +12,7 @@ import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields
 import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 
 const State = literals(['active', 'archived'] as const);
-const Link = Type.Object({
+export const LinkBody = Type.Object({
   id: PlainText,
   mode: ModeName,
   name: PlainText,
@@ -29,7 +29,7 @@ const Link = Type.Object({
   url: PlainText,
   created_at: Instant,
 });
-const linkBody = (call: MemberCall, link: PaymentLink): Static<typeof Link> => ({
+export const linkBody = (call: MemberCall, link: PaymentLink): Static<typeof LinkBody> => ({
   id: link.id,
   mode: link.mode,
   name: link.name,
@@ -90,7 +90,7 @@ const written = (link: LinkTerms) => ({
   return_url: link.returnUrl,
   ask_email: link.asksEmail,
 });
-const one = Type.Object({ success: Type.Boolean(), link: Link });
+const one = Type.Object({ success: Type.Boolean(), link: LinkBody });
 const created = Type.Object({ ...one.properties, warnings: Type.Array(WarningSchema) });
 
 export const LINKS: readonly DashboardRoute[] = [
@@ -99,7 +99,7 @@ export const LINKS: readonly DashboardRoute[] = [
     path: '/links',
     action: 'links.read',
     query: Type.Object({ ...paging, state: Type.Optional(State) }),
-    reply: pageOf(Link),
+    reply: pageOf(LinkBody),
     handle: async (call) => {
       const { query } = call;
       const page = await listLinks(call.ctx, {
@@ -155,12 +155,13 @@ export const LINKS: readonly DashboardRoute[] = [
   }),
   memberRoute({
     method: 'GET',
-    path: '/links/:id/qr',
+    path: '/links/:id',
     action: 'links.read',
-    reply: Type.Object({ success: Type.Boolean(), svg: PlainText }),
+    /** `qr_svg`: its URL as a QR code. */
+    reply: Type.Object({ ...one.properties, qr_svg: PlainText }),
     handle: async (call) => {
-      const link = await getLink(call.ctx, { ...ownerOfCall(call), linkId: call.params.id });
-      return { success: true, svg: svgOf(linkBody(call, link).url, `QR code of the payment link ${link.name}`) };
+      const link = linkBody(call, await getLink(call.ctx, { ...ownerOfCall(call), linkId: call.params.id }));
+      return { success: true, link, qr_svg: svgOf(link.url, `QR code of the payment link ${link.name}`) };
     },
   }),
   memberRoute({

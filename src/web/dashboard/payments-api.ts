@@ -152,7 +152,7 @@ const coinAmount = ({ coin, units, usdE8 }: Pick<Uncounted, 'coin' | 'units' | '
   amount_usd: usdE8 === null ? null : formatUsd(e8ToCents(usdE8)),
 });
 const uncountedOf = (uncounted: readonly Uncounted[]) => uncounted.map((one) => ({ ...coinAmount(one), state: one.state }));
-const Item = Type.Object({
+export const FoundPayment = Type.Object({
   ...LISTED,
   payment_url: PlainText,
   customer: Nullable(CustomerField),
@@ -160,6 +160,14 @@ const Item = Type.Object({
   archived_at: Nullable(Instant),
   /** Where the matching text is: `id`, `invoice_id`, `metadata.order`, `email`, `transaction_id` and so on. */
   match: Nullable(Type.Object({ field: PlainText, text: PlainText })),
+});
+export const foundPayment = ({ ctx }: Pick<MemberCall, 'ctx'>, item: FoundItem): Static<typeof FoundPayment> => ({
+  ...listedPayment(item),
+  payment_url: paymentUrl(ctx.settings.paymentPageUrl, item.id),
+  customer: item.customer,
+  completed_at: item.completedAt?.toISOString() ?? null,
+  archived_at: item.archivedAt?.toISOString() ?? null,
+  match: item.match,
 });
 const TimelineEntry = Type.Object({
   at: Instant,
@@ -325,7 +333,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
       ...paging,
       ...FILTERS,
     }),
-    reply: lookedPageOf(Item),
+    reply: lookedPageOf(FoundPayment),
     handle: async (call) => {
       const { query } = call;
       const page = await findPayments(call.ctx, {
@@ -336,14 +344,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
       });
       return {
         success: true,
-        data: page.items.map((item) => ({
-          ...listedPayment(item),
-          payment_url: paymentUrl(call.ctx.settings.paymentPageUrl, item.id),
-          customer: item.customer,
-          completed_at: item.completedAt?.toISOString() ?? null,
-          archived_at: item.archivedAt?.toISOString() ?? null,
-          match: item.match,
-        })),
+        data: page.items.map((item) => foundPayment(call, item)),
         has_more: page.hasMore,
         looked_back_to: lookedBackBody(page.lookedBackTo),
       };

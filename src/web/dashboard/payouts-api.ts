@@ -25,7 +25,7 @@ import { AnyCoinField, CoinName, Instant, NoFields, Nullable, PlainText, pageOf,
 import { MadeFile, madeFile, readAmount, TransactionBody, timeText, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
-const PayoutBody = Type.Object({
+export const PayoutBody = Type.Object({
   ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: AnyCoinField, amount: PlainText },
   ...{ amount_usd: PlainText, address: Nullable(PlainText), description: Nullable(PlainText), requested_by: PlainText },
   /** The file that it was imported with. */
@@ -37,7 +37,7 @@ const PayoutBody = Type.Object({
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
-const payoutBody = (call: Pick<MemberCall, 'ctx' | 'mode'>, payout: Payout) => ({
+export const payoutBody = (call: Pick<MemberCall, 'ctx' | 'mode'>, payout: Payout) => ({
   ...{ id: payout.id, reference: payout.reference, state: payout.state, currency: payout.coin },
   ...{ amount: formatUnits(payout.coin, payout.units), amount_usd: formatUsd(payout.usdCents), address: payout.address },
   ...{ description: payout.description, requested_by: payout.requestedBy, batch: payout.batchId, approved_by: payout.approvedBy },

@@ -37,7 +37,7 @@ export function transactionBody({ ctx, mode }: Pick<MemberCall, 'ctx' | 'mode'>,
   return { id: txid, explorer_url: mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null };
 }
 
-const RefundBody = Type.Object({
+export const RefundBody = Type.Object({
   ...{
     id: PlainText,
     payment_id: PlainText,
@@ -65,7 +65,7 @@ const RefundBody = Type.Object({
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
 export const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
-function refundBody({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
+export function refundBody({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
   const { coin, address, claimUntil } = refund;
   return {
     ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },

@@ -23,6 +23,7 @@ import { DASHBOARD_PAYOUTS } from './payouts-api.ts';
 import { DASHBOARD_REFUNDS } from './refunds-api.ts';
 import { REPORTS } from './reports-api.ts';
 import type { DashboardRoute, Download } from './route.ts';
+import { SEARCH } from './search-api.ts';
 import { SETTINGS } from './settings-api.ts';
 import { SHOP_PAGE } from './shop-page-api.ts';
 import { SHOPS } from './shops-api.ts';
@@ -181,6 +182,7 @@ export const DASHBOARD_ROUTES: readonly DashboardRoute[] = [
   ...DASHBOARD_PAYOUTS,
   ...DASHBOARD_REFUNDS,
   ...REPORTS,
+  ...SEARCH,
   ...SECURITY,
   ...SETTINGS,
   ...SHOPS,

@@ -43,7 +43,7 @@ const Speed = literals(SWEEP_SPEEDS);
 
 const Remains = Type.Array(Type.Object({ reason: literals(STAY_REASONS), text: PlainText, transfers: Type.Integer(), amount: PlainText }));
 
-const SweepBody = Type.Object({
+export const SweepBody = Type.Object({
   id: PlainText,
   purpose: literals(['sweep', 'refund', 'payout'] as const),
   state: literals(SWEEP_STATES),

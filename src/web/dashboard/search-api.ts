@@ -1,0 +1,98 @@
+/** The search over everything: by an ID only what has it; by any other text payments and customers. */
+import Type, { type Static } from 'typebox';
+import { Problem } from '#core/problem';
+import { type Action, mayDo } from '#core/roles';
+import { getCustomer, listCustomers } from '#customers';
+import { getPayout, getRefund } from '#outgoing';
+import { findPayments, getLink, NO_FILTER } from '#payments';
+import { getSweep, sweepBody } from '#signing';
+import { getEvent } from '#webhooks';
+import { CustomerBody, customerBody } from './customers-api.ts';
+import { EventBody, eventBody } from './events-api.ts';
+import { LinkBody, linkBody } from './links-api.ts';
+import { FoundPayment, foundPayment } from './payments-api.ts';
+import { PayoutBody, payoutBody } from './payouts-api.ts';
+import { RefundBody, refundBody } from './refunds-api.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall, readerOfCall } from './route.ts';
+import { SweepBody } from './sweeps-api.ts';
+
+/** The most payments, and the most customers, of a reply. */
+const MOST = 6;
+
+const Found = Type.Object({
+  payments: Type.Array(FoundPayment),
+  customers: Type.Array(CustomerBody),
+  refunds: Type.Array(RefundBody),
+  payouts: Type.Array(PayoutBody),
+  sweeps: Type.Array(SweepBody),
+  links: Type.Array(LinkBody),
+  events: Type.Array(EventBody),
+});
+type Found = Static<typeof Found>;
+const NOTHING: Found = { payments: [], customers: [], refunds: [], payouts: [], sweeps: [], links: [], events: [] };
+
+const paymentsWith = async (call: MemberCall, search: string) => {
+  const filter = { ...NO_FILTER, search };
+  const { items } = await findPayments(call.ctx, { ...ownerOfCall(call), limit: MOST, startingAfter: null, filter });
+  return items.map((item) => foundPayment(call, item));
+};
+const customersWith = async (call: MemberCall, search: string) =>
+  (await listCustomers(call.ctx, { ...ownerOfCall(call), limit: MOST, startingAfter: null, search })).items.map(customerBody);
+
+/** By the prefix of an ID: what a role needs to find it, and the one finder that is asked. Errors: those with status 404. */
+const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, id: string): Promise<Partial<Found>> }>> = {
+  pay: { action: 'payments.read', find: async (call, id) => ({ payments: await paymentsWith(call, id) }) },
+  cus: {
+    action: 'payments.read',
+    find: async (call, id) => ({ customers: [customerBody(await getCustomer(call.ctx, { ...ownerOfCall(call), id }))] }),
+  },
+  ref: {
+    action: 'payments.read',
+    find: async (call, id) => ({ refunds: [refundBody(call, await getRefund(call.ctx, { ...ownerOfCall(call), id }))] }),
+  },
+  po: {
+    action: 'payouts.read',
+    find: async (call, id) => ({ payouts: [payoutBody(call, await getPayout(call.ctx, { ...ownerOfCall(call), id }))] }),
+  },
+  swp: {
+    action: 'sweeps.read',
+    // Sweeps exist in live mode only.
+    find: async (call, id) =>
+      call.mode === 'live' ? { sweeps: [sweepBody((await getSweep(call.ctx, { ...ownerOfCall(call), id })).sweep)] } : {},
+  },
+  lnk: {
+    action: 'links.read',
+    find: async (call, id) => ({ links: [linkBody(call, await getLink(call.ctx, { ...ownerOfCall(call), linkId: id }))] }),
+  },
+  evt: {
+    action: 'events.read',
+    find: async (call, id) => ({ events: [eventBody(call.mode, await getEvent(call.ctx, { ...readerOfCall(call), eventId: id }))] }),
+  },
+};
+const ID = /^([a-z]{2,3})_[0-9A-Za-z]{24}$/;
+
+/** What is hidden from the role of the member is not found. */
+async function find(call: MemberCall, text: string): Promise<Partial<Found>> {
+  const finder = FINDERS[ID.exec(text)?.[1] ?? ''];
+  if (finder === undefined) {
+    const [payments, customers] = await Promise.all([paymentsWith(call, text), customersWith(call, text)]);
+    return { payments, customers };
+  }
+  if (!mayDo(call.member.role, finder.action)) return {};
+  return finder.find(call, text).catch((error: unknown) => {
+    if (error instanceof Problem && error.status === 404) return {};
+    throw error;
+  });
+}
+
+export const SEARCH: readonly DashboardRoute[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/search',
+    // Every role has it; what else a kind takes is above.
+    action: 'payments.read',
+    query: Type.Object({ q: Type.String({ minLength: 1, maxLength: 200, pattern: '\\S' }) }),
+    reply: Type.Object({ success: Type.Boolean(), ...Found.properties }),
+    handle: async (call) => ({ success: true, ...NOTHING, ...(await find(call, call.query.q.trim())) }),
+  }),
+];
