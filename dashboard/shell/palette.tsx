@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { type KeyboardEvent, type ReactNode, useEffect, useId, useState } from 'react';
+import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { call, type Reply } from '../lib/api.ts';
 import { useMe, useMode } from '../lib/hooks.ts';
 import { GO, overlay, setSingleKeys, singleKeys } from '../lib/keys.ts';
@@ -19,7 +19,7 @@ import { Price } from '../ui/price.tsx';
 import { ErrorCard } from '../ui/states.tsx';
 import { Money, PaymentState, TestLabel, Time } from '../ui/values.tsx';
 
-type Choice = { id: string; label: ReactNode; icon: IconName; note?: ReactNode; to: string; search?: Record<string, string> };
+type Choice = { id: string; label: ReactNode; icon: IconName; note?: string; to: string; search?: Record<string, string> };
 type Group = { name: string; choices: Choice[] };
 
 /** What has the text, a moment after the last key. */
@@ -45,14 +45,17 @@ function useFound(text: string, wanted: boolean) {
   };
 }
 
-/** The first line of a result with its state, and a second one. */
-const Lines = ({ first, second }: { first: ReactNode; second: ReactNode }) => (
-  <span className="grid">
-    <span className="flex items-center gap-2">
+/** A result: what it is with its state, and below it where its text or its ID is, and when it was made. */
+const Lines = ({ first, second, at }: { first: ReactNode; second: ReactNode; at: string }) => (
+  <span className="grid whitespace-normal">
+    <span className="flex flex-wrap items-center gap-x-2">
       {first}
       <TestLabel />
     </span>
-    <span className="truncate text-soft">{second}</span>
+    <span className="flex flex-wrap items-baseline gap-x-2 text-soft">
+      <span className="break-all">{second}</span>
+      <Time at={at} />
+    </span>
   </span>
 );
 const Code = ({ id }: { id: string }) => (
@@ -67,42 +70,58 @@ const groupsOf = (found: Found): Group[] => [
   {
     name: 'Refunds',
     choices: found.refunds.map((refund) => ({
-      ...{ id: refund.id, icon: 'refund', to: 'refunds', search: { refund: refund.id }, note: <Time at={refund.created_at} /> },
-      label: <Lines first={<Paid of={refund} state={<RefundState refund={refund} />} />} second={<Code id={refund.id} />} />,
+      ...{ id: refund.id, icon: 'refund', to: 'refunds', search: { refund: refund.id } },
+      label: (
+        <Lines
+          first={<Paid of={refund} state={<RefundState refund={refund} />} />}
+          second={<Code id={refund.id} />}
+          at={refund.created_at}
+        />
+      ),
     })),
   },
   {
     name: 'Payouts',
     choices: found.payouts.map((payout) => ({
-      ...{ id: payout.id, icon: 'payout', to: 'payouts', search: { payout: payout.id }, note: <Time at={payout.created_at} /> },
-      label: <Lines first={<Paid of={payout} state={<PayoutState payout={payout} />} />} second={<Code id={payout.id} />} />,
+      ...{ id: payout.id, icon: 'payout', to: 'payouts', search: { payout: payout.id } },
+      label: (
+        <Lines
+          first={<Paid of={payout} state={<PayoutState payout={payout} />} />}
+          second={<Code id={payout.id} />}
+          at={payout.created_at}
+        />
+      ),
     })),
   },
   {
     name: 'Sweeps',
     choices: found.sweeps.map((sweep) => ({
-      ...{ id: sweep.id, icon: 'sweep', to: 'sweeps', search: { sweep: sweep.id }, note: <Time at={sweep.made_at} /> },
-      label: <Lines first={<Paid of={sweep} state={<SweepState state={sweep.state} />} />} second={<Code id={sweep.id} />} />,
+      ...{ id: sweep.id, icon: 'sweep', to: 'sweeps', search: { sweep: sweep.id } },
+      label: (
+        <Lines first={<Paid of={sweep} state={<SweepState state={sweep.state} />} />} second={<Code id={sweep.id} />} at={sweep.made_at} />
+      ),
     })),
   },
   {
     name: 'Payment links',
     choices: found.links.map((link) => ({
-      ...{ id: link.id, icon: 'link', to: 'links', search: { link: link.id }, note: <Time at={link.created_at} /> },
-      label: <Lines first={<span className="truncate">{link.name}</span>} second={<Code id={link.id} />} />,
+      ...{ id: link.id, icon: 'link', to: 'links', search: { link: link.id } },
+      label: (
+        <Lines first={<span className="line-clamp-2 break-words">{link.name}</span>} second={<Code id={link.id} />} at={link.created_at} />
+      ),
     })),
   },
   {
     name: 'Events',
     choices: found.events.map((event) => ({
-      ...{ id: event.id, icon: 'bolt', to: `events/${event.id}`, note: <Time at={event.created_at} /> },
-      label: <Lines first={<span>{event.type}</span>} second={<Code id={event.id} />} />,
+      ...{ id: event.id, icon: 'bolt', to: `events/${event.id}` },
+      label: <Lines first={<span>{event.type}</span>} second={<Code id={event.id} />} at={event.created_at} />,
     })),
   },
   {
     name: 'Payments',
     choices: found.payments.map((row) => ({
-      ...{ id: row.id, icon: 'payments', to: `payments/${row.id}`, note: <Time at={row.created_at} /> },
+      ...{ id: row.id, icon: 'payments', to: `payments/${row.id}` },
       label: (
         <Lines
           first={
@@ -112,6 +131,7 @@ const groupsOf = (found: Found): Group[] => [
             </>
           }
           second={row.match ? <Match match={row.match} /> : (row.invoice_id ?? row.description ?? row.id)}
+          at={row.created_at}
         />
       ),
     })),
@@ -119,15 +139,16 @@ const groupsOf = (found: Found): Group[] => [
   {
     name: 'Customers',
     choices: found.customers.map((customer) => ({
-      ...{ id: customer.id, icon: 'person', to: `customers/${customer.id}`, note: <Time at={customer.created_at} /> },
+      ...{ id: customer.id, icon: 'person', to: `customers/${customer.id}` },
       label: (
         <Lines
           first={
-            <span className="truncate">
+            <span className="line-clamp-2 break-words">
               <Marked text={customerName(customer)} />
             </span>
           }
           second={<Marked text={[customer.email, customer.reference].filter((one) => one !== null).join(', ')} />}
+          at={customer.created_at}
         />
       ),
     })),
@@ -151,6 +172,7 @@ function Palette() {
   const mode = useMode();
   const navigate = useNavigate();
   const listId = useId();
+  const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const wanted = text.trim().toLowerCase();
@@ -176,6 +198,12 @@ function Palette() {
   );
   const choices = groups.flatMap((group) => group.choices);
   const current = choices[Math.min(at, choices.length - 1)];
+  const currentId = current && `${listId}-${current.id}`;
+  useEffect(() => void document.getElementById(currentId ?? '')?.scrollIntoView({ block: 'nearest' }), [currentId]);
+  const onRetry = () => {
+    field.current?.focus();
+    void retry();
+  };
   const choose = (choice: Choice | undefined) => {
     if (!choice) return;
     close();
@@ -195,11 +223,12 @@ function Palette() {
     <Dialog open onClose={close} title="Search">
       <input
         autoFocus
+        ref={field}
         role="combobox"
         aria-label="Search screens, payments, customers and IDs"
         aria-expanded
         aria-controls={listId}
-        aria-activedescendant={current && `${listId}-${current.id}`}
+        aria-activedescendant={currentId}
         autoComplete="off"
         maxLength={200}
         placeholder="Screen, name, email, invoice, amount, ID…"
@@ -214,9 +243,10 @@ function Palette() {
       <p role="status" className={isFound && count === 0 ? 'text-sm text-soft' : 'sr-only'}>
         {isFound ? (count === 0 ? `No results in ${mode} mode.` : count === 1 ? '1 result' : `${count} results`) : ''}
       </p>
-      {error && <ErrorCard error={error} onRetry={() => void retry()} />}
+      {error && <ErrorCard error={error} onRetry={onRetry} />}
       <div id={listId} role="listbox" aria-label="Results" className="max-h-96 overflow-y-auto" tabIndex={-1}>
         {groups.map((group) => (
+          // biome-ignore lint/a11y/useSemanticElements: a fieldset may not be in a listbox
           <div key={group.name} role="group" aria-label={group.name}>
             <p aria-hidden="true" className="px-3 pt-2 pb-1 text-xs font-medium text-soft">
               {group.name}
