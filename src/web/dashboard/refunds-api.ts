@@ -65,7 +65,7 @@ export const RefundBody = Type.Object({
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
 export const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
-export function refundBody({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
+export function shownRefund({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
   const { coin, address, claimUntil } = refund;
   return {
     ...{ id: refund.id, payment_id: refund.paymentId, state: refund.state, currency: coin, amount: formatUnits(coin, refund.units) },
@@ -89,7 +89,7 @@ export function refundBody({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode
   };
 }
 const One = Type.Object({ success: Type.Boolean(), refund: RefundBody });
-const one = (call: MemberCall, refund: Refund) => ({ success: true, refund: refundBody(call, refund) });
+const one = (call: MemberCall, refund: Refund) => ({ success: true, refund: shownRefund(call, refund) });
 const render = (refund: Refund) => ({ status: 200, body: Buffer.from(refund.id) });
 
 /** An amount as a member types it. Errors: parameter_invalid. */
@@ -146,7 +146,7 @@ const READS: readonly DashboardRoute[] = [
         ...{ paymentId: payment ?? null, customerId: customer ?? null, state: state ?? null },
       });
       const customers = await readCustomersOf(call.ctx, { ...owner, paymentIds: refunds.map(({ paymentId }) => paymentId) });
-      const data = refunds.map((refund) => ({ ...refundBody(call, refund), customer: customers.get(refund.paymentId) ?? null }));
+      const data = refunds.map((refund) => ({ ...shownRefund(call, refund), customer: customers.get(refund.paymentId) ?? null }));
       return { success: true, data, has_more: hasMore };
     },
   }),

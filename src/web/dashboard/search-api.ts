@@ -12,7 +12,7 @@ import { EventBody, eventBody } from './events-api.ts';
 import { LinkBody, linkBody } from './links-api.ts';
 import { FoundPayment, foundPayment } from './payments-api.ts';
 import { PayoutBody, payoutBody } from './payouts-api.ts';
-import { RefundBody, refundBody } from './refunds-api.ts';
+import { RefundBody, shownRefund } from './refunds-api.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall, readerOfCall } from './route.ts';
 import { SweepBody } from './sweeps-api.ts';
 
@@ -48,7 +48,7 @@ const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, 
   },
   ref: {
     action: 'payments.read',
-    find: async (call, id) => ({ refunds: [refundBody(call, await getRefund(call.ctx, { ...ownerOfCall(call), id }))] }),
+    find: async (call, id) => ({ refunds: [shownRefund(call, await getRefund(call.ctx, { ...ownerOfCall(call), id }))] }),
   },
   po: {
     action: 'payouts.read',
