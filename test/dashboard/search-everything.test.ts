@@ -89,6 +89,10 @@ test('payments and customers are found by any part of their texts', async () => 
   assert.deepEqual(await search(ids.payments.slice(0, 20)), [payment]);
   for (const none of ['wages', 'nobody', '%', `${ids.refunds} x`]) assert.deepEqual(await search(none), [], none);
   assert.deepEqual(await search('lovelace', { mode: 'live' }), []);
+  // Other services write their IDs in the same form.
+  const invoice = 'evt_1MqqbKLt4dXK03v5qaIbiNCC';
+  const other = ok(await app.test.post('/v1/payments', { amount: '25.00', currency: 'USD', invoice_id: invoice }));
+  assert.deepEqual(await search(invoice), [`payments ${other.id}`]);
 });
 
 test('what belongs to another merchant is not found', async () => {

@@ -1,4 +1,4 @@
-/** The search over everything: by an ID only what has it; by any other text payments and customers. */
+/** The search over everything: by an ID what has it; by any other text payments and customers. */
 import Type, { type Static } from 'typebox';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
@@ -40,7 +40,7 @@ const customersWith = async (call: MemberCall, search: string) =>
   (await listCustomers(call.ctx, { ...ownerOfCall(call), limit: MOST, startingAfter: null, search })).items.map(customerBody);
 
 /** By the prefix of an ID: what a role needs to find it, and the one finder that is asked. Errors: those with status 404. */
-const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, id: string): Promise<Partial<Found>> }>> = {
+const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, id: string): Promise<Partial<Found> | null> }>> = {
   pay: { action: 'payments.read', find: async (call, id) => ({ payments: await paymentsWith(call, id) }) },
   cus: {
     action: 'payments.read',
@@ -58,7 +58,7 @@ const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, 
     action: 'sweeps.read',
     // Sweeps exist in live mode only.
     find: async (call, id) =>
-      call.mode === 'live' ? { sweeps: [sweepBody((await getSweep(call.ctx, { ...ownerOfCall(call), id })).sweep)] } : {},
+      call.mode === 'live' ? { sweeps: [sweepBody((await getSweep(call.ctx, { ...ownerOfCall(call), id })).sweep)] } : null,
   },
   lnk: {
     action: 'links.read',
@@ -71,18 +71,22 @@ const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, 
 };
 const ID = /^([a-z]{2,3})_[0-9A-Za-z]{24}$/;
 
-/** What is hidden from the role of the member is not found. */
-async function find(call: MemberCall, text: string): Promise<Partial<Found>> {
-  const finder = FINDERS[ID.exec(text)?.[1] ?? ''];
-  if (finder === undefined) {
-    const [payments, customers] = await Promise.all([paymentsWith(call, text), customersWith(call, text)]);
-    return { payments, customers };
-  }
-  if (!mayDo(call.member.role, finder.action)) return {};
-  return finder.find(call, text).catch((error: unknown) => {
-    if (error instanceof Problem && error.status === 404) return {};
+/** What is hidden from the role of the member is not found. Null: nothing has this ID. */
+async function findById(call: MemberCall, id: string): Promise<Partial<Found> | null> {
+  const finder = FINDERS[ID.exec(id)?.[1] ?? ''];
+  if (finder === undefined || !mayDo(call.member.role, finder.action)) return null;
+  return finder.find(call, id).catch((error: unknown) => {
+    if (error instanceof Problem && error.status === 404) return null;
     throw error;
   });
+}
+
+/** An invoice may have an ID of the shop's that looks like one of ours. */
+async function find(call: MemberCall, text: string): Promise<Partial<Found>> {
+  const found = await findById(call, text);
+  if (found) return found;
+  const [payments, customers] = await Promise.all([paymentsWith(call, text), customersWith(call, text)]);
+  return { payments, customers };
 }
 
 export const SEARCH: readonly DashboardRoute[] = [
