@@ -26,7 +26,7 @@ export type Column<R> = {
 };
 
 /** A column of menus takes no more room than they need. */
-const paddingOf = (phone?: keyof typeof PLACES) => (phone === 'menu' ? 'sm:py-2.5 sm:pr-2' : 'sm:p-2.5 xl:px-4');
+const paddingOf = (phone?: keyof typeof PLACES) => (phone === 'menu' ? 'sm:py-2.5 sm:pr-2' : 'sm:px-2 sm:py-2.5 xl:px-4');
 
 /** Memoized, because a list may have a thousand rows. `marked`: the column with the TEST label; -1 for none. */
 const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Column<never>[]; marked: number }) => (
