@@ -190,10 +190,15 @@ const writeTexts = (tx: Tx, texts: Awaited<ReturnType<typeof readTexts>>) => tx`
     join payment_text_owners o using (merchant_id, mode) order by 1, 2
   on conflict (owner, sequence) do update set version = excluded.version, body = excluded.body where t.version < excluded.version`;
 
-/** Deletes the texts of payments whose data is erased; the remaining text is read again. */
+/**
+ * Empties the texts of payments whose data is erased; the remaining text is read again. The rows stay, with the version before the erasure,
+ * so that a worker which has read the old texts does not write them.
+ */
 export async function dropTexts(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx`
-    delete from payment_texts t using payments p, payment_text_owners o
-    where p.id = any(${[...ids]}::text[]) and o.merchant_id = p.merchant_id and o.mode = p.mode and t.owner = o.number and t.sequence = p.sequence`;
+    insert into payment_texts as t (owner, sequence, version, body)
+    select o.number, p.sequence, p.version - 1, '' from payments p join payment_text_owners o using (merchant_id, mode)
+    where p.id = any(${[...ids]}::text[]) order by 1, 2
+    on conflict (owner, sequence) do update set version = excluded.version, body = excluded.body`;
   await queueTexts(tx, ids);
 }
