@@ -229,11 +229,11 @@ test('editing a link changes its next payments, not existing ones, and the log h
   assert.equal((await app.test.get(`/api/payment/${first.payment}`)).json.amount_usd, '25.00');
   const [entry] = await app.app.ctx.db.sql`select before, after from audit_log where action = 'link.changed' and object = ${link.id}`;
   assert.deepEqual([entry!.before.amount, entry!.after.amount, entry!.after.name], ['25.00 USD', '12.50 GBP', 'Tea']);
-  const qr = (await owner.get(`/test/links/${link.id}/qr`)).json.svg as string;
+  const qr = (await owner.get(`/test/links/${link.id}`)).json.qr_svg as string;
   assert.match(qr, /^<svg xmlns="http:\/\/www\.w3\.org\/2000\/svg" .*<path d="M/s);
   for (const path of [`/live/links/${link.id}`, '/test/links/lnk_none'])
     assert.equal((await owner.post(path, { ...terms, currency: 'USD' })).status, 404, path);
-  assert.equal((await owner.get(`/live/links/${link.id}/qr`)).status, 404);
+  assert.equal((await owner.get(`/live/links/${link.id}`)).status, 404);
 });
 
 test('an invalid link is refused under the name of its field', async () => {
