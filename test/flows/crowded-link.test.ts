@@ -25,7 +25,8 @@ const ask = async (path: string, ip: string, form?: Record<string, string>) => {
     ...{ redirect: 'manual', headers: { 'x-forwarded-for': ip } },
     ...(form && { method: 'POST', body: new URLSearchParams(form) }),
   });
-  return { status: reply.status, location: reply.headers.get('location'), text: await reply.text() };
+  const { headers } = reply;
+  return { status: reply.status, location: headers.get('location'), wait: headers.get('retry-after'), text: await reply.text() };
 };
 const tokenIn = (text: string): string => /name="token" value="([^"]+)"/.exec(text)![1]!;
 /** Opens the link. Returns the reply to its form. */
@@ -56,5 +57,6 @@ test('a customer who is one too many has to wait, and keeps the form to try agai
   let refused = await start('192.0.2.1');
   for (let i = 0; i < 4 * CUSTOMERS && refused.status !== 429; i++) refused = await start('192.0.2.1');
   assert.equal(refused.status, 429);
+  assert.match(refused.wait ?? '', /^\d+$/);
   assert.match(refused.text, /data-state="link"[\s\S]*role="alert">Too many attempts\. Wait a minute, then try again\.<[\s\S]*id="start"/);
 });

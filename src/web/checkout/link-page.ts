@@ -90,7 +90,10 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
     const token = Buffer.from(form.get('token') ?? '');
     const wanted = Buffer.from(tokenOf(link.id));
     if (token.length !== wanted.length || !timingSafeEqual(token, wanted)) throw new Problem('link_not_found', { id: '' });
-    const crowded = await counting.start(request).catch(faultIn);
+    const crowded = await counting.start(request).catch((error: unknown) => {
+      if (error instanceof Problem && error.retryAfterSeconds !== null) reply.header('retry-after', String(error.retryAfterSeconds));
+      return faultIn(error);
+    });
     const typed = (name: string, most: number) => (form.get(name) ?? '').trim().slice(0, most);
     const given = { amount: typed('amount', 20), email: typed('email', 201) };
     const minor = link.amountMinor ?? readTypedAmount(given.amount, fiatDecimals(link.currency));
