@@ -585,14 +585,14 @@ export async function replaceSweep(
   return (await getSweep(ctx, { merchantId, id })).sweep;
 }
 
-/** The gas address pays for a file that did not need it before. Errors: sweep_busy. */
+/** Keeps the gas address for a file that is locked, if it is not kept for it yet. Errors: sweep_busy. */
 async function reserveGas(tx: Tx, { id, coin, input }: { id: string; coin: Coin; input: string }): Promise<void> {
-  const isMine = tx`select 1 from signing_inputs where file_id = ${id} and input = ${input} and released_at is null`;
+  const [mine] = await tx`select 1 from signing_inputs where file_id = ${id} and input = ${input} and released_at is null`;
+  if (mine) return;
   const taken = await tx`
     insert into signing_inputs (file_id, number, chain, input)
-    select ${id}, max(number) + 1, ${chainCode(coin)}, ${input} from signing_inputs where file_id = ${id} having not exists (${isMine})
-    on conflict do nothing returning 1`;
-  if (taken.length === 0 && (await tx`${isMine}`).length === 0) throw new Problem('sweep_busy', {});
+    select ${id}, max(number) + 1, ${chainCode(coin)}, ${input} from signing_inputs where file_id = ${id} on conflict do nothing returning 1`;
+  if (taken.length === 0) throw new Problem('sweep_busy', {});
 }
 
 /** The lowest fee for relaying, per virtual byte in 1e-8. */
