@@ -64,52 +64,39 @@ const Code = ({ id }: { id: string }) => (
   </code>
 );
 
+type Drawn = { icon: 'refund' | 'payout' | 'sweep' | 'link'; first: ReactNode; at: string };
+/** What opens in a drawer of its list. The icon has the name of the kind, as the list and its parameter have. */
+const inDrawer = ({ id }: { id: string }, { icon, first, at }: Drawn): Choice => ({
+  ...{ id, icon, to: `${icon}s`, search: { [icon]: id } },
+  label: <Lines first={first} second={<Code id={id} />} at={at} />,
+});
+
 type Found = Reply<'GET /:mode/search'>;
-/** What is found, by kind. What has no page of its own opens in a drawer of its list. */
+/** What is found, by kind. */
 const groupsOf = (found: Found): Group[] => [
   {
     name: 'Refunds',
-    choices: found.refunds.map((refund) => ({
-      ...{ id: refund.id, icon: 'refund', to: 'refunds', search: { refund: refund.id } },
-      label: (
-        <Lines
-          first={<Paid of={refund} state={<RefundState refund={refund} />} />}
-          second={<Code id={refund.id} />}
-          at={refund.created_at}
-        />
-      ),
-    })),
+    choices: found.refunds.map((refund) =>
+      inDrawer(refund, { icon: 'refund', at: refund.created_at, first: <Paid of={refund} state={<RefundState refund={refund} />} /> }),
+    ),
   },
   {
     name: 'Payouts',
-    choices: found.payouts.map((payout) => ({
-      ...{ id: payout.id, icon: 'payout', to: 'payouts', search: { payout: payout.id } },
-      label: (
-        <Lines
-          first={<Paid of={payout} state={<PayoutState payout={payout} />} />}
-          second={<Code id={payout.id} />}
-          at={payout.created_at}
-        />
-      ),
-    })),
+    choices: found.payouts.map((payout) =>
+      inDrawer(payout, { icon: 'payout', at: payout.created_at, first: <Paid of={payout} state={<PayoutState payout={payout} />} /> }),
+    ),
   },
   {
     name: 'Sweeps',
-    choices: found.sweeps.map((sweep) => ({
-      ...{ id: sweep.id, icon: 'sweep', to: 'sweeps', search: { sweep: sweep.id } },
-      label: (
-        <Lines first={<Paid of={sweep} state={<SweepState state={sweep.state} />} />} second={<Code id={sweep.id} />} at={sweep.made_at} />
-      ),
-    })),
+    choices: found.sweeps.map((sweep) =>
+      inDrawer(sweep, { icon: 'sweep', at: sweep.made_at, first: <Paid of={sweep} state={<SweepState state={sweep.state} />} /> }),
+    ),
   },
   {
     name: 'Payment links',
-    choices: found.links.map((link) => ({
-      ...{ id: link.id, icon: 'link', to: 'links', search: { link: link.id } },
-      label: (
-        <Lines first={<span className="line-clamp-2 break-words">{link.name}</span>} second={<Code id={link.id} />} at={link.created_at} />
-      ),
-    })),
+    choices: found.links.map((link) =>
+      inDrawer(link, { icon: 'link', at: link.created_at, first: <span className="line-clamp-2 break-words">{link.name}</span> }),
+    ),
   },
   {
     name: 'Events',

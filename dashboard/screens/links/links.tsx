@@ -7,6 +7,7 @@ import { Select } from '../../ui/field.tsx';
 import { Segments } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
+import { LinkCode } from '../../ui/link-code.tsx';
 import { ListCard } from '../../ui/list.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Pending, Skeleton } from '../../ui/states.tsx';
@@ -175,19 +176,11 @@ function LinkAndCode({ link, svg }: { link: Link; svg: string }) {
   const file = `data:image/svg+xml,${encodeURIComponent(svg)}`;
   return (
     <div className="grid justify-items-center gap-3 text-center">
-      <img src={file} alt="QR code of the payment link" className="size-52 rounded-lg border border-line" />
-      <p className="flex max-w-full items-center gap-1 text-sm">
-        <span className="min-w-0 break-all">{link.url}</span>
-        <CopyButton value={link.url} label="Copy link" />
-      </p>
-      <div className="flex flex-wrap justify-center gap-2">
-        <a href={link.url} target="_blank" rel="noreferrer" className={buttonClass('main')}>
-          Open page
-        </a>
+      <LinkCode url={link.url} qr={file} copy="Copy link" open="Open page">
         <a href={file} download={`${link.name.replace(/[^\p{L}\p{N}]+/gu, '-')}.svg`} className={buttonClass()}>
           Download QR code
         </a>
-      </div>
+      </LinkCode>
     </div>
   );
 }

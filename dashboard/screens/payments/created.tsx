@@ -3,7 +3,8 @@ import type { Reply } from '../../lib/api.ts';
 import { buttonClass } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ModeLink } from '../../ui/link.tsx';
-import { CopyButton, Money } from '../../ui/values.tsx';
+import { LinkCode } from '../../ui/link-code.tsx';
+import { Money } from '../../ui/values.tsx';
 
 export type MadePayment = Reply<'POST /:mode/payments'>;
 
@@ -18,19 +19,11 @@ export const Created = ({ made, onClose }: { made: MadePayment; onClose: () => v
           = <Money amount={made.amount_usd} />
         </p>
       )}
-      <img src={made.qr} alt="QR code of the payment link" className="size-52 rounded-lg border border-line" />
-      <p className="flex max-w-full items-center gap-1 text-sm">
-        <span className="min-w-0 break-all">{made.payment_url}</span>
-        <CopyButton value={made.payment_url} label="Copy the payment link" />
-      </p>
-      <div className="flex flex-wrap justify-center gap-2">
-        <a href={made.payment_url} target="_blank" rel="noreferrer" className={buttonClass('main')}>
-          Open payment page
-        </a>
+      <LinkCode url={made.payment_url} qr={made.qr} copy="Copy the payment link" open="Open payment page">
         <ModeLink to={`payments/${made.id}`} className={buttonClass()}>
           View payment
         </ModeLink>
-      </div>
+      </LinkCode>
     </div>
   </Dialog>
 );

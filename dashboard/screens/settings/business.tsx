@@ -88,7 +88,7 @@ function Profile({ business }: { business: Business }) {
           value={website}
           onChange={(e) => setWebsite(e.target.value)}
           fault={at('website')}
-          hint="Shown on your payment links, and where customers reach you if there is no support contact."
+          hint="Shown on your payment links. If you add no support contact, customers reach you here."
         />
         <Field
           label="Support contact"
