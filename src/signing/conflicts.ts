@@ -62,7 +62,8 @@ async function readHold(ctx: Context, tx: Tx, { merchantId, sweepId, coin, numbe
  * transaction has failed, and what it did not lose may be swept again.
  */
 export async function followConflict(ctx: Context, chain: JoinedSource, one: Refused): Promise<void> {
-  const [looked] = await ctx.db.sql<{ at: Date }[]>`select clock_timestamp() as at`;
+  // As text, because a Date has no microseconds: what was sent just before would look as if it was sent since.
+  const [looked] = await ctx.db.sql<{ at: string }[]>`select clock_timestamp()::text as at`;
   const held = await ctx.db.begin((tx) => refundLoss(ctx, tx, one));
   const loss = held ?? (kindOf(one.coin) === 'ethereum' ? await accountLoss(ctx, chain, one) : await outputLoss(ctx, chain, one));
   if (!loss || !(loss.proven || (await areUnknown(ctx, chain, one)))) {
@@ -78,7 +79,7 @@ export async function followConflict(ctx: Context, chain: JoinedSource, one: Ref
   const isFailed = await ctx.db.begin(async (tx) => {
     // What it would send may have been paid again since, and then another process may have sent it, or sends it now.
     const rows = await tx<{ isSent: boolean }[]>`
-      select coalesce(sent_at > ${looked!.at}, false) as "isSent" from signed_transactions
+      select coalesce(sent_at > ${looked!.at}::text::timestamptz, false) as "isSent" from signed_transactions
       where file_id = ${one.sweepId} and (number = ${one.number} or after_number = ${one.number}) order by number, round for update`;
     if (rows.some(({ isSent }) => isSent) || (held && !(await refundLoss(ctx, tx, one)))) return false;
     await fail(tx, one, loss);
