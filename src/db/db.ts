@@ -210,11 +210,17 @@ const behindPooler = (cause?: unknown): Error =>
 const OF_POOLER = /^26000|transaction blocks not allowed/;
 
 async function refuseUnsafe(openSession: Db['session']): Promise<void> {
-  const [one, other] = [openSession(), openSession()];
+  let isLost = false;
+  const lost = () => {
+    isLost = true;
+  };
+  const [one, other] = [openSession({ lost }), openSession()];
   try {
     await refuseSettings(one.sql);
     await refusePooler(one.sql, other.sql);
   } catch (error) {
+    // What was set in a session that the server ended looks lost to a pooler.
+    if (isLost) throw Object.assign(new Error('The database closed a connection', { cause: error }), { code: 'CONNECTION_CLOSED' });
     const { code = '', message } = error as { code?: string; message: string };
     throw OF_POOLER.test(code) || OF_POOLER.test(message) ? behindPooler(error) : error;
   } finally {

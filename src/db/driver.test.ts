@@ -239,3 +239,9 @@ test('a statement that cannot be written fails alone', async () => {
   assert.equal((await slow)[0]!.i, 1);
   assert.equal((await one.sql`select 2 as i`)[0]!.i, 2);
 });
+
+test('a connection that ends while a database is opened is reported as that, not as a pooler', async () => {
+  proxy.endAfter(`set_config('florin.session'`);
+  await assert.rejects(openDb({ url: proxy.url, max: 1, log: createLog('silent') }), { code: 'CONNECTION_CLOSED' });
+  await (await openDb({ url: proxy.url, max: 1, log: createLog('silent') })).close();
+});

@@ -9,6 +9,8 @@ export type DatabaseProxy = {
   url: string;
   /** The next connection that sends `text` loses the reply to it, or to the commit that follows. */
   loseReply(to: { text: string; at: 'statement' | 'commit' }): void;
+  /** The next connection that sends `text` gets the reply to it, and then the end of the connection. */
+  endAfter(text: string): void;
   /** Cuts every connection without notice, as a network does. */
   resetAll(): void;
   /** From now on connections stay open and are accepted, and no byte passes, as with a server whose storage stands still. */
@@ -59,7 +61,7 @@ export async function startDatabaseProxy({
   database: string;
   user: string;
 }): Promise<DatabaseProxy> {
-  let armed: { text: string; at: 'statement' | 'commit' } | null = null;
+  let armed: { text: string; at: 'statement' | 'commit' | 'end' } | null = null;
   let lost = 0;
   const statements: string[] = [];
   const sockets = new Set<Socket>();
@@ -69,7 +71,7 @@ export async function startDatabaseProxy({
     clients.add(client);
     const upstream = connect(`${host}/.s.PGSQL.${port}`);
     /** What this connection waits for before its replies are dropped. */
-    let until: 'statement' | 'commit' | null = null;
+    let until: 'statement' | 'commit' | 'end' | null = null;
     let losing = false;
     const note = noteStatements(statements);
     for (const socket of [client, upstream]) {
@@ -95,10 +97,8 @@ export async function startDatabaseProxy({
     upstream.on('data', (bytes) => {
       // The server reports the commit, and the reply is lost.
       if (until === 'commit' && bytes.includes('COMMIT\0')) losing = true;
-      if (!losing) {
-        client.write(bytes);
-        return;
-      }
+      if (until === 'end') return void client.end(bytes);
+      if (!losing) return void client.write(bytes);
       lost++;
       client.destroy();
     });
@@ -110,6 +110,9 @@ export async function startDatabaseProxy({
     url: `postgres://${user}@127.0.0.1:${address.port}/${database}`,
     loseReply: (to) => {
       armed = to;
+    },
+    endAfter: (text) => {
+      armed = { text, at: 'end' };
     },
     resetAll: () => {
       for (const client of clients) client.resetAndDestroy();
