@@ -325,35 +325,27 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
 
 /** What of each of these files moved to the destination, paid for fees, stayed on accounts, or had left them before. */
 const parting = (sql: Sql | Tx): Fragment => sql`
-  beyond as (
-    -- What files took from an account beyond the transfers that the books move with them: a part of one. A sweep does that where its deposit
-    -- left the chain, and its customer paid more afterwards.
-    select e.id, e.ended_at, e.number, e.coin, p.payment_id, sum(p.units + coalesce(o.own, 0)) - coalesce(max(m.units), 0) as units
-    from paid p join ended e on e.id = p.file_id and e.has_accounts left join moved_of m on m.id = e.id and m.payment_id = p.payment_id
-    left join own_fees o on o.id = e.id and o.refund_id = p.id and o.payment_id = p.payment_id group by 1, 2, 3, 4, 5
-    union all
-    select e.id, e.ended_at, e.number, e.coin, i.payment_id, sum(i.units)
-    from ended e join signing_inputs i on i.file_id = e.id and i.released_at is not null
-    join settled s on s.payment_id = i.payment_id and s.coin = i.coin and s.ref = i.ref and s.mined and i.units < s.units
-    where e.has_accounts and e.purpose = 'sweep' group by 1, 2, 3, 4, 5
-  ), charged as (
-    -- The books move the rest of these transfers with the next file that moves money of the account.
-    select id, payment_id, sum(units) as taken from (
-      select distinct on (b.id, b.payment_id) s.id, b.payment_id, b.units
-      from beyond b join moved_of m on m.payment_id = b.payment_id
-      join ended s on s.id = m.id and s.coin = b.coin and (s.ended_at, s.number) > (b.ended_at, b.number)
-      where b.units > 0 order by b.id, b.payment_id, s.ended_at, s.number) as first group by 1, 2
+  had as (
+    -- What was on an account for a file: the transfers that the books move with it, without what earlier files took of them, and what it
+    -- took of those of which a part was left. A sweep does that where its deposit left the chain, and its customer paid more afterwards.
+    select id, payment_id, sum(units) as units from (
+      select id, payment_id, units from moved_of
+      union all
+      select m.id, m.payment_id, -i.taken_units from moves m
+      join signing_inputs i on i.payment_id = m.payment_id and i.coin = m.coin and i.ref = m.ref and i.taken_units is not null
+      union all
+      select e.id, i.payment_id, i.taken_units from ended e join signing_inputs i on i.file_id = e.id and i.taken_units is not null) as parts
+    group by 1, 2
   ), missed as (
     -- What was on an account, and neither left it with a file nor stayed there for its fee: others moved it before.
-    select e.id, greatest(0, sum(m.units) - max(f.arrived) - max(f.most) - coalesce(sum(c.taken), 0)) as units
-    from ended e join moved_of m on m.id = e.id join fees f on f.id = e.id left join charged c on c.id = e.id and c.payment_id = m.payment_id
+    select e.id, greatest(0, sum(h.units) - max(f.arrived) - max(f.most)) as units
+    from ended e join had h on h.id = e.id join fees f on f.id = e.id
     where e.has_accounts and e.purpose = 'sweep' and f.arrived is not null group by 1
     union all
     select id, sum(greatest(0, units)) from (
-      select e.id, m.units - coalesce(c.taken, 0) - sum(p.units + case when e.coin = e.fee_coin then p.most else 0 end) as units
-      from ended e join paid p on p.file_id = e.id join moved_of m on m.id = e.id and m.payment_id = p.payment_id
-      left join charged c on c.id = e.id and c.payment_id = p.payment_id
-      where e.has_accounts group by e.id, m.payment_id, m.units, c.taken) as outs group by 1
+      select e.id, h.units - sum(p.units + case when e.coin = e.fee_coin then p.most else 0 end) as units
+      from ended e join paid p on p.file_id = e.id join had h on h.id = e.id and h.payment_id = p.payment_id
+      where e.has_accounts group by e.id, h.payment_id, h.units) as outs group by 1
   ), costs as (
     select e.*, coalesce(m.units, 0) as units, coalesce(m.cents, 0) as cents, m.displayed, coalesce(f.units, 0) as fees, b.id is not null as is_refund,
       b.units as refunded, b.cents as refunded_cents, b.displayed as refunded_displayed,

@@ -1352,11 +1352,13 @@ create table signing_inputs (
   spent_height bigint,
   spent_hash text,
   lost_at timestamp with time zone,
+  taken_units numeric(38,0),
   PRIMARY KEY (file_id, number),
   FOREIGN KEY (file_id) REFERENCES signing_files(id)
 );
 CREATE INDEX signing_inputs_by_transfer ON signing_inputs USING btree (payment_id, coin, ref) WHERE (released_at IS NULL);
 CREATE UNIQUE INDEX signing_inputs_reserved ON signing_inputs USING btree (chain, input) WHERE (released_at IS NULL);
+CREATE INDEX signing_inputs_taken ON signing_inputs USING btree (payment_id, coin, ref) WHERE (taken_units IS NOT NULL);
 
 create table anchors (
   chain text not null,

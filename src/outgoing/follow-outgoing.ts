@@ -276,7 +276,7 @@ function readExpired({ db: { sql } }: Context): Promise<readonly Execution[]> {
 async function release(tx: Tx, { coin, paymentId, sweepId, state }: Refund): Promise<void> {
   if (kindOf(coin) !== 'ethereum') return;
   await tx`
-    update signing_inputs i set released_at = clock_timestamp() from transfers t
+    update signing_inputs i set released_at = clock_timestamp(), taken_units = case when ${state !== 'failed'} then i.units end from transfers t
     where i.file_id = ${sweepId} and i.payment_id = ${paymentId} and i.released_at is null
       and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and (${state === 'failed'} or i.units < t.units)`;
 }

@@ -8,7 +8,7 @@ import { refundNonce, sharesOf, sift } from './refund-accounts.ts';
 
 const lot = (units: bigint, i: number, holdings: readonly bigint[] = [units]) => ({
   ...{ address: `0x${i}`, index: i, units },
-  holdings: holdings.map((part) => ({ units: part }) as Holding),
+  holdings: holdings.map((part) => ({ units: part, leftUnits: part }) as Holding),
 });
 
 test('sources add up to exactly the amount, the first is the largest, and one is enough wherever one holds enough', () => {

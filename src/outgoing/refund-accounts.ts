@@ -60,14 +60,17 @@ type Reason = keyof typeof REASONS;
 export const refundNonce = (id: string): string => `0x${bytesToHex(keccak_256(utf8ToBytes(JSON.stringify(['florin refund', id]))))}`;
 const isAccountNonce = (anchor: string): boolean => anchor.startsWith('nonce:');
 
-/** What a refund takes from each transfer, oldest first. When nothing remains on the address, it takes all of them. */
+/**
+ * What a refund takes from each transfer, oldest first. A transfer of which nothing remains is taken as a whole, with what earlier files took
+ * of it; so are all of them when nothing remains on the address.
+ */
 export function sharesOf(lot: AccountLot, { held, units }: { held: bigint; units: bigint }): { holding: Holding; units: bigint }[] {
   let missing = units;
   return lot.holdings.map((holding) => {
     if (units === held) return { holding, units: holding.units };
-    const taken = missing < holding.units ? missing : holding.units;
+    const taken = missing < holding.leftUnits ? missing : holding.leftUnits;
     missing -= taken;
-    return { holding, units: taken };
+    return { holding, units: taken === holding.leftUnits ? holding.units : taken };
   });
 }
 

@@ -8,7 +8,7 @@ import { startLoop } from '#loop';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './blocks.ts';
 import { usedAmong } from './canceled.ts';
 import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';
-import { readEndHeight } from './holdings.ts';
+import { readEndHeight, takenOf } from './holdings.ts';
 import { followMoved } from './moved.ts';
 
 /** How often deposits that other wallets may have moved are looked at. */
@@ -404,12 +404,7 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
     )
     select count(*)::int as moved from signing_inputs
     where file_id = ${id} and payment_id is not null and released_at is null and number not in (select number from kept)`;
-  // What was left on an account may be moved. The share of its last transfer is smaller than what arrived.
-  if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed))
-    await tx`
-      update signing_inputs i set released_at = clock_timestamp() from transfers t
-      where i.file_id = ${id} and i.released_at is null and t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref and i.units < t.units
-        and not lower(t.address) = any(${unmoved}::text[])`;
+  if (kindOf(coin) === 'ethereum' && rows.some(({ failed }) => !failed)) await leaveRest(tx, { id, unmoved });
   const failures = [...(unmoved.length > 0 ? [unmovedText(unmoved.length)] : []), ...conflictsOf(rows)];
   const failure = failures.length === 0 ? null : failures.join('; ');
   await tx`
@@ -417,6 +412,27 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
       ended_at = clock_timestamp(), failure = ${failure} where id = ${id}`;
   ctx.log.info({ sweep: id, chain: chainCode(coin), unmoved: unmoved.length }, 'A sweep ended');
 }
+
+/**
+ * What was left on an account may be moved by another file. The share of its last transfer is smaller than what arrived. What its own
+ * transaction sent is known from the chain: it is planned with the highest fee, and with another one in each round.
+ */
+const leaveRest = (tx: Tx, { id, unmoved }: { id: string; unmoved: readonly string[] }) => tx`
+  with moved as (
+    select i.number, i.units, t.units as all_units, t.units - ${takenOf(tx)} as left_units, i.payment_id, lower(t.address) as address
+    from signing_inputs i join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+    where i.file_id = ${id} and i.released_at is null and not lower(t.address) = any(${unmoved as string[]}::text[])
+  ), whole as (
+    select payment_id, sum(left_units) as units from moved where units = all_units group by 1
+  ), sent as (
+    select lower(s.file -> 'requests' -> o.number ->> 'from') as address, o.arrived_units + o.paid_units as units
+    from signing_files s join signed_transactions o on o.file_id = s.id and o.block_height is not null and o.after_number is null
+    where s.id = ${id} and s.file -> 'requests' -> o.number ->> 'kind' = 'native'
+  )
+  update signing_inputs i set released_at = clock_timestamp(),
+    taken_units = case when m.units = 0 then 0 else greatest(0, least(m.left_units, coalesce(sent.units - coalesce(whole.units, 0), m.units))) end
+  from moved m left join whole on whole.payment_id = m.payment_id left join sent on sent.address = m.address
+  where i.file_id = ${id} and i.number = m.number and m.units < m.all_units`;
 
 /**
  * A deposit may leave the chain after its file was signed. If its customer pays the account again, the file moves that money instead: all
@@ -433,9 +449,10 @@ const moveInstead = (tx: Tx, { id, unmoved }: { id: string; unmoved: readonly st
   ), wanted as (
     select chain, coin, payment_id, sum(units) as units from gone group by 1, 2, 3
   ), found as (
-    select w.chain, w.coin, w.payment_id, t.ref, t.units, w.units as wanted,
-      sum(t.units) over (partition by t.payment_id order by t.block_height, t.first_seen_at, t.ref) - t.units as before
+    select w.chain, w.coin, w.payment_id, t.ref, t.units, left_units, w.units as wanted,
+      sum(left_units) over (partition by t.payment_id order by t.block_height, t.first_seen_at, t.ref) - left_units as before
     from wanted w join transfers t on t.payment_id = w.payment_id and t.coin = w.coin
+    cross join lateral (select t.units - ${takenOf(tx)} as left_units) rest
     where t.conflict_height is null and t.block_height <= (select max(block_height) from signed_transactions where file_id = ${id})
       and not exists (select 1 from signing_inputs i
         where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
@@ -445,7 +462,7 @@ const moveInstead = (tx: Tx, { id, unmoved }: { id: string; unmoved: readonly st
   )
   insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
   select ${id}, (select max(number) from signing_inputs where file_id = ${id}) + row_number() over (order by payment_id, ref), chain,
-    coin || ':' || payment_id || ':' || ref, coin, payment_id, ref, least(units, wanted - before)
+    coin || ':' || payment_id || ':' || ref, coin, payment_id, ref, case when wanted - before < left_units then wanted - before else units end
   from found where before < wanted`;
 
 // What a mined transaction of a sweep moved and cost. A batch succeeds as a whole even where a transfer in it failed, so its transfers are

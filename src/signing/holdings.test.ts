@@ -14,7 +14,7 @@ import {
 
 const NOW = new Date('2026-03-01T12:00:00Z');
 const holding = (given: Partial<Holding>): Holding =>
-  ({ address: 'one', units: 100n, stays: null, firstSeenAt: new Date('2026-03-01T00:00:00Z'), ...given }) as Holding;
+  ({ address: 'one', units: 100n, leftUnits: 100n, stays: null, firstSeenAt: new Date('2026-03-01T00:00:00Z'), ...given }) as Holding;
 const staysOf = (holdings: readonly Holding[], { wish = {}, wholeAddress = false } = {}) =>
   selectHoldings(holdings, { wish: { ...DEFAULT_WISH, ...wish }, now: NOW, wholeAddress }).map(({ stays }) => stays);
 
@@ -25,6 +25,7 @@ test('a reason that was there stays, and age and amount keep the rest', () => {
   assert.deepEqual(staysOf([holding({}), holding({})], { wish: { minUnits: 200n } }), [null, null], 'the amounts of an address add up');
   assert.deepEqual(staysOf([holding({}), holding({ address: 'two' })], { wish: { minUnits: 200n } }), ['small', 'small']);
   assert.deepEqual(staysOf([holding({}), holding({ stays: 'busy' })], { wish: { minUnits: 200n } }), ['small', 'busy']);
+  assert.deepEqual(staysOf([holding({ leftUnits: 99n })], { wish: { minUnits: 100n } }), ['small'], 'without what an earlier file took');
 });
 
 test('an account is emptied as a whole: one reason keeps all of it, except money that is not confirmed', () => {

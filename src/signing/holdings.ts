@@ -46,6 +46,8 @@ export type Holding = {
   txid: string | null;
   address: string;
   units: bigint;
+  /** What earlier files left of it. */
+  leftUnits: bigint;
   kind: TransferKind;
   outputs: readonly { n: number; units: bigint }[] | 'unreadable' | null;
   blockHeight: number | null;
@@ -161,6 +163,11 @@ async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string
     (Array.isArray(outputs) && outputs.some(({ n }) => anchors.has(`${txid}:${n}`)));
 }
 
+/** What files took of the transfer `t` of an account, of which a part is left. */
+export const takenOf = (sql: Sql | Tx) => sql`
+  (select coalesce(sum(p.taken_units), 0) from signing_inputs p
+    where p.payment_id = t.payment_id and p.coin = t.coin and p.ref = t.ref and p.taken_units is not null)`;
+
 /** `dust`: transfers below the least that an output may hold. Anybody can send thousands of them, so they are only counted. */
 type Holdings = { holdings: Holding[]; dust: Remainder; now: Date; tipHeight: number | null };
 /**
@@ -188,7 +195,7 @@ export async function readHoldings(
     sql<{ height: bigint; now: Date }[]>`
       select (select height from tips where chain = ${chainCode(coin)}) as height, clock_timestamp() as now`,
     sql<Omit<Row, 'isReserved'>[]>`
-      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.kind, t.outputs, t.block_height as "blockHeight",
+      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.units - ${takenOf(sql)} as "leftUnits", t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
       ${free} and not (${isDust}) order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS} offset ${skip}`,
@@ -230,8 +237,8 @@ export function selectHoldings(
 ): Holding[] {
   const sums = new Map<string, bigint>();
   const reasons = new Map<string, StayReason>();
-  for (const { address, units, stays } of holdings) {
-    if (stays === null) sums.set(address, (sums.get(address) ?? 0n) + units);
+  for (const { address, leftUnits, stays } of holdings) {
+    if (stays === null) sums.set(address, (sums.get(address) ?? 0n) + leftUnits);
     else if (wholeAddress && stays !== 'unconfirmed') reasons.set(address, stays);
   }
   const ageMs = wish.minAgeHours * 3_600_000;

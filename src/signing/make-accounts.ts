@@ -99,7 +99,7 @@ export async function readGasPrice(chain: JoinedSource, { speed }: SweepWish): P
 export function accountLots(holdings: readonly Holding[]): AccountLot[] {
   const lots = new Map<string, AccountLot>();
   for (const holding of holdings) {
-    const { address, index, units } = holding;
+    const { address, index, leftUnits: units } = holding;
     const lot = lots.get(address) ?? { address, index: Number(index), units: 0n, holdings: [] };
     lots.set(address, { ...lot, units: lot.units + units, holdings: [...lot.holdings, holding] });
   }

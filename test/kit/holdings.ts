@@ -40,7 +40,7 @@ export function depositsOf(
     raws.set(txid, raw);
     const units = deposit.units.reduce((sum, each) => sum + each, 0n);
     return {
-      ...{ coin, paymentId: `pay_${i}`, ref: `${txid}:0`, txid, address: `address ${i}`, units, kind: 'output' },
+      ...{ coin, paymentId: `pay_${i}`, ref: `${txid}:0`, txid, address: `address ${i}`, units, leftUnits: units, kind: 'output' },
       outputs: deposit.units.length === 1 ? null : deposit.units.map((each, n) => ({ n, units: each })),
       ...{ blockHeight: 1, blockHash: deposit.block ?? '00', firstSeenAt: new Date(0), index: BigInt(i), stays: null },
     };

@@ -10,8 +10,9 @@ import { readSignedFile } from '../../src/core/signing-file.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
 import { approvePayouts, cancelPayout, getPayout } from '../../src/outgoing/payouts.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
-import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/signing/holdings.ts';
 import { followMoved } from '../../src/signing/moved.ts';
+import { makeSweep } from '../../src/signing/signing-files.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
@@ -190,6 +191,54 @@ for (const coin of ['ETH', USDC] as const) {
     await checkBooked(coin, elsewhere + moved);
   });
 }
+
+for (const coin of ['ETH', USDC] as const)
+  test(`${coin}: a sweep of what a refund left takes nothing of a deposit that is not confirmed yet`, async () => {
+    const elsewhere = (await readBooks(coin)).of('moved_elsewhere');
+    const [payment] = await desk.paid(coin, 1);
+    const { id, address } = payment!;
+    const customer = somebody();
+    await desk.approved({ id }, coin === 'ETH' ? '0.004' : '10', customer);
+    const { sweep } = await desk.makeRefunds(coin);
+    await desk.upload(await desk.sign(sweep.id, customer));
+    assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+    const left = await desk.held(coin, address);
+    const more = (left * 4n) / 5n;
+    await desk.resetPrice(coin);
+    await pay(coin, address, more);
+    await desk.nodeOf(coin).mine(1);
+    await caughtUp();
+    const made = await makeSweep(desk.ctx, { ...desk.owner, coin, walletId: null, wish: DEFAULT_WISH, actor });
+    await desk.upload(await desk.sign(made.sweep.id));
+    assert.equal((await desk.finish(made.sweep.id, coin)).state, 'confirmed');
+    const there = await desk.held(coin, address);
+    assert.ok(there >= more && there < more + 10n ** 15n, `${there} of ${more} are still there`);
+    await sweepAll(coin);
+    await checkBooked(coin, elsewhere);
+  });
+
+for (const coin of ['ETH', USDC] as const)
+  test(`${coin}: what two refunds took of two deposits was not moved elsewhere`, async () => {
+    const elsewhere = (await readBooks(coin)).of('moved_elsewhere');
+    const [payment] = await desk.paid(coin, 1);
+    const { id, address } = payment!;
+    const give = async (amount: string) => {
+      const customer = somebody();
+      await desk.approved({ id }, amount, customer);
+      const { sweep } = await desk.makeRefunds(coin);
+      await desk.upload(await desk.sign(sweep.id, customer));
+      assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+    };
+    await give(coin === 'ETH' ? '0.004' : '10');
+    await desk.resetPrice(coin);
+    await pay(coin, address, coin === 'ETH' ? 8n * 10n ** 15n : 20_000_000n);
+    await desk.nodeOf(coin).mine(3);
+    await isCompleted(id);
+    // What is left of the first deposit is not enough for it.
+    await give(coin === 'ETH' ? '0.009' : '25');
+    await sweepAll(coin);
+    await checkBooked(coin, elsewhere);
+  });
 
 test('ETH: a sweep whose deposit left the chain and was paid again with too little for its gas fails, and a new one moves it', async () => {
   const { id, address, units, leave } = await paidLoosely('ETH');

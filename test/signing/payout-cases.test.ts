@@ -96,7 +96,8 @@ test('the smallest deposit that is enough pays alone; otherwise the largest ones
 });
 
 test('what strangers send to an account keeps none of its other money there, also if they send it all the time', () => {
-  const holding = (address: string, stays: Holding['stays']) => ({ address, units: 5n, stays, firstSeenAt: new Date(0) }) as Holding;
+  const holding = (address: string, stays: Holding['stays']) =>
+    ({ address, units: 5n, leftUnits: 5n, stays, firstSeenAt: new Date(0) }) as Holding;
   const all = [
     holding('a', null),
     holding('a', 'unconfirmed'),

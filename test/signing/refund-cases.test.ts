@@ -373,13 +373,19 @@ test('the service refuses every signed refund of a token that is not exactly wha
 });
 
 test('a refund takes the oldest transfers of its address, and all of them when nothing is left', () => {
-  const holdings = [25n, 25n, 25n].map((units) => ({ units }) as Holding);
+  const holdings = [25n, 25n, 25n].map((units) => ({ units, leftUnits: units }) as Holding);
   const shares = (held: bigint, units: bigint) =>
     sharesOf({ address: '', index: 0, units: 75n, holdings }, { held, units }).map((one) => one.units);
   assert.deepEqual(shares(75n, 10n), [10n, 0n, 0n]);
   assert.deepEqual(shares(75n, 40n), [25n, 15n, 0n]);
   assert.deepEqual(shares(75n, 75n), [25n, 25n, 25n]);
   assert.deepEqual(shares(30n, 30n), [25n, 25n, 25n], 'an earlier refund took the rest');
+  const left = [10n, 25n, 25n].map((leftUnits) => ({ units: 25n, leftUnits }) as Holding);
+  const rest = (units: bigint) =>
+    sharesOf({ address: '', index: 0, units: 60n, holdings: left }, { held: 60n, units }).map((one) => one.units);
+  assert.deepEqual(rest(4n), [4n, 0n, 0n]);
+  assert.deepEqual(rest(10n), [25n, 0n, 0n], 'nothing remains of the first');
+  assert.deepEqual(rest(50n), [25n, 25n, 15n]);
 });
 
 /** A refund that its deposit address sends: in native coin, and in a token without authorizations. */

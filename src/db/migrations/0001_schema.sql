@@ -1452,10 +1452,13 @@ create table signing_inputs (
   spent_hash text,
   -- Inputs of files that another transaction spent: the money is neither on the deposit address nor with the destination.
   lost_at timestamptz,
+  -- On chains of accounts, what the file took of a transfer of which a part is left, which another file may take.
+  taken_units numeric(38, 0),
   primary key (file_id, number)
 );
 create unique index signing_inputs_reserved on signing_inputs (chain, input) where released_at is null;
 create index signing_inputs_by_transfer on signing_inputs (payment_id, coin, ref) where released_at is null;
+create index signing_inputs_taken on signing_inputs (payment_id, coin, ref) where taken_units is not null;
 
 -- Networks whose blocks come too fast to read each of them are read by ranges. An anchor is where a poll ended: the block that the sources
 -- agreed on.
