@@ -29,6 +29,7 @@ import {
   MAX_REFUSED_BYTES,
   WireError,
 } from '../../src/chains/bitcoin/p2p/messages.ts';
+import { openSocket } from '../../src/chains/bitcoin/p2p/socks5.ts';
 import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { MAX_COUNT, sha256d, takeCount, takeTransaction } from '../../src/chains/bitcoin/strict-reader.ts';
@@ -41,7 +42,7 @@ import { MAX_EXTRA_DATA, startFrom } from '../../src/chains/ethereum/light-clien
 import { createLightRounds, MOST_SENT, MOST_UPDATES } from '../../src/chains/ethereum/light-client/light-service.ts';
 import { branchOf, LAST_SLOT, MAX_BRANCH, readSlot, uintOf } from '../../src/chains/ethereum/light-client/ssz.ts';
 import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
-import { decodeRlp, encodeRlp, ProofError, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
+import { decodeRlp, encodeRlp, LENGTH_BYTES, ProofError, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { NODE_BYTES, PROOF_NODES, readAccountProof } from '../../src/chains/ethereum/trie.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
@@ -52,6 +53,7 @@ import { bytesOfHex } from './ethereum-data.ts';
 import { stateOf } from './ethereum-state.ts';
 import { sentOf } from './headers.ts';
 import { mergeMine } from './merge-mining.ts';
+import { startSocksProxy } from './socks-proxy.ts';
 
 export type Limit = {
   what: string;
@@ -150,6 +152,34 @@ const MESSAGES: readonly Limit[] = [
   message("bytes of the coinbase's script in a proof of merged mining", NO_RULE, 'headers', (script) =>
     Buffer.concat([compact(1), mergedHeader({ script })]),
   ),
+];
+
+/** A proxy that answers with such an address, and what it sends after that. */
+async function proxied(kind: number, address: Buffer): Promise<void> {
+  const after = Buffer.from('the peer');
+  const proxy = await startSocksProxy({ answers: Buffer.concat([Buffer.from([5, 0, 5, 0, 0, kind]), address, Buffer.alloc(2), after]) });
+  try {
+    const at = { host: '127.0.0.1', port: proxy.port };
+    const socket = await openSocket({ to: at, proxy: { ...at, user: '', password: '' }, timeoutMs: 10_000 });
+    const [bytes] = await once(socket, 'data');
+    socket.destroy();
+    if (!after.equals(bytes as Buffer)) throw new Error(`what follows the answer begins with ${bytes}`);
+  } finally {
+    await proxy.close();
+  }
+}
+const PROXY: readonly Limit[] = [
+  {
+    ...{ what: 'the kind of an address in the answer of a SOCKS5 proxy', where: 'bitcoin/p2p/socks5.ts', ours: 4, rule: 4 },
+    ...{ source: 'RFC 1928: 1, 3 and 4', take: (kind: number) => proxied(kind, Buffer.alloc(16)), refusal: Error },
+  },
+  {
+    ...{ what: 'bytes of a name in the answer of a SOCKS5 proxy', where: 'bitcoin/p2p/socks5.ts', ours: 255, rule: 255 },
+    source: 'RFC 1928: one byte is its length, so that more cannot be said',
+    // Of one more, the length is 0, and the name is taken for what the peer sends.
+    take: (size) => proxied(3, Buffer.concat([Buffer.from(Uint8Array.of(size)), Buffer.alloc(size, 0x41)])),
+    refusal: Error,
+  },
 ];
 
 /** A block of one transaction whose size, with the header and without witnesses, is this. */
@@ -321,6 +351,17 @@ const ETHEREUM: readonly Limit[] = [
     refusal: ProofError,
   },
   {
+    ...{ what: 'bytes of the length of an RLP item', where: 'ethereum/rlp.ts', ours: LENGTH_BYTES, rule: 4 },
+    source: 'no answer that is read has 2^32 bytes',
+    take: (n) => {
+      const size = 256 ** (n - 1);
+      const length = Array.from({ length: n }, (_, i) => (i === 0 ? 1 : 0));
+      // Far shorter than it says, where that is more than a test can hold.
+      decodeRlp(Buffer.concat([Buffer.from([0xb7 + n, ...length]), Buffer.alloc(Math.min(size, 2 ** 24))]));
+    },
+    refusal: ProofError,
+  },
+  {
     ...{ what: 'nodes of a proof', where: 'ethereum/trie.ts', ours: PROOF_NODES, rule: 65, source: 'the 64 digits of a key, and the leaf' },
     take: (n) => sizeOnly(/at most/, () => proofRefusal(Array(n).fill('0xc0'))),
     refusal: ProofError,
@@ -464,4 +505,4 @@ const LIGHT: readonly Limit[] = [
   }),
 ];
 
-export const LIMITS: readonly Limit[] = [...MESSAGES, ...BLOCKS, ...ELECTRUM, ...ETHEREUM, ...LIGHT, ...ANSWERS];
+export const LIMITS: readonly Limit[] = [...MESSAGES, ...PROXY, ...BLOCKS, ...ELECTRUM, ...ETHEREUM, ...LIGHT, ...ANSWERS];

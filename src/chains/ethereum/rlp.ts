@@ -8,7 +8,7 @@ export type Rlp = Uint8Array | readonly Rlp[];
 type RlpLimits = { items: number; depth: number };
 export const RLP_LIMITS: RlpLimits = { items: 1024, depth: 8 };
 /** Lengths are read from at most this many bytes; larger ones are beyond any input. */
-const LENGTH_BYTES = 4;
+export const LENGTH_BYTES = 4;
 
 type Reader = { bytes: Uint8Array; at: number; items: number; limits: RlpLimits };
 
