@@ -66,6 +66,8 @@ add_action(
 		foreach ( array( 'woocommerce_before_delete_order', 'before_delete_post' ) as $hook ) {
 			add_action( $hook, array( 'Florin_Orders', 'deleted' ) );
 		}
+		// Above the table of the order.
+		add_action( 'woocommerce_view_order', array( 'Florin_Refunds', 'show_links' ), 5 );
 		add_filter( 'woocommerce_cancel_unpaid_order', array( 'Florin_Orders', 'may_cancel' ), 10, 2 );
 		add_action( 'update_option_' . Florin_Connection::SETTINGS, array( 'Florin_Connection', 'settings_changed' ), 10, 2 );
 		add_action( 'admin_notices', array( 'Florin_Connection', 'show_problem' ) );

@@ -156,6 +156,18 @@ final class Florin_Client {
 	}
 
 	/**
+	 * Reads the newest refunds of a payment that are not approved.
+	 *
+	 * @param string $payment_id The payment.
+	 * @param int    $seconds    How long to wait for the answer.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	public function requested_refunds( $payment_id, $seconds ) {
+		return $this->send( 'GET', '/v1/refunds?limit=100&status=requested&payment_id=' . rawurlencode( $payment_id ), null, array(), $seconds )['data'];
+	}
+
+	/**
 	 * Creates a webhook endpoint; the reply contains its signing secret.
 	 *
 	 * @param string $url Where events are sent.

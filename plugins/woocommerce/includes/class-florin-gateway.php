@@ -251,6 +251,8 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 					'amount'        => $rounded,
 					'currency_fiat' => $order->get_currency(),
 					'reason'        => Florin_Refunds::reason( (string) $reason ),
+					// The shop sends the link itself. Anyone with the link of the payment page could have left an email address there.
+					'email'         => null,
 				)
 			);
 		} catch ( Florin_Failure $failure ) {
@@ -264,12 +266,10 @@ final class Florin_Gateway extends WC_Payment_Gateway {
 			}
 			return new WP_Error( 'florin_refund', $message );
 		}
-		if ( isset( $refund['claim_url'] ) && is_string( $refund['claim_url'] ) ) {
-			$order->add_order_note(
-				/* translators: 1: amount and currency, 2: URL */
-				sprintf( __( 'Your refund of %1$s is ready. Enter the address where you want to receive it: %2$s', 'florin-payments' ), $rounded . ' ' . $order->get_currency(), $refund['claim_url'] ),
-				1
-			);
+		if ( Florin_Refunds::needs_address( $refund ) ) {
+			Florin_Refunds::mail_link( $order, $refund, $rounded . ' ' . $order->get_currency() );
+			/* translators: %s: amount and currency */
+			$order->add_order_note( sprintf( __( 'A refund of %s was requested in Florin, and the customer was sent an email with a link to enter an address. After that, approve and sign it in Florin. You can also create a new link there.', 'florin-payments' ), $rounded . ' ' . $order->get_currency() ) );
 		} else {
 			$order->add_order_note( __( 'The refund was requested in Florin. Approve and sign it there.', 'florin-payments' ) );
 		}

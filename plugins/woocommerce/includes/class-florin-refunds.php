@@ -89,6 +89,84 @@ final class Florin_Refunds {
 	}
 
 	/**
+	 * Whether a refund waits for the address of the customer, who enters it at its link.
+	 *
+	 * @param array $refund As the server described it.
+	 * @return bool
+	 */
+	public static function needs_address( array $refund ) {
+		return null === $refund['address'] && is_string( $refund['claim_url'] );
+	}
+
+	/**
+	 * Sends the customer the link at which the address is entered, as WooCommerce sends a note to the customer. It is in no note: WooCommerce shows
+	 * those to everyone who knows the number and the email address of an order.
+	 *
+	 * @param WC_Order $order  The order.
+	 * @param array    $refund The refund.
+	 * @param string   $amount What the merchant refunds, with its currency.
+	 */
+	public static function mail_link( $order, array $refund, $amount ) {
+		do_action(
+			'woocommerce_new_customer_note',
+			array(
+				'order_id'      => $order->get_id(),
+				/* translators: 1: amount and currency, 2: URL */
+				'customer_note' => sprintf( __( 'Your refund of %1$s is ready. Open this link and enter the address where you want to receive it. Do not share it: the refund goes to the first address that is entered there. %2$s', 'florin-payments' ), $amount, $refund['claim_url'] ),
+			)
+		);
+	}
+
+	/**
+	 * Shows a customer who is signed in the links of the refunds of an order. They are read each time, because they may be replaced.
+	 *
+	 * @param int $order_id The order.
+	 */
+	public static function show_links( $order_id ) {
+		$order    = wc_get_order( $order_id );
+		$customer = $order ? (int) $order->get_customer_id() : 0;
+		// WooCommerce also shows an order to everyone who knows its number and its email address.
+		if ( 0 === $customer || get_current_user_id() !== $customer ) {
+			return;
+		}
+		try {
+			$refunds = self::without_address( $order, Florin_Webhook::READ_SECONDS );
+		} catch ( Florin_Failure $failure ) {
+			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => Florin_Orders::GATEWAY ) );
+			echo '<p class="florin-refund">' . esc_html__( 'We cannot show your refund right now. Try again in a minute.', 'florin-payments' ) . '</p>';
+			return;
+		}
+		foreach ( $refunds as $refund ) {
+			/* translators: %s: amount and coin */
+			$text = sprintf( __( 'Your refund of %s is ready.', 'florin-payments' ), Florin_Amounts::normal( $refund['amount'] ) . ' ' . $refund['currency'] );
+			echo '<p class="florin-refund">' . esc_html( $text );
+			echo ' <a href="' . esc_url( $refund['claim_url'] ) . '">' . esc_html__( 'Enter the address where you want to receive it', 'florin-payments' ) . '</a></p>';
+		}
+	}
+
+	/**
+	 * The refunds of an order that wait for an address of the customer.
+	 *
+	 * @param WC_Order $order   The order.
+	 * @param int      $seconds How long to wait for each answer of the server.
+	 * @return array
+	 * @throws Florin_Failure If the server refuses or does not answer.
+	 */
+	private static function without_address( $order, $seconds ) {
+		$payment_id = self::source( $order );
+		if ( '' === $payment_id || array() === $order->get_refunds() ) {
+			return array();
+		}
+		$client  = Florin_Connection::client();
+		$payment = $client->payment( $payment_id, $seconds );
+		// A copy of an order, or of a shop, may be of somebody else.
+		if ( ! Florin_Connection::owns( $payment ) || Florin_Orders::is_of_another( $order, $payment ) ) {
+			return array();
+		}
+		return array_filter( $client->requested_refunds( $payment_id, $seconds ), array( __CLASS__, 'needs_address' ) );
+	}
+
+	/**
 	 * A reason that is not too long, and that does not end within a character: an emoji of several parts, or a letter with its accents, is kept or
 	 * left out as a whole.
 	 *

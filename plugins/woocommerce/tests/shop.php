@@ -159,6 +159,13 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 		case 'thanks':
 			$gateway->show_state( $id );
 			exit;
+		case 'view':
+			// As myaccount/view-order.php does it for the customer, and order/tracking.php for everyone who knows the number and the email address.
+			foreach ( shop()['orders'][ $id ]['notes'] as $note ) {
+				echo $note['customer'] ? wp_kses_post( '<li>' . $note['text'] . '</li>' ) : '';
+			}
+			do_action( 'woocommerce_view_order', $id );
+			exit;
 		case 'stock':
 			// As wc_cancel_unpaid_orders() does it.
 			if ( 'pending' === $order->get_status() && apply_filters( 'woocommerce_cancel_unpaid_order', true, $order ) ) {

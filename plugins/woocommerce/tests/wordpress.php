@@ -179,6 +179,10 @@ function esc_html__( $text ) {
 function esc_url( $url ) {
 	return htmlspecialchars( $url );
 }
+/** 0: nobody is signed in. */
+function get_current_user_id() {
+	return isset( $_GET['user'] ) ? (int) $_GET['user'] : 0;
+}
 function wp_kses_post( $html ) {
 	return $html;
 }
@@ -343,6 +347,10 @@ final class WC_Order {
 	public function get_order_number() {
 		return (string) $this->data['id'];
 	}
+	/** As in WooCommerce, 0 for a guest. */
+	public function get_customer_id() {
+		return isset( $this->data['customer'] ) ? $this->data['customer'] : 0;
+	}
 	public function get_total() {
 		return $this->data['total'];
 	}
@@ -396,6 +404,15 @@ final class WC_Order {
 				}
 			}
 		);
+		if ( $for_customer ) {
+			do_action(
+				'woocommerce_new_customer_note',
+				array(
+					'order_id'      => $id,
+					'customer_note' => $text,
+				)
+			);
+		}
 	}
 	/** As in WooCommerce, a change to the same status is none, and its note is dropped. */
 	public function update_status( $status, $note = '' ) {
@@ -540,6 +557,19 @@ function absint( $value ) {
 function get_query_var( $name ) {
 	return isset( $GLOBALS['query'][ $name ] ) ? $GLOBALS['query'][ $name ] : '';
 }
+/** As WC_Email_Customer_Note does it: whatever a note says goes to the billing address. */
+add_action(
+	'woocommerce_new_customer_note',
+	static function ( $args ) {
+		shop(
+			static function ( &$all ) use ( $args ) {
+				if ( isset( $all['orders'][ $args['order_id'] ] ) ) {
+					$all['orders'][ $args['order_id'] ]['mails'][] = $args['customer_note'];
+				}
+			}
+		);
+	}
+);
 function wc_get_order( $id ) {
 	foreach ( array( 'orders', 'posts' ) as $group ) {
 		if ( isset( $GLOBALS['memory'][ $group ][ $id ] ) ) {
