@@ -1267,7 +1267,7 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
-        status: PaymentStatus;
+        state: PaymentStatus;
         count: number;
         is_more: boolean;
       }[];
@@ -1992,6 +1992,18 @@ export type Api = {
       has_more: boolean;
     };
   };
+  'GET /:mode/payouts/counts': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        state: RefundStatus;
+        count: number;
+        is_more: boolean;
+      }[];
+    };
+  };
   'GET /:mode/payouts/:id': {
     query: undefined;
     body: undefined;
@@ -2420,6 +2432,18 @@ export type Api = {
         } | null;
       }[];
       has_more: boolean;
+    };
+  };
+  'GET /:mode/refunds/counts': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        state: RefundStatus;
+        count: number;
+        is_more: boolean;
+      }[];
     };
   };
   'GET /:mode/refunds/:id': {

@@ -10,6 +10,9 @@ export const REFUND_STATES = ['requested', 'approved', 'signed', 'sent', 'confir
 export type RefundState = (typeof REFUND_STATES)[number];
 export const REFUND_RATES = ['payment', 'current'] as const;
 export type RefundRate = (typeof REFUND_RATES)[number];
+/** Who entered the address of an email about a refund: the merchant, or somebody with the link of the payment page. */
+export const REFUND_EMAIL_SOURCES = ['merchant', 'page'] as const;
+export type RefundEmailSource = (typeof REFUND_EMAIL_SOURCES)[number];
 
 /**
  * The states that may follow each one. After `approved`, members may have sent the money: only they can end it without sending. The same

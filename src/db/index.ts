@@ -12,7 +12,7 @@ export {
 } from './batch.ts';
 export { createLead, type Db, OID, openDb, readEndedBelow, type Sql, startClock, type Term, type Tx } from './db.ts';
 export { claimServe, hasCluster, removeCluster, SERVE_LOCK, startEmbedded } from './embedded.ts';
-export { type LookedBackTo, lookThrough, rowKeysWithin } from './look.ts';
+export { countByState, type LookedBackTo, lookThrough, rowKeysWithin } from './look.ts';
 export { appliedMigrations, applyMigration, createMigrations, MIGRATE_LOCK, migrate, migrationNames, tableNames } from './migrate.ts';
 export {
   canOpen,
@@ -27,4 +27,4 @@ export {
   writeKeyCheck,
 } from './seal.ts';
 export type { Fragment } from './sql.ts';
-export { doDue, dueIf, dueWork, retryTime, startQueue, takingWork, type WorkTaker } from './work.ts';
+export { doDue, dueIf, dueWork, retryTime, startQueue, takingWork } from './work.ts';

@@ -1,4 +1,4 @@
-/** Pages of searches without an index: each page checks a bounded number of rows and returns how far it got, so it is always fast. */
+/** Reads of long lists that stay fast: pages of searches without an index check a bounded number of rows, and counts end. */
 import type { Sql } from './db.ts';
 import type { Fragment } from './sql.ts';
 
@@ -72,4 +72,27 @@ export async function rowKeysWithin(
   return {
     within: sql`${low === null ? sql`` : sql`and ${sql(key)} >= ${low}`} ${high === null ? sql`` : sql`and ${sql(key)} <= ${high}`}`,
   };
+}
+
+/** The largest count that is exact, and how many rows of a state are looked through for those that are listed. */
+const MOST_EXACT = 1_000;
+const MOST_LISTED = 10_000;
+type StateCount = { state: string; count: number; isMore: boolean };
+
+/**
+ * How many rows of each state a list shows; `isMore`: there may be more than `count`. `rowsIn`: a table, a condition and the order of the
+ * list; `listed` leaves some of them out.
+ */
+export async function countByState(
+  sql: Sql,
+  { states, rowsIn, listed = sql`true` }: { states: readonly string[]; rowsIn(state: Fragment): Fragment; listed?: Fragment },
+): Promise<StateCount[]> {
+  const rows = rowsIn(sql`one.state`);
+  const counts = await sql<StateCount[]>`
+    select one.state, least(n, ${MOST_EXACT}) as count, n > ${MOST_EXACT} or exists (select 1 from ${rows} offset ${MOST_LISTED}) as "isMore"
+    from unnest(${states}::text[]) with ordinality as one (state, place) cross join lateral (
+      select count(*)::int as n from (
+        select 1 from (select * from ${rows} limit ${MOST_LISTED}) as found where ${listed} limit ${MOST_EXACT + 1}) as counted) as c
+    order by one.place`;
+  return [...counts];
 }

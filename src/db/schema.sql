@@ -1491,6 +1491,7 @@ create table refunds (
   CHECK ((usd_cents >= 0))
 );
 CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
+CREATE INDEX refunds_by_state ON refunds USING btree (merchant_id, mode, state, number);
 CREATE INDEX refunds_by_txid ON refunds USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
 CREATE INDEX refunds_in_files ON refunds USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));
 CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
@@ -1592,6 +1593,7 @@ create table payouts (
 );
 CREATE INDEX payouts_approved ON payouts USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
 CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mode, reference) WHERE ((reference IS NOT NULL) AND (state <> 'canceled'::text));
+CREATE INDEX payouts_by_state ON payouts USING btree (merchant_id, mode, state, number);
 CREATE INDEX payouts_by_txid ON payouts USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
 CREATE INDEX payouts_canceled ON payouts USING btree (merchant_id) WHERE ((state = 'canceled'::text) AND (anchor IS NOT NULL));
 CREATE INDEX payouts_in_files ON payouts USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));

@@ -138,7 +138,7 @@ async function look({ db: { sql } }: Means, queues: readonly Queue[]): Promise<n
 }
 
 /** How work of a kind is taken, all of it or `only` one, skipping what others work on; and postponed when it failed. */
-export type WorkTaker = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; postpone(tx: Tx, key: string): Promise<unknown> };
+type WorkTaker = { take(tx: Tx, limit: number, only?: string): Promise<string[]>; postpone(tx: Tx, key: string): Promise<unknown> };
 export const retryTime = (sql: Sql | Tx): Fragment => sql`clock_timestamp() + make_interval(secs => ${FAILED_RETRY_SECONDS})`;
 
 /** Takes from the table of small works. */

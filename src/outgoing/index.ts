@@ -24,7 +24,7 @@ export {
   approveRefund,
   cancelRefund,
   claimRefund,
-  EMAIL_SOURCES,
+  countOutgoing,
   endRefundPowers,
   getRefund,
   getRefundsOfPayments,

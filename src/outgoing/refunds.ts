@@ -13,6 +13,8 @@ import {
   hasApproved,
   isPaidOut,
   mayBecome,
+  REFUND_STATES,
+  type RefundEmailSource,
   type RefundRate,
   type RefundState,
   replaceRefund,
@@ -24,7 +26,7 @@ import { rolesOf, settle } from '#core/settle';
 import { isFinal } from '#core/status';
 import { worth } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
-import { type Fragment, runOnce, type Sql, type Tx } from '#db';
+import { countByState, type Fragment, runOnce, type Sql, type Tx } from '#db';
 import {
   askedOf,
   checkRefundAddress,
@@ -48,8 +50,6 @@ import { forgetApprovals, notifyOfRefund, weighApproval, weightOf } from './appr
 import { claimUntil, claimUrl, hashOfClaim, hashOfToken } from './claims.ts';
 import { mailClaimLink, mailPayer } from './refund-mails.ts';
 
-export const EMAIL_SOURCES = ['merchant', 'page'] as const;
-type EmailSource = (typeof EMAIL_SOURCES)[number];
 export type Refund = {
   id: string;
   merchantId: string;
@@ -71,7 +71,7 @@ export type Refund = {
   reason: string | null;
   /** Where its claim links are mailed: the merchant's choice, or what somebody with the link of the payment page entered there. */
   email: string | null;
-  emailFrom: EmailSource | null;
+  emailFrom: RefundEmailSource | null;
   txid: string | null;
   requestedBy: string;
   /** The member who requested it or approved it first. */
@@ -423,6 +423,13 @@ export async function listRefunds(
     order by number desc limit ${limit + 1}`;
   return { refunds: refunds.slice(0, limit), hasMore: refunds.length > limit };
 }
+
+/** How many refunds or payouts of each state the list shows without other filters. */
+export const countOutgoing = ({ db: { sql } }: Context, { merchantId, mode, list }: Owner & { list: 'refunds' | 'payouts' }) =>
+  countByState(sql, {
+    states: REFUND_STATES,
+    rowsIn: (state) => sql`${sql(list)} where merchant_id = ${merchantId} and mode = ${mode} and state = ${state} order by number desc`,
+  });
 
 /** The newest refunds of each of the payments, newest first; `limit` is for each of them. */
 export async function getRefundsOfPayments(

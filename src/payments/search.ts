@@ -6,7 +6,7 @@ import { type Exception, PAYMENT_STATUSES, type PaymentStatus } from '#core/paym
 import { Problem } from '#core/problem';
 import { asTexts } from '#core/stored-json';
 import { customerOf } from '#customers';
-import { type Fragment, type LookedBackTo, lookThrough, rowKeysWithin, type Sql } from '#db';
+import { countByState, type Fragment, type LookedBackTo, lookThrough, rowKeysWithin, type Sql } from '#db';
 import { type ActorKind, kindOfActor } from '#people';
 import { keysOfShop } from '#webhooks';
 import { pairOf } from './lists.ts';
@@ -165,25 +165,13 @@ export async function findPayments(ctx: Context, paging: Paging): Promise<Page> 
   return { ...page, items: page.items.map((item) => ({ ...item, match: null })) };
 }
 
-/** The largest count that is exact, and how many payments of a status are looked through for those that are not archived. */
-const MOST_EXACT = 1_000;
-const MOST_LISTED = 10_000;
-
-/** How many payments of each status the list shows without other filters. `isMore`: there may be more than `count`. */
-export async function countByStatus(
-  ctx: Context,
-  { merchantId, mode }: { merchantId: string; mode: Mode },
-): Promise<{ status: PaymentStatus; count: number; isMore: boolean }[]> {
-  const { sql } = ctx.db;
-  const rows = sql`payments where merchant_id = ${merchantId} and mode = ${mode} and status = s.status order by sequence desc`;
-  const counts = await sql<{ status: PaymentStatus; count: number; isMore: boolean }[]>`
-    select s.status, least(n, ${MOST_EXACT}) as count, n > ${MOST_EXACT} or exists (select 1 from ${rows} offset ${MOST_LISTED}) as "isMore"
-    from unnest(${PAYMENT_STATUSES as readonly string[]}::text[]) with ordinality as s (status, place) cross join lateral (
-      select count(*)::int as n from (
-        select 1 from (select archived_at from ${rows} limit ${MOST_LISTED}) as listed where archived_at is null limit ${MOST_EXACT + 1}) as counted) as c
-    order by s.place`;
-  return [...counts];
-}
+/** How many payments of each status the list shows without other filters. */
+export const countByStatus = ({ db: { sql } }: Context, { merchantId, mode }: { merchantId: string; mode: Mode }) =>
+  countByState(sql, {
+    states: PAYMENT_STATUSES,
+    rowsIn: (status) => sql`payments where merchant_id = ${merchantId} and mode = ${mode} and status = ${status} order by sequence desc`,
+    listed: sql`archived_at is null`,
+  });
 
 async function searchPayments(
   ctx: Context,

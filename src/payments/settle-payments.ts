@@ -7,7 +7,7 @@ import { addMs } from '#core/dates';
 import type { Company, PaymentFacts, Transfer } from '#core/payment';
 import { settle } from '#core/settle';
 import { valueTransfer } from '#core/transfer';
-import { doDue, type Fragment, retryTime, type Tx, takingWork, type WorkTaker } from '#db';
+import { doDue, type Fragment, retryTime, type Tx, takingWork } from '#db';
 import type { NewEvent } from '#webhooks';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { adjustedPrice, readDisplayRates } from './price.ts';
@@ -171,7 +171,7 @@ export const queueReversible = (tx: Tx, { coin }: { coin: Coin }) => tx`
     select t.payment_id from transfers t where t.coin = any(${coinsBeside(coin)}::text[]) and t.unmined_since is not null and t.unmined_since >= p.completed_at
   ) on conflict (kind, key) do update set due_at = excluded.due_at`;
 
-const byTime: WorkTaker = {
+const byTime: ReturnType<typeof takingWork> = {
   take: async (tx, limit, only) => {
     const rows = await tx<{ id: string }[]>`
       select id from payments where due_at <= clock_timestamp() ${only === undefined ? tx`` : tx`and id = ${only}`}

@@ -49,6 +49,12 @@ test('a customer has a page with payments, receipts and refunds, and is shown wh
   await go('test/refunds', 'Refunds');
   await page.getByRole('table').getByRole('link', { name: 'Ada Lovelace' }).waitFor();
   await audit('refunds with customers');
+  const states = page.getByRole('group', { name: 'State' });
+  await states.getByRole('button', { name: 'All 1' }).waitFor();
+  await states.getByRole('button', { name: 'Sent 0', exact: true }).click();
+  await page.getByText('No refunds in this state').waitFor();
+  await states.getByRole('button', { name: 'Requested 1' }).click();
+  await page.getByRole('table').getByRole('link', { name: 'Ada Lovelace' }).waitFor();
   await go('test/payments', 'Payments');
   await page.getByRole('table').getByRole('link', { name: 'Ada Lovelace' }).first().waitFor();
   await audit('payments with customers');

@@ -49,7 +49,13 @@ test('a CSV file: wrong lines are named, all of it is approved at once, and the 
   await choose(right);
   await page.getByText('This file was imported before. Nothing was added.').waitFor();
   assert.equal(await page.getByRole('row').filter({ hasText: '-1' }).count(), 2);
+  const states = page.getByRole('group', { name: 'State' });
+  assert.equal(await states.getByText(/\d/).count(), 0, 'no counts while one file is shown');
   await page.getByRole('button', { name: 'Show payouts of all files' }).click();
+  await states.getByRole('button', { name: 'Confirmed 2' }).click();
+  assert.equal(await page.getByRole('row').filter({ hasText: '-1' }).count(), 2);
+  await states.getByRole('button', { name: 'Failed 0' }).click();
+  await page.getByText('No matching payouts').waitFor();
   noFaults();
 });
 

@@ -1,9 +1,11 @@
-/** The list of payments in the dashboard: how many each status has. */
-// Invariant: The counts of the list of payments agree with what it lists, at a limited cost.
+/** The tabs above lists of the dashboard: how many payments each status has, and refunds and payouts each state. */
+// Invariant: The counts above the lists of payments, refunds and payouts agree with what these list, at a limited cost.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { PAYMENT_STATUSES } from '../../src/core/payment.ts';
+import { REFUND_STATES } from '../../src/core/refund.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { countOutgoing } from '../../src/outgoing/refunds.ts';
 import { countByStatus } from '../../src/payments/search.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
@@ -32,10 +34,9 @@ test('each status counts what it lists: no archived payment, none of another mer
   const counts = (await owner.get('/test/payments/counts')).json.data;
   assert.deepEqual(
     counts,
-    PAYMENT_STATUSES.map((status) => ({ status, count: { pending: 1, cancelled: 2 }[status as string] ?? 0, is_more: false })),
+    PAYMENT_STATUSES.map((state) => ({ state, count: { pending: 1, cancelled: 2 }[state as string] ?? 0, is_more: false })),
   );
-  for (const { status, count } of counts)
-    assert.equal((await owner.get(`/test/payments?status=${status}`)).json.data.length, count, status);
+  for (const { state, count } of counts) assert.equal((await owner.get(`/test/payments?status=${state}`)).json.data.length, count, state);
 });
 
 test('counts end at 1,000, and after 10,000 payments even if most of them are archived', async () => {
@@ -53,11 +54,48 @@ test('counts end at 1,000, and after 10,000 payments even if most of them are ar
   assert.deepEqual(
     counts.filter(({ count }) => count > 0),
     [
-      { status: 'completed', count: 10, isMore: true },
-      { status: 'expired', count: 1_000, isMore: true },
-      { status: 'failed', count: 1_000, isMore: false },
-    ].sort((a, b) => PAYMENT_STATUSES.indexOf(a.status as never) - PAYMENT_STATUSES.indexOf(b.status as never)),
+      { state: 'completed', count: 10, isMore: true },
+      { state: 'expired', count: 1_000, isMore: true },
+      { state: 'failed', count: 1_000, isMore: false },
+    ],
   );
   const pages = await pagesTouched(ctx, (read) => countByStatus(read, of));
   assert.ok(pages < 3_000, `${pages}`);
+});
+
+test('refunds and payouts: each state counts what it lists, ends at 1,000, and reads little', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const state = sql`case when s <= 9000 then 'confirmed' when s <= 10000 then 'failed' when s <= 10003 then 'requested' else 'canceled' end`;
+  const other = await createMerchant(ctx, { name: 'Third shop' });
+  const mine = [app.merchant.merchantId, 'test'] as const;
+  const rows = [
+    { of: mine, from: 1, until: 10_010 },
+    { of: [mine[0], 'live'] as const, from: 10_002, until: 10_006 },
+    { of: [other.merchantId, 'test'] as const, from: 10_003, until: 10_007 },
+  ];
+  const paid = await make();
+  for (const { of, from, until } of rows) {
+    const given = sql`${of[0]}::text, ${of[1]}::text, 'BTC', 1, 1, 'nowhere', ${state}, 'Olga', now() from generate_series(${from}::int, ${until}::int) as s`;
+    await sql`
+      insert into refunds (id, payment_id, rate, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at)
+      select 'ref_' || md5(${of.join()} || s), ${paid}, 'payment', ${given}`;
+    await sql`
+      insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at)
+      select 'po_' || md5(${of.join()} || s), ${given}`;
+  }
+  await sql`vacuum analyze refunds`;
+  await sql`vacuum analyze payouts`;
+  const expected = { requested: 3, confirmed: 1_000, failed: 1_000, canceled: 7 } as Readonly<Record<string, number>>;
+  for (const list of ['refunds', 'payouts'] as const) {
+    assert.deepEqual(
+      (await owner.get(`/test/${list}/counts`)).json.data,
+      REFUND_STATES.map((one) => ({ state: one, count: expected[one] ?? 0, is_more: one === 'confirmed' })),
+      list,
+    );
+    for (const one of ['requested', 'canceled', 'sent'])
+      assert.equal((await owner.get(`/test/${list}?state=${one}`)).json.data.length, expected[one] ?? 0, `${list} ${one}`);
+    const pages = await pagesTouched(ctx, (read) => countOutgoing(read, { merchantId: mine[0], mode: mine[1], list }));
+    assert.ok(pages < 100, `${list}: ${pages}`);
+  }
 });

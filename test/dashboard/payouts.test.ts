@@ -39,7 +39,8 @@ test('only owners, admins and finance members see and request payouts, and admin
   const { id } = await request();
   for (const [role, reads, acts] of [['admin', 200, 403] as const, ['support', 403, 403] as const, ['viewer', 403, 403] as const]) {
     await setRole(role);
-    for (const path of ['', `/${id}`]) assert.equal((await partner.get(`/test/payouts${path}`)).status, reads, `${role} reads ${path}`);
+    for (const path of ['', `/${id}`, '/counts'])
+      assert.equal((await partner.get(`/test/payouts${path}`)).status, reads, `${role} reads ${path}`);
     assert.equal((await ask({}, partner)).status, reads, `${role} requests`);
     for (const act of ['approve', 'sent', 'cancel'])
       assert.equal((await partner.post(`/test/payouts/${id}/${act}`, { txid: 'ab'.repeat(32) })).status, acts, `${role} ${act}`);

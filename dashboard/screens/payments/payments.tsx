@@ -10,13 +10,13 @@ import { ListCard, NewRows } from '../../ui/list.tsx';
 import { Marked, Match, Sought } from '../../ui/marked.tsx';
 import { PaymentPrice } from '../../ui/price.tsx';
 import { hasReceived, Received } from '../../ui/received.tsx';
+import { countsOf, StateTabs } from '../../ui/state-tabs.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { Badge, PaymentState, Time } from '../../ui/values.tsx';
+import { Badge, PaymentState, STATUS_WORDS, Time } from '../../ui/values.tsx';
 import { Columns, shownColumns } from './columns.tsx';
 import { type Filter, KEYS } from './filter.ts';
 import { Filters, queryOf, WORDS, wordOf } from './filters.tsx';
 import { RowMenu } from './row-menu.tsx';
-import { COUNTS, CountedTabs, StatusTabs } from './tabs.tsx';
 import { Views } from './views.tsx';
 
 const Create = lazy(() => import('./create.tsx').then((module) => ({ default: module.Create })));
@@ -95,7 +95,7 @@ const USUAL = ['amount', 'status', 'received', 'customer', 'invoice', 'created']
 const PREFERENCES = ['GET /:mode/preferences', ['preferences'], {}] as const;
 export const begin: NonNullable<ScreenModule['begin']> = (read) => {
   read(...PREFERENCES);
-  read(...COUNTS);
+  read(...countsOf('payments'));
 };
 
 export function Screen() {
@@ -120,7 +120,6 @@ export function Screen() {
     [searching, columns],
   );
   const asked = new URLSearchParams(Object.entries(queryOf(filters)).flatMap(([name, value]) => (value ? [[name, value]] : [])));
-  const tabs = { value: filters.status, onChange: (status: string) => change({ status }) };
   const others = active.filter((key) => key !== 'status');
   return (
     <div className="grid gap-5">
@@ -137,7 +136,14 @@ export function Screen() {
           )}
         </div>
       </div>
-      {others.length === 0 ? <CountedTabs {...tabs} /> : <StatusTabs {...tabs} />}
+      <StateTabs
+        of="payments"
+        isFiltered={others.length > 0}
+        label="Status"
+        words={STATUS_WORDS}
+        value={filters.status}
+        onChange={(status) => change({ status })}
+      />
       <Filters key={`${filters.at_least} ${filters.at_most}`} filters={filters} change={change} />
       {others.length > 0 && (
         <ul className="flex flex-wrap items-center gap-2" aria-label="Filters">

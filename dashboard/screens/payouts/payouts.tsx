@@ -1,13 +1,14 @@
 /** Payouts to third parties: request, import from a CSV file, approve, sign offline, and follow to their confirmation. */
 import { useState } from 'react';
 import { useFilters, useList, useMay, useMode, useOpened, useTitle } from '../../lib/hooks.ts';
+import type { ScreenModule } from '../../screen.ts';
 import { Button, RowButton } from '../../ui/button.tsx';
-import { Select } from '../../ui/field.tsx';
 import { ListCard } from '../../ui/list.tsx';
+import { countsOf, StateTabs } from '../../ui/state-tabs.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Money, Time } from '../../ui/values.tsx';
 import { MakeFile } from '../refunds/make-file.tsx';
-import { STATES } from '../refunds/state.tsx';
+import { STATE_WORDS } from '../refunds/state.tsx';
 import { SweepDrawer, Upload } from '../sweeps/history.tsx';
 import { Batches } from './batches.tsx';
 import { ImportFile } from './import.tsx';
@@ -34,6 +35,8 @@ const columnsOf = (open: (id: string) => void): Column<Payout>[] => [
   { name: 'Value', cell: (payout) => <Money amount={payout.amount_usd} />, right: true },
   { name: 'Requested', cell: (payout) => <Time at={payout.created_at} /> },
 ];
+
+export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...countsOf('payouts'));
 
 type Shown = { file: string } | 'request' | 'import' | null;
 export function Screen() {
@@ -70,11 +73,13 @@ export function Screen() {
       <Batches selected={filters.batch} onSelect={(batch) => set({ batch })} />
       <div className="flex flex-wrap items-center justify-between gap-3">
         <div className="flex flex-wrap items-center gap-2">
-          <Select
+          <StateTabs
+            of="payouts"
+            isFiltered={filters.batch !== ''}
             label="State"
+            words={STATE_WORDS}
             value={filters.state}
-            onChange={(event) => set({ state: event.target.value })}
-            options={[{ value: '', label: 'All states' }, ...Object.entries(STATES).map(([value, { word }]) => ({ value, label: word }))]}
+            onChange={(state) => set({ state })}
           />
           {filters.batch !== '' && <Button onClick={() => set({ batch: '' })}>Show payouts of all files</Button>}
         </div>

@@ -1,15 +1,16 @@
 /** All refunds of the merchant, newest first. */
 import type { Reply } from '../../lib/api.ts';
 import { useFilters, useList, useOpened, useTitle } from '../../lib/hooks.ts';
+import type { ScreenModule } from '../../screen.ts';
 import { CustomerLink } from '../../ui/customer.tsx';
-import { Select } from '../../ui/field.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard } from '../../ui/list.tsx';
+import { countsOf, StateTabs } from '../../ui/state-tabs.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/values.tsx';
 import { MakeFile } from './make-file.tsx';
 import { RefundDrawer } from './refund.tsx';
-import { leadingColumns, STATES } from './state.tsx';
+import { leadingColumns, STATE_WORDS } from './state.tsx';
 
 type Row = Reply<'GET /:mode/refunds'>['data'][number];
 const columnsOf = (open: (id: string) => void): Column<Row>[] => [
@@ -29,6 +30,8 @@ const columnsOf = (open: (id: string) => void): Column<Row>[] => [
   { name: 'Requested', cell: (refund) => <Time at={refund.created_at} /> },
 ];
 
+export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...countsOf('refunds'));
+
 export function Screen() {
   useTitle('Refunds');
   const { filters, set, active, clear } = useFilters(['state'] as const);
@@ -43,11 +46,13 @@ export function Screen() {
         </p>
       </div>
       <div className="flex flex-wrap items-center justify-between gap-3">
-        <Select
+        <StateTabs
+          of="refunds"
+          isFiltered={false}
           label="State"
+          words={STATE_WORDS}
           value={filters.state}
-          onChange={(event) => set({ state: event.target.value })}
-          options={[{ value: '', label: 'All states' }, ...Object.entries(STATES).map(([value, { word }]) => ({ value, label: word }))]}
+          onChange={(state) => set({ state })}
         />
         <MakeFile of="refund" />
       </div>

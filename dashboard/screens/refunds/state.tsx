@@ -15,6 +15,7 @@ export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconNa
   failed: { tone: 'bad', icon: 'alert', word: 'Failed' },
   canceled: { tone: 'calm', icon: 'cross', word: 'Canceled' },
 };
+export const STATE_WORDS = Object.fromEntries(Object.entries(STATES).map(([state, { word }]) => [state, word]));
 
 /** What a requested refund waits for. */
 export function RefundState({ refund: { state, address, claim_expired: expired, approved_by: by } }: { refund: Refund }) {

@@ -1603,6 +1603,7 @@ create table refunds (
   constraint refunds_email check (((email is null) = (email_from is null)) and (email_from in ('merchant', 'page')))
 );
 create index refunds_of on refunds (merchant_id, mode, number desc);
+create index refunds_by_state on refunds (merchant_id, mode, state, number);
 create index refunds_of_payment on refunds (payment_id, number);
 create index refunds_approved on refunds (merchant_id, approved_by_user, approved_at) where approved_by_user is not null;
 create index refunds_in_files on refunds (file_id) where (state in ('approved', 'signed', 'sent')) and (file_id is not null);
@@ -1697,6 +1698,7 @@ create table payouts (
   constraint payouts_address_check check ((address is not null) or (erased_at is not null))
 );
 create index payouts_of on payouts (merchant_id, mode, number desc);
+create index payouts_by_state on payouts (merchant_id, mode, state, number);
 create index payouts_of_batch on payouts (batch_id, number) where batch_id is not null;
 create unique index payouts_by_reference on payouts (merchant_id, mode, reference) where (reference is not null) and (state <> 'canceled');
 create index payouts_to_sign on payouts (merchant_id, coin, number) where (state = 'approved') and (file_id is null) and (mode = 'live');

@@ -72,7 +72,7 @@ import {
   paging,
   StatusName,
 } from './fields.ts';
-import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
+import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 import { shopFilterOf } from './shop-page-api.ts';
 
 const CoinAmount = Type.Object({ currency: AnyCoinField, amount: PlainText, amount_usd: Nullable(PlainText) });
@@ -350,19 +350,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
       };
     },
   }),
-  memberRoute({
-    method: 'GET',
-    path: '/payments/counts',
-    action: 'payments.read',
-    reply: Type.Object({
-      success: Type.Boolean(),
-      data: Type.Array(Type.Object({ status: StatusName, count: Type.Integer(), is_more: Type.Boolean() })),
-    }),
-    handle: async (call) => {
-      const counts = await countByStatus(call.ctx, ownerOfCall(call));
-      return { success: true, data: counts.map(({ isMore, ...row }) => ({ ...row, is_more: isMore })) };
-    },
-  }),
+  countsRoute({ path: '/payments/counts', action: 'payments.read', states: PAYMENT_STATUSES, count: countByStatus }),
   memberRoute({
     method: 'GET',
     path: '/payments/:id',

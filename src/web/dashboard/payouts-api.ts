@@ -9,6 +9,7 @@ import {
   batchBody,
   cancelBatch,
   cancelPayout,
+  countOutgoing,
   getBatch,
   getPayout,
   importPayouts,
@@ -23,7 +24,7 @@ import {
 } from '#outgoing';
 import { AnyCoinField, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { MadeFile, madeFile, readAmount, TransactionBody, timeText, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
-import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
+import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 export const PayoutBody = Type.Object({
   ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: AnyCoinField, amount: PlainText },
@@ -84,6 +85,10 @@ const READS: readonly DashboardRoute[] = [
       const { payouts, hasMore } = await listPayouts(call.ctx, { ...ownerOfCall(call), ...page, ...filter });
       return { success: true, data: payouts.map((payout) => payoutBody(call, payout)), has_more: hasMore };
     },
+  }),
+  countsRoute({
+    ...{ path: '/payouts/counts', action: 'payouts.read', states: REFUND_STATES },
+    count: (ctx, owner) => countOutgoing(ctx, { ...owner, list: 'payouts' }),
   }),
   memberRoute({
     method: 'GET',

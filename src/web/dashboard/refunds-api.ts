@@ -5,7 +5,7 @@ import { FIATS } from '#core/fiat';
 import { formatUnits, formatUsd, readAmountText } from '#core/money';
 import { explorerUrl } from '#core/networks';
 import { Problem } from '#core/problem';
-import { REFUND_RATES, REFUND_STATES } from '#core/refund';
+import { REFUND_EMAIL_SOURCES, REFUND_RATES, REFUND_STATES } from '#core/refund';
 import { mayDo } from '#core/roles';
 import { readCustomersOf } from '#customers';
 import { literals } from '#http';
@@ -14,7 +14,7 @@ import {
   approveRefund,
   cancelRefund,
   claimUrl,
-  EMAIL_SOURCES,
+  countOutgoing,
   getRefund,
   listRefunds,
   makeRefundFile,
@@ -28,7 +28,7 @@ import {
 import { readAttention } from '#payments';
 import { SWEEP_SPEEDS, type Sweep } from '#signing';
 import { AnyCoinField, CustomerField, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
+import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 /** The transaction that paid a refund or a payout. */
 export const TransactionBody = Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) }));
@@ -48,7 +48,7 @@ export const RefundBody = Type.Object({
   },
   ...{ address: Nullable(PlainText), reason: Nullable(PlainText), requested_by: PlainText },
   /** Where its claim link was mailed, and who entered that. */
-  email: Nullable(Type.Object({ address: PlainText, from: literals(EMAIL_SOURCES) })),
+  email: Nullable(Type.Object({ address: PlainText, from: literals(REFUND_EMAIL_SOURCES) })),
   /**
    * Null unless the customer still has to enter an address. `is_unsent`: the link before was ended, and a member has to send this one.
    * `is_mailed`: the address in `email` got it.
@@ -149,6 +149,10 @@ const READS: readonly DashboardRoute[] = [
       const data = refunds.map((refund) => ({ ...shownRefund(call, refund), customer: customers.get(refund.paymentId) ?? null }));
       return { success: true, data, has_more: hasMore };
     },
+  }),
+  countsRoute({
+    ...{ path: '/refunds/counts', action: 'payments.read', states: REFUND_STATES },
+    count: (ctx, owner) => countOutgoing(ctx, { ...owner, list: 'refunds' }),
   }),
   memberRoute({
     method: 'GET',

@@ -1,10 +1,12 @@
 /** What a route of the dashboard's API consists of: its action, its schemas, its reply. */
-import type { Static, TObject, TSchema } from 'typebox';
+import Type, { type Static, type TObject, type TSchema } from 'typebox';
+import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { Problem } from '#core/problem';
 import type { Action } from '#core/roles';
 import { sightOf } from '#core/transfer';
-import type { BaseCall, ReplyOf, RouteForm } from '#http';
+import type { countByState } from '#db';
+import { type BaseCall, literals, type ReplyOf, type RouteForm } from '#http';
 import type { RenderedReply } from '#payments';
 import type { Actor, Cookies, Membership, SignedIn, Visitor } from '#people';
 
@@ -75,6 +77,30 @@ export const openRoute = <
   route: RouteForm<Path, Query, Body, Reply> &
     Extras & { handle(call: OpenCall<Path> & { query: Static<Query>; body: Static<Body> }): Answer<Reply> },
 ): OpenRoute => ({ ...route, open: true }) as unknown as OpenRoute;
+
+/** How many rows of each state a list shows, for the tabs above it. */
+export const countsRoute = ({
+  path,
+  action,
+  states,
+  count,
+}: {
+  path: string;
+  action: Action;
+  states: readonly string[];
+  count(ctx: Context, owner: ReturnType<typeof ownerOfCall>): ReturnType<typeof countByState>;
+}) =>
+  memberRoute({
+    ...{ method: 'GET', path, action },
+    reply: Type.Object({
+      success: Type.Boolean(),
+      data: Type.Array(Type.Object({ state: literals(states), count: Type.Integer(), is_more: Type.Boolean() })),
+    }),
+    handle: async (call) => {
+      const counts = await count(call.ctx, ownerOfCall(call));
+      return { success: true, data: counts.map(({ isMore, ...row }) => ({ ...row, is_more: isMore })) };
+    },
+  });
 
 /** For actions that are risky only with certain bodies; whole routes set `recent`. Errors: recent_authentication_required. */
 export const needRecent = ({ signedIn }: MemberCall): void => {
