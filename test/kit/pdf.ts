@@ -1,38 +1,43 @@
-/** Reads the PDF files that the service writes: follows the table of objects, and returns the text of each page. */
+/** Reads the PDF files that the service writes as others read them: the lines of text of each page, from the top. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { PDFTOTEXT } from './tools.ts';
 
-export type PdfPage = { box: number[]; texts: string[]; lowest: number };
-const SIGNS = new TextDecoder('windows-1252');
+type PdfPage = { box: number[]; texts: string[]; lowest: number };
+type PdfLine = { left: number; top: number; bottom: number; words: string[] };
 
-export function readPdf(bytes: Buffer): { pages: PdfPage[]; objects: number } {
-  const file = bytes.toString('latin1');
-  assert.match(file, /^%PDF-1\.4\n/);
-  const table = Number(/startxref\n(\d+)\n%%EOF\n$/.exec(file)![1]);
-  const [, count] = /^xref\n0 (\d+)\n/.exec(file.slice(table))!;
-  const entries = file
-    .slice(file.indexOf('\n', table + 5) + 1)
-    .split('\n')
-    .slice(0, Number(count));
-  const objects = new Map<number, string>();
-  for (const [i, entry] of entries.entries()) {
-    assert.equal(entry.length, 19, 'an entry of the table has 20 bytes');
-    if (i === 0) continue;
-    const place = Number(entry.slice(0, 10));
-    assert.ok(file.startsWith(`${i} 0 obj\n`, place), `object ${i} is where the table says`);
-    objects.set(i, file.slice(place, file.indexOf('\nendobj', place)));
+/** The text of all pages, as it would be copied. */
+export const textOfPdf = (bytes: Buffer): string => toText(['-layout'], bytes);
+
+export function readPdf(bytes: Buffer): PdfPage[] {
+  const pages: { box: number[]; lines: PdfLine[] }[] = [];
+  for (const row of toText(['-tsv'], bytes).trimEnd().split('\n').slice(1)) {
+    const [level, , , , , , ...rest] = row.split('\t');
+    const [left, top, width, height] = rest.slice(0, 4).map(Number) as [number, number, number, number];
+    if (level === '1') pages.push({ box: [left, top, width, height], lines: [] });
+    else if (level === '4') pages.at(-1)!.lines.push({ left, top, bottom: top + height, words: [] });
+    else if (level === '5') pages.at(-1)!.lines.at(-1)!.words.push(rest.slice(5).join('\t'));
   }
-  const kids = /\/Kids \[([^\]]*)\]/.exec(objects.get(2)!)![1]!.match(/\d+(?= 0 R)/g)!;
-  const pages = kids.map((kid) => {
-    const page = objects.get(Number(kid))!;
-    const contents = objects.get(Number(/\/Contents (\d+) 0 R/.exec(page)![1]))!;
-    const [, length, drawing] = /\/Length (\d+) >>\nstream\n([\s\S]*)\nendstream$/.exec(contents)!;
-    assert.equal(drawing!.length, Number(length), 'a stream is as long as it says');
-    const shown = [...drawing!.matchAll(/BT \/F[123] \d+ Tf \d+ ([\d.]+) Td \(((?:[^\\()]|\\.)*)\) Tj ET/g)];
-    return {
-      box: /\/MediaBox \[([^\]]*)\]/.exec(page)![1]!.split(' ').map(Number),
-      texts: shown.map(([, , text]) => SIGNS.decode(Buffer.from(text!.replace(/\\(.)/g, '$1'), 'latin1'))),
-      lowest: Math.min(...shown.map(([, y]) => Number(y))),
-    };
-  });
-  return { pages, objects: objects.size };
+  return pages.map(({ box, lines }) => ({
+    box,
+    texts: inOrder(lines).map(({ words }) => words.join(' ')),
+    lowest: box[3]! - Math.max(...lines.map(({ bottom }) => bottom)),
+  }));
+}
+
+function toText(options: readonly string[], input: Buffer): string {
+  const { stdout, stderr, status } = spawnSync(PDFTOTEXT, [...options, '-', '-'], { input, encoding: 'utf8' });
+  assert.deepEqual([status, stderr], [0, ''], 'the file is intact');
+  return stdout;
+}
+
+/** A name and its value are on one height, in letters of two sizes. */
+function inOrder(lines: readonly PdfLine[]): PdfLine[] {
+  const rows: PdfLine[][] = [];
+  for (const line of [...lines].sort((a, b) => a.top - b.top)) {
+    const row = rows.at(-1);
+    if (row && line.top < (row[0]!.top + row[0]!.bottom) / 2) row.push(line);
+    else rows.push([line]);
+  }
+  return rows.flatMap((row) => row.sort((a, b) => a.left - b.left));
 }

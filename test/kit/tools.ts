@@ -1,4 +1,4 @@
-/** The programs that tests need and npm does not install: a browser and real nodes, from Debian's packages. */
+/** The programs that tests need and npm does not install: a browser, a reader of PDF and real nodes, from Debian's packages. */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -9,12 +9,15 @@ export const CHROMIUM = '/usr/bin/chromium';
 export const CHROMIUM_ALONE = '/usr/bin/chromium-headless-shell';
 /** The server itself under the name of a tool: its own package would start it. Run with `redis-server` as argv[0]. */
 export const REDIS = '/usr/bin/redis-check-rdb';
+/** Reads the text of PDF files. */
+export const PDFTOTEXT = '/usr/bin/pdftotext';
 type Program = { path: string; package: string };
 const PROGRAMS: readonly Program[] = [
   { path: CHROMIUM, package: 'chromium' },
   { path: CHROMIUM_ALONE, package: 'chromium-headless-shell' },
   { path: '/usr/lib/litecoin/litecoind', package: 'litecoind' },
   { path: REDIS, package: 'redis-tools' },
+  { path: PDFTOTEXT, package: 'poppler-utils' },
   { path: '/usr/sbin/ip', package: 'iproute2' },
   { path: '/usr/bin/faketime', package: 'faketime' },
 ];

@@ -26,7 +26,6 @@ import { PAYMENT_ID, registerForms } from './forms.ts';
 import { registerLinks } from './link-page.ts';
 import { pageState, renderPage } from './page.ts';
 import { renderReceipt } from './receipt.ts';
-import { paperOf, receiptPdf } from './receipt-pdf.ts';
 import { registerRefundClaims } from './refund-claim-page.ts';
 import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } from './responses.ts';
 import { browserScript, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
@@ -129,9 +128,10 @@ function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { cou
     const view = await getPaymentForCustomer(ctx, { paymentId: id });
     await counting.looked(request, view);
     if (!hasReceipt(view)) return toPayment(reply, id);
+    const { receiptPdf } = await import('./receipt-pdf.ts');
     const { paper } = request.query as { paper?: unknown };
     const url = `${ctx.settings.paymentPageUrl}/pay?id=${id}`;
-    return sendPdf(reply, { name: `receipt-${id}.pdf`, bytes: receiptPdf(view, { url, paper: paperOf(paper) }) });
+    return sendPdf(reply, { name: `receipt-${id}.pdf`, bytes: await receiptPdf(view, { url, paper }) });
   });
   pages.get('/pay/status', async (request, reply) => {
     const id = idOf(request);

@@ -12,7 +12,6 @@ import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
 import { mark } from './parts.ts';
-import { paperOf, refundNotePdf } from './receipt-pdf.ts';
 import { chosenBy, languageOfRequest, sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
 import { type Language, type Locale, say, type Words } from './words.ts';
@@ -46,8 +45,9 @@ export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { cou
     await counting.look(request);
     const { refund, merchant, path } = await open(request);
     if (!isPaidOut(refund.state)) return reply.code(303).headers({ location: path, 'cache-control': 'no-store' }).send();
+    const { refundNotePdf } = await import('./receipt-pdf.ts');
     const { paper } = request.query as { paper?: unknown };
-    return sendPdf(reply, { name: `refund-${refund.id}.pdf`, bytes: refundNotePdf(refund, { merchant, paper: paperOf(paper) }) });
+    return sendPdf(reply, { name: `refund-${refund.id}.pdf`, bytes: await refundNotePdf(refund, { merchant, paper }) });
   });
   pages.post('/claim/:token', async (request, reply) => {
     await counting.start(request);
