@@ -121,7 +121,7 @@ const createPeers = (db: Db, { coin, network }: ChainPlace): ReturnType<ChainSto
       insert into known_peers (chain, network, anchors, proven)
       values (${coin}, ${network}, ${[...anchors]}::text[], ${[...proven]}::text[])
       on conflict (chain, network) do update
-        set anchors = excluded.anchors, proven = excluded.proven, saved_at = clock_timestamp()`;
+        set anchors = excluded.anchors, proven = excluded.proven`;
   },
 });
 
@@ -234,14 +234,14 @@ async function saveLight(db: Db, network: string, { checkpoint, state, halted }:
   const { finalized, optimistic, current, next } = state;
   await db.sql`
     insert into light_clients as stored (network, checkpoint, finalized_slot, finalized_root, finalized_hash, optimistic_slot, optimistic_root,
-      optimistic_hash, current_committee, next_committee, halted, updated_at)
+      optimistic_hash, current_committee, next_committee, halted)
     values (${network}, ${checkpoint}, ${finalized.slot}, ${finalized.root}, ${finalized.executionHash}, ${optimistic.slot}, ${optimistic.root},
-      ${optimistic.executionHash}, ${current}, ${next}, ${halted}, clock_timestamp())
+      ${optimistic.executionHash}, ${current}, ${next}, ${halted})
     on conflict (network) do update set
       checkpoint = excluded.checkpoint, finalized_slot = excluded.finalized_slot, finalized_root = excluded.finalized_root,
       finalized_hash = excluded.finalized_hash, optimistic_slot = excluded.optimistic_slot, optimistic_root = excluded.optimistic_root,
       optimistic_hash = excluded.optimistic_hash, current_committee = excluded.current_committee,
-      next_committee = excluded.next_committee, updated_at = excluded.updated_at,
+      next_committee = excluded.next_committee,
       halted = case when stored.checkpoint = excluded.checkpoint then coalesce(stored.halted, excluded.halted) else excluded.halted end
     where stored.checkpoint <> excluded.checkpoint or excluded.halted is not null
       or (excluded.finalized_slot, excluded.optimistic_slot) >= (stored.finalized_slot, stored.optimistic_slot)`;

@@ -302,7 +302,6 @@ create table transfers (
   address text not null,
   units numeric(38,0) not null,
   kind text not null,
-  spends text[] not null default '{}'::text[],
   first_seen_at timestamp with time zone not null,
   block_height bigint,
   block_hash text,
@@ -366,8 +365,6 @@ create table blocks (
   hash text not null,
   parent text not null,
   time timestamp with time zone not null,
-  scanned_at timestamp with time zone not null default clock_timestamp(),
-  usd_cents bigint not null default 0,
   paid numeric,
   PRIMARY KEY (chain, height),
   CHECK ((paid >= (0)::numeric))
@@ -382,7 +379,6 @@ create table tips (
   chainlock_height bigint,
   scanned_through timestamp with time zone not null,
   hold_reason text,
-  updated_at timestamp with time zone not null default clock_timestamp(),
   looked_at timestamp with time zone not null default clock_timestamp(),
   watched_from bigint,
   watched_parent text,
@@ -502,8 +498,6 @@ create table due_work (
   key text collate "C" not null,
   merchant_id text collate "C" not null,
   due_at timestamp with time zone not null,
-  leased_until timestamp with time zone,
-  attempts integer not null default 0,
   PRIMARY KEY (kind, key)
 );
 CREATE INDEX due_work_due ON due_work USING btree (kind, due_at);
@@ -565,7 +559,6 @@ create table chain_guard (
   reorg_depth integer,
   reorg_height bigint,
   sources jsonb not null default '[]'::jsonb,
-  checked_at timestamp with time zone not null default clock_timestamp(),
   agreed_hash text,
   agreed_height bigint,
   held_above_usd_cents bigint,
@@ -782,7 +775,6 @@ create table payment_links (
   merchant_id text collate "C" not null,
   mode text not null,
   name text not null,
-  amount_usd_cents bigint,
   reusable boolean not null,
   return_url text,
   state text not null default 'active'::text,
@@ -796,7 +788,6 @@ create table payment_links (
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   CHECK ((amount_minor > 0)),
-  CHECK ((amount_usd_cents > 0)),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((state = ANY (ARRAY['active'::text, 'archived'::text])))
 );
@@ -1057,7 +1048,6 @@ create table wallet_waits_off (
 
 create table followers (
   chain text not null,
-  tried_at timestamp with time zone not null default clock_timestamp(),
   failures integer not null default 0,
   failing_since timestamp with time zone,
   failure text,
@@ -1108,7 +1098,6 @@ CREATE INDEX spent_outpoints_new ON spent_outpoints USING btree (chain, xid);
 
 create table payment_outages (
   merchant_id text collate "C" not null,
-  began_at timestamp with time zone not null,
   notified_at timestamp with time zone not null,
   ended_at timestamp with time zone,
   PRIMARY KEY (merchant_id),
@@ -1168,7 +1157,6 @@ create table known_peers (
   network text not null,
   anchors text[] not null,
   proven text[] not null,
-  saved_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (chain, network)
 );
 
@@ -1381,7 +1369,6 @@ create table token_contracts (
   code text,
   seen_code text not null,
   hold text,
-  changed_at timestamp with time zone not null default clock_timestamp(),
   PRIMARY KEY (coin)
 );
 
@@ -1430,7 +1417,6 @@ create table light_clients (
   current_committee bytea not null,
   next_committee bytea,
   halted text,
-  updated_at timestamp with time zone not null,
   PRIMARY KEY (network),
   CHECK ((optimistic_slot >= finalized_slot)),
   CHECK ((finalized_slot >= 0))

@@ -55,7 +55,7 @@ export async function moveUp(
   { from, between, to }: { from: Anchor; between: readonly Anchor[]; to: Anchor },
 ): Promise<void> {
   const moved = await tx`
-    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false, updated_at = clock_timestamp()
+    update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false
     where chain = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
   await insertAnchors(tx, coin, [...between, to]);

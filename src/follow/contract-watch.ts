@@ -67,7 +67,7 @@ async function record(
     if (known && known.hold === hold && (hold !== null || known.code === seen)) continue;
     await tx`
       insert into token_contracts (coin, code, seen_code, hold) values (${coin}, ${said[0]!.exists ? seen : null}, ${seen}, ${hold})
-      on conflict (coin) do update set seen_code = excluded.seen_code, hold = excluded.hold, changed_at = clock_timestamp(),
+      on conflict (coin) do update set seen_code = excluded.seen_code, hold = excluded.hold,
         code = case when excluded.hold is null then excluded.seen_code else token_contracts.code end`;
     if (hold === null && known?.hold) lifted = true;
     // Test networks do not have all of them.
@@ -84,7 +84,7 @@ export const tokensPaid = (sightings: readonly Sighting[]): Coin[] => [
 /** An operator checked the upgraded contracts of a chain. Returns what was held. */
 export async function acceptContracts(tx: Tx, chain: Coin): Promise<string[]> {
   const rows = await tx<{ hold: string }[]>`
-    update token_contracts t set hold = null, code = seen_code, changed_at = clock_timestamp()
+    update token_contracts t set hold = null, code = seen_code
     from (select coin, hold from token_contracts where coin = any(${coinsBeside(chain)}::text[]) for update) as before
     where t.coin = before.coin and before.hold is not null and t.code is distinct from t.seen_code returning before.hold`;
   return rows.map(({ hold }) => hold);

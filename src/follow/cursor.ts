@@ -63,8 +63,7 @@ export async function moveCursor(tx: Tx, coin: Coin, from: Cursor, to: Cursor, p
   );
   const moved = await tx`
     update tips set height = ${to.height}, hash = ${to.hash}, hold_reason = null, begin_again = false,
-      proven_heights = case when ${proven !== undefined} then ${(proven ?? null) as number[] | null}::int[] when proven_heights is not null then '{}' end,
-      updated_at = clock_timestamp()
+      proven_heights = case when ${proven !== undefined} then ${(proven ?? null) as number[] | null}::int[] when proven_heights is not null then '{}' end
     where chain = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }

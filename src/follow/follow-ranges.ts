@@ -363,8 +363,8 @@ async function endRound(
   const doubt = doubtOf({ coin, binding, syncing: false, peers: null, connectedMs: 0, tipTime, now: before, behindOthers: false });
   await notes.doubts(doubt);
   await ctx.db.sql`
-    update tips set looked_at = ${before}, scanned_through = case when ${doubt === null} then ${before} else scanned_through end,
-      updated_at = clock_timestamp() where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
+    update tips set looked_at = ${before}, scanned_through = case when ${doubt === null} then ${before} else scanned_through end
+    where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
 }
 
 /** Searches blocks again when an address holds more than was recorded. True: blocks are left to read. */

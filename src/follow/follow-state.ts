@@ -25,7 +25,7 @@ async function writeFailure(ctx: Context, coin: Coin, { error, at }: { error: un
     const [row] = await tx<{ blockFailures: number; told: boolean }[]>`
       insert into followers as f (chain, failures, failing_since, failure, failing_height, failing_hash, block_failures)
       values (${chainCode(coin)}, 1, clock_timestamp(), ${text}, ${at?.height ?? null}, ${at?.hash ?? null}, ${at ? 1 : 0})
-      on conflict (chain) do update set tried_at = clock_timestamp(), failures = f.failures + 1,
+      on conflict (chain) do update set failures = f.failures + 1,
         failing_since = coalesce(f.failing_since, excluded.failing_since), failure = excluded.failure,
         -- Other failures, such as an unreachable node, say nothing about the block.
         failing_height = coalesce(excluded.failing_height, f.failing_height),
@@ -69,7 +69,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
     if (!failing) return;
     await ctx.db.sql`
       insert into followers (chain) values (${chainCode(coin)})
-      on conflict (chain) do update set tried_at = clock_timestamp(), failures = 0, failing_since = null, failure = null,
+      on conflict (chain) do update set failures = 0, failing_since = null, failure = null,
         failing_height = null, failing_hash = null, block_failures = 0, told_at = null`;
     failing = false;
   };
@@ -136,7 +136,7 @@ export function createFollowState(ctx: Context, coin: Coin) {
       await ctx.db.sql`
         insert into followers as f (chain, behind_since, behind_code, behind_reason)
         values (${chainCode(coin)}, case when ${doubt !== null} then clock_timestamp() end, ${doubt?.code ?? null}, ${doubt?.reason ?? null})
-        on conflict (chain) do update set tried_at = clock_timestamp(),
+        on conflict (chain) do update set
           behind_since = case when excluded.behind_since is not null then coalesce(f.behind_since, excluded.behind_since) end,
           behind_code = excluded.behind_code, behind_reason = excluded.behind_reason`;
       noted = now;

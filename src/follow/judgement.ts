@@ -97,7 +97,7 @@ export async function writeJudgement(
         agreed_hash = case when ${keeps} then chain_guard.agreed_hash else excluded.agreed_hash end,
         agreed_height = case when ${keeps} then chain_guard.agreed_height else excluded.agreed_height end,
         held_above_usd_cents = excluded.held_above_usd_cents, held_above_reason = excluded.held_above_reason,
-        lock_usd_cents = excluded.lock_usd_cents, sources = excluded.sources, checked_at = clock_timestamp()`;
+        lock_usd_cents = excluded.lock_usd_cents, sources = excluded.sources`;
     const effect = effectOf(before, row, judgement);
     if (binding && effect.completes) await queueProcessing(tx, { coin });
     return effect.changed;

@@ -118,8 +118,8 @@ async function writePoll(
     await tx`
       update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
         scanned_through = case when not ${certain} then scanned_through
-          when ${provenThrough === null} then ${before} else greatest(scanned_through, ${provenThrough}::timestamptz) end,
-        updated_at = clock_timestamp() where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
+          when ${provenThrough === null} then ${before} else greatest(scanned_through, ${provenThrough}::timestamptz) end
+      where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
     const moved = isNews
       ? await tx`
           update tips set proven_heights = ${proven as number[] | null}::int[]

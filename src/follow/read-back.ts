@@ -149,7 +149,7 @@ export async function heightOf(source: Pick<ChainSource, 'blockAt' | 'coin'>, at
 /** Lowers the lowest block that was read by one. Compare-and-set: two followers never apply the same step. */
 async function lower(tx: Tx, coin: Coin, { from, ref }: { from: bigint; ref: BlockRef }): Promise<void> {
   const moved = await tx`
-    update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}, updated_at = clock_timestamp()
+    update tips set watched_from = ${ref.height}, watched_parent = ${ref.parent}
     where chain = ${chainCode(coin)} and watched_from = ${from.toString()}::bigint and watched_parent = ${ref.hash}`;
   if (moved.count === 0) throw new CursorMoved();
 }
@@ -166,8 +166,7 @@ export async function skipTo(tx: Tx, coin: Coin, { from, to }: { from: Cursor; t
       proven_heights = case when proven_heights is not null then '{}'::int[] end,
       watched_from = ${to.height + 1}, watched_parent = ${to.hash}, watched_since = ${since},
       read_back_to = case when exists (select 1 from deposit_addresses where family = ${COIN[coin].family} and created_at < ${since})
-        then ${from.height + 1}::bigint end,
-      updated_at = clock_timestamp()
+        then ${from.height + 1}::bigint end
     where chain = ${chainCode(coin)} and hash = ${from.hash}`;
   if (moved.count === 0) throw new CursorMoved();
   await tx`delete from blocks where chain = ${chainCode(coin)}`;

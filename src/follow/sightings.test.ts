@@ -192,8 +192,8 @@ test('transfers that an earlier version recorded output by output keep their nam
     ['u:0', 5_000],
   ] as const)
     await sql`
-      insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, values)
-      values ('BTC', ${ref}, 'pay_before', 'mer_1', ${ref[0]!}, 'bc1', ${units}, 'output', '{coins:0}', ${at}, '[{"usdE8":"7"}]')`;
+      insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, values)
+      values ('BTC', ${ref}, 'pay_before', 'mer_1', ${ref[0]!}, 'bc1', ${units}, 'output', ${at}, '[{"usdE8":"7"}]')`;
   const shown = [output('t:1', 1_000n, ours), output('t:3', 2_000n, ours), output('t:4', 100n, ours)];
   const expected = (height: bigint | null) => [
     { ref: 't:1', units: 1_000n, outputs: 1, height },

@@ -31,9 +31,9 @@ const spending = (txid: string, ...spends: string[]): Sighting => ({
   spends,
   lock: null,
 });
-const record = (txid: string, more: { spends?: string[]; height?: number | null; coin?: string } = {}) => database.db.sql`
-  insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, spends, first_seen_at, block_height)
-  values (${more.coin ?? 'BTC'}, ${`${txid}:0`}, 'pay_1', 'mer_1', ${txid}, 'bc1', 1000, 'output', ${more.spends ?? []}, now(), ${more.height ?? null})`;
+const record = (txid: string, more: { height?: number | null; coin?: string } = {}) => database.db.sql`
+  insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, block_height)
+  values (${more.coin ?? 'BTC'}, ${`${txid}:0`}, 'pay_1', 'mer_1', ${txid}, 'bc1', 1000, 'output', now(), ${more.height ?? null})`;
 
 test('a transaction that spends known coins is found, whichever follower recorded them; the same transaction is not a conflict', async () => {
   const mine = createSpentOutpoints(core.ctx, 'BTC');
@@ -75,14 +75,17 @@ test('an account’s nonce is an outpoint like others, and a mined transaction r
   assert.deepEqual(await spent.findLosers([{ outpoint: nonce, txid: '0xaa', mined: true }]), [{ txid: '0xaa', by: '0xaa' }]);
 });
 
-test('rows that an earlier version kept with its transfers are moved, and deleted once nothing can spend them', async () => {
+test('what transactions spend is deleted once nothing can spend it instead', async () => {
   const { sql } = database.db;
   await sql`delete from spent_outpoints`;
   await sql`insert into tips (chain, height, hash, scanned_through) values ('LTC', 10000, 'h', now())`;
   const rows = { waits: null, mined: 9_990, deep: 9_000 } as const;
-  for (const [txid, height] of Object.entries(rows))
-    await record(txid, { spends: [outpoint(1), `${TXID}:${txid.length}`], height, coin: 'LTC' });
   const spent = createSpentOutpoints(core.ctx, 'LTC');
+  for (const [txid, height] of Object.entries(rows)) {
+    await record(txid, { height, coin: 'LTC' });
+    await database.db.begin((tx) => spent.write(tx, [spending(txid, outpoint(1), `${TXID}:${txid.length}`)]));
+  }
+  await spent.prune();
   await spent.refresh('0');
   const kept = async () => (await sql<{ txid: string }[]>`select distinct txid from spent_outpoints order by 1`).map((row) => row.txid);
   assert.deepEqual(await kept(), ['mined', 'waits']);

@@ -35,14 +35,6 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
   const deep = (): Fragment =>
     sql`(select coalesce(min(height), 0) - ${chainOf(coin).maxReorg}::bigint as height from tips where chain = ${chainCode(coin)}) as deep`;
 
-  /** Rows from before this table existed, and of an older version that ran until now. */
-  const adopt = () => sql`
-    insert into spent_outpoints (chain, outpoint, txid)
-    select ${chainCode(coin)}, outpoint, txid from (
-      select distinct on (t.txid) t.txid, t.spends from transfers t, ${deep()}
-      where t.coin = any(${coinsBeside(coin)}::text[]) and t.txid is not null and t.spends <> '{}' and ${isNeeded()}
-      order by t.txid) as before, unnest(spends) as outpoint
-    on conflict do nothing`;
   const readFrom = async (xid: string): Promise<void> => {
     const rows = sql<{ outpoint: string }[]>`select outpoint from spent_outpoints where chain = ${chainCode(coin)} and xid >= ${xid}::xid8`;
     for await (const part of rows.cursor(AT_ONCE)) {
@@ -57,7 +49,6 @@ export function createSpentOutpoints(ctx: Context, coin: Coin) {
   return {
     /** Reads what was written since the transaction `xid`; '0' reads everything. */
     refresh: async (xid: string): Promise<void> => {
-      if (xid === '0') await adopt();
       const again = xid === '0' || count > kept + MAX_STALE;
       if (again) {
         watched = createWatchSet();

@@ -31,13 +31,12 @@ export type PaymentLink = {
 };
 /** The merchant's settings for a link. */
 export type LinkTerms = Pick<PaymentLink, 'name' | 'currency' | 'amountMinor' | 'reusable' | 'returnUrl' | 'asksEmail'>;
-const usdCentsOf = ({ currency, amountMinor }: LinkTerms): string | null => (currency === 'USD' ? (amountMinor?.toString() ?? null) : null);
 type Owner = { merchantId: string; mode: Mode };
 /** The link that a payment was created through. */
 export const LINK_METADATA = 'payment_link';
 
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
-  id, mode, name, currency, coalesce(amount_minor, amount_usd_cents) as "amountMinor", reusable, return_url as "returnUrl", asks_email as "asksEmail", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
+  id, mode, name, currency, amount_minor as "amountMinor", reusable, return_url as "returnUrl", asks_email as "asksEmail", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
 
 export async function createLink(
   ctx: Context,
@@ -46,8 +45,8 @@ export async function createLink(
   const id = newId('lnk', ctx.random);
   return ctx.db.begin(async (tx) => {
     const [row] = await tx<PaymentLink[]>`
-      insert into payment_links (id, merchant_id, mode, name, currency, amount_minor, amount_usd_cents, reusable, return_url, asks_email)
-      values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.currency}, ${link.amountMinor?.toString() ?? null}, ${usdCentsOf(link)}, ${link.reusable},
+      insert into payment_links (id, merchant_id, mode, name, currency, amount_minor, reusable, return_url, asks_email)
+      values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.currency}, ${link.amountMinor?.toString() ?? null}, ${link.reusable},
         ${link.returnUrl}, ${link.asksEmail})
       returning ${columns(tx)}`;
     await also(tx, id);
@@ -72,7 +71,7 @@ export async function changeLink(
     if (!before) throw new Problem('link_not_found', { id: linkId });
     const [row] = await tx<PaymentLink[]>`
       update payment_links set name = ${link.name}, currency = ${link.currency}, amount_minor = ${link.amountMinor?.toString() ?? null},
-        amount_usd_cents = ${usdCentsOf(link)}, reusable = ${link.reusable}, return_url = ${link.returnUrl}, asks_email = ${link.asksEmail}
+        reusable = ${link.reusable}, return_url = ${link.returnUrl}, asks_email = ${link.asksEmail}
       where ${mine} returning ${columns(tx)}`;
     await also(tx, before);
     return row!;

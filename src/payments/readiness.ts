@@ -433,8 +433,8 @@ async function reportOutage(ctx: Context, { merchantId, why }: { merchantId: str
     const reason = await why();
     await ctx.db.begin(async (tx) => {
       const [begun] = await tx<{ notify: boolean }[]>`
-        insert into payment_outages as o (merchant_id, began_at, notified_at) values (${merchantId}, now(), now())
-        on conflict (merchant_id) do update set began_at = now(), ended_at = null,
+        insert into payment_outages as o (merchant_id, notified_at) values (${merchantId}, now())
+        on conflict (merchant_id) do update set ended_at = null,
           notified_at = case when o.notified_at < now() - make_interval(hours => ${QUIET_HOURS}) then now() else o.notified_at end
           where o.ended_at is not null
         returning notified_at = now() as notify`;

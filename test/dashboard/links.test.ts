@@ -169,7 +169,6 @@ test('the list is paged, newest first, and can be filtered by state', async () =
 });
 
 test('a link in another currency shows its price in it, and each payment uses the rate of its own time', async () => {
-  const { sql } = app.app.ctx.db;
   const link = await make({ amount_usd: undefined, amount: '20.00', currency: 'EUR' });
   assert.deepEqual(link, { ...link, amount_usd: null, amount: '20.00', currency: 'EUR' });
   const page = await open(link.id);
@@ -178,7 +177,6 @@ test('a link in another currency shows its price in it, and each payment uses th
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   // At the sample rate of 0.92 EUR for a dollar, rounded up.
   assert.deepEqual([detail.amount_fiat, detail.currency_fiat, detail.amount_usd], ['20.00', 'EUR', '21.74']);
-  assert.equal((await sql`select amount_usd_cents from payment_links where id = ${link.id}`)[0]!.amount_usd_cents, null);
   const yen = await make({ amount_usd: undefined, currency: 'JPY' });
   const { token, text } = await open(yen.id);
   assert.match(text, /\(JPY\).*placeholder="2500"/s);
@@ -202,9 +200,6 @@ test('a link in another currency shows its price in it, and each payment uses th
   for (const amount of ['1.5', '151000000']) assert.equal((await start(yen.id, { token, amount }, OWN)).status, 400, amount);
   const chosen = await start(yen.id, { token, amount: '1500' }, OWN);
   assert.equal((await app.test.get(`/api/payment/${chosen.payment}`)).json.amount_usd, '10.00');
-  const older = await make();
-  await sql`update payment_links set amount_minor = null where id = ${older.id}`;
-  assert.equal((await shown(older.id)).amount, '25.00', 'as an older version of the service writes it');
 });
 
 test('editing a link changes its next payments, not existing ones, and the log has both versions', async () => {

@@ -355,7 +355,6 @@ create table transfers (
   address text not null,
   units numeric(38, 0) not null check (units > 0),
   kind text not null,
-  spends text[] not null default '{}',
   first_seen_at timestamptz not null,
   block_height bigint,
   block_hash text,
@@ -428,9 +427,6 @@ create table blocks (
   hash text not null,
   parent text not null,
   time timestamptz not null,
-  scanned_at timestamptz not null default clock_timestamp(),
-  -- USD this install counts in the block, cents
-  usd_cents bigint not null default 0,
   -- The fee per 1,000 virtual bytes that the block was paid on average, 0 if it had room; null where that is not known.
   paid numeric check (paid >= 0),
   primary key (chain, height)
@@ -445,7 +441,6 @@ create table tips (
   chainlock_height bigint,
   scanned_through timestamptz not null,
   hold_reason text,
-  updated_at timestamptz not null default clock_timestamp(),
   -- The last look at the chain, certain or not
   looked_at timestamptz not null default clock_timestamp(),
   -- The lowest block that was read, the hash of the one below it, and since when the addresses given are watched without a gap
@@ -572,14 +567,12 @@ create table attempts (
   primary key (delivery_id, number)
 );
 
--- Durable due work. A worker leases a row; an unfinished lease ends by itself. One row per kind and key.
+-- Durable due work. A worker deletes a row in the transaction that does its work. One row per kind and key.
 create table due_work (
   kind text not null,
   key text collate "C" not null,
   merchant_id text collate "C" not null,
   due_at timestamptz not null,
-  leased_until timestamptz,
-  attempts int not null default 0,
   primary key (kind, key)
 );
 create index due_work_due on due_work (kind, due_at);
@@ -644,7 +637,6 @@ create table chain_guard (
   reorg_depth int,
   reorg_height bigint,
   sources jsonb not null default '[]',
-  checked_at timestamptz not null default clock_timestamp(),
   -- With several sources: the last block that those with a vote agreed on; empty before the first
   agreed_hash text,
   -- With several sources: the height up to which those with a vote agreed
@@ -858,8 +850,6 @@ create table payment_links (
   merchant_id text collate "C" not null references merchants,
   mode text not null check (mode in ('live', 'test')),
   name text not null,
-  -- Null: the payer names it
-  amount_usd_cents bigint check (amount_usd_cents > 0),
   reusable boolean not null,
   return_url text,
   state text not null default 'active' check (state in ('active', 'archived')),
@@ -867,9 +857,8 @@ create table payment_links (
   payment_id text collate "C",
   payments bigint not null default 0,
   created_at timestamptz not null default clock_timestamp(),
-  -- `amount_minor` is in the smallest units of `currency`; null if the customer chooses.
-  -- `amount_usd_cents` is still written for USD links, because older versions of the service read it.
   currency text not null default 'USD',
+  -- In the smallest units of `currency`; null: the payer chooses
   amount_minor bigint check (amount_minor > 0),
   -- Whether the page asks the customer for an email address.
   asks_email boolean not null default false
@@ -1131,7 +1120,6 @@ create table wallet_waits_off (
 -- What keeps a follower from its work, written by it; the row is there once it has tried.
 create table followers (
   chain text primary key,
-  tried_at timestamptz not null default clock_timestamp(),
   -- Rounds that failed one after the other, since when, why, and at which block, where it was one
   failures int not null default 0,
   failing_since timestamptz,
@@ -1191,7 +1179,6 @@ create index spent_outpoints_new on spent_outpoints (chain, xid);
 -- does not notify again and again.
 create table payment_outages (
   merchant_id text collate "C" primary key references merchants,
-  began_at timestamptz not null,
   notified_at timestamptz not null,
   ended_at timestamptz
 );
@@ -1264,7 +1251,6 @@ create table known_peers (
   network text not null,
   anchors text[] not null,
   proven text[] not null,
-  saved_at timestamptz not null default clock_timestamp(),
   primary key (chain, network)
 );
 
@@ -1484,8 +1470,7 @@ create table token_contracts (
   coin text primary key,
   code text,
   seen_code text not null,
-  hold text,
-  changed_at timestamptz not null default clock_timestamp()
+  hold text
 );
 
 -- Refunds that shops asked for. A customer names an address on the claim page; the merchant sends the money and says so.
@@ -1541,7 +1526,6 @@ create table light_clients (
   next_committee bytea,
   -- Why nothing may complete until an operator chooses another checkpoint.
   halted text,
-  updated_at timestamptz not null,
   check (optimistic_slot >= finalized_slot)
 );
 
