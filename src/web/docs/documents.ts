@@ -8,7 +8,7 @@ const FOLDER = join(import.meta.dirname, '../../../docs');
 
 /** The sidebar: files without `.md`, or pages with their own path. A test compares it with the folder. */
 export const CONTENTS: readonly { title: string; entries: readonly (string | { path: string; title: string })[] }[] = [
-  { title: 'Get started', entries: ['guides/quickstart', 'guides/test-mode', 'guides/going-live'] },
+  { title: 'Get started', entries: ['guides/quickstart', 'guides/test-mode', 'guides/dashboard', 'guides/team', 'guides/going-live'] },
   {
     title: 'Integrate',
     entries: [
