@@ -23,6 +23,7 @@ const SETTINGS: MerchantSettings = {
   autoReturn: true,
   payerCancel: true,
   kiosk: true,
+  mailReceipts: true,
   coins: ['BTC', 'LTC'],
   tokens: ['USDC@ethereum'],
   adjustments: { BTC: 150, USDC: -250 },

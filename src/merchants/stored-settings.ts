@@ -27,6 +27,8 @@ export type MerchantSettings = {
   payerCancel: boolean;
   /** Whether the page runs on a point-of-sale display, which must stay on while a QR code is shown. */
   kiosk: boolean;
+  /** Whether the receipt of a live payment is mailed to the customer whom it names. */
+  mailReceipts: boolean;
   /** Native coins that customers can pay with; null: all with a wallet. */
   coins: readonly Coin[] | null;
   /** Tokens that customers can pay with. */
@@ -68,6 +70,7 @@ const DEFAULTS: MerchantSettings = {
   autoReturn: false,
   payerCancel: false,
   kiosk: false,
+  mailReceipts: false,
   coins: null,
   tokens: [],
   adjustments: {},
@@ -104,6 +107,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     autoReturn: asBoolean(stored.autoReturn) ?? DEFAULTS.autoReturn,
     payerCancel: asBoolean(stored.payerCancel) ?? DEFAULTS.payerCancel,
     kiosk: asBoolean(stored.kiosk) ?? DEFAULTS.kiosk,
+    mailReceipts: asBoolean(stored.mailReceipts) ?? DEFAULTS.mailReceipts,
     // A choice of which nothing is left offers nothing; it does not become all coins.
     coins: Array.isArray(stored.coins) ? COINS.filter((coin) => asList(stored.coins).includes(coin)) : null,
     tokens: tokensIn(asList(stored.tokens)),

@@ -68,6 +68,11 @@ export async function queueMails(tx: Tx, mail: NewMail): Promise<boolean> {
   return true;
 }
 
+/** Takes back what was queued with this `pause.about` and is not sent. */
+export async function withdrawMails(tx: Tx, { kind, about }: { kind: string; about: unknown }): Promise<void> {
+  await tx`delete from mails where kind = ${kind} and identity = ${identityOf(about)}::bytea and due_at is not null`;
+}
+
 /** The recipient acted on an email: it was wanted, so it does not count against the bound. */
 export const forgetSent = (tx: Tx, { kind, sender, recipient }: { kind: string; sender: string; recipient: string }) => tx`
   update mails set sender = recipient where kind = ${kind} and sender = ${sender} and recipient = ${recipient}`;

@@ -1,30 +1,21 @@
 /** Writes what follows from settlements: status, events and deliveries, counts, daily totals, notices. The caller has locked the payments. */
 import type { Context } from '#context';
-import { COIN, type Coin, chainOf, coinText } from '#core/coin';
+import { COIN, type Coin, coinText } from '#core/coin';
 import { checkSettlement } from '#core/coverage';
-import { addMs, minuteText } from '#core/dates';
+import { addMs } from '#core/dates';
 import { API_VERSION, type EventType, REVERSED_EVENT, UPDATED_EVENT } from '#core/event';
 import { eventId } from '#core/id';
-import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '#core/money';
+import { e8ToCents, formatDecimal, formatUsd } from '#core/money';
 import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Uncounted } from '#core/payment';
 import { returnedUnits } from '#core/refund';
 import { type Fragment, OID, type Tx } from '#db';
-import {
-  type Bound,
-  exactly,
-  mailLines,
-  mailText,
-  type NewMail,
-  type NewNotice,
-  notifyMembers,
-  type PaymentNotice,
-  queueMails,
-} from '#notices';
+import { type NewNotice, notifyMembers, type PaymentNotice } from '#notices';
 import { type NewEvent, recordingEvents } from '#webhooks';
 import { asksForMerchant } from './attention.ts';
 import { type CountedPayment, insertTotalChanges, totalChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
+import { mailReceipts, withdrawReceipt } from './receipt-mails.ts';
 import { changed, insertSales, NO_POSITIONS, readPositions, type SaleChange, salesChanges, volumeCents } from './sales.ts';
 import { queueShop } from './shop-queue.ts';
 import { refundedToJson, uncountedToJson } from './stored.ts';
@@ -121,15 +112,17 @@ export async function writeSettlements(
   await updatePayments(tx, changes, [...before, ...(await newEvents(ctx, tx, changes))]);
   await countInMonth(tx, changes);
   await notifyMembers(ctx, tx, changes.flatMap(noticesOf));
-  // Rare: few customers leave an address before their payment is completed.
+  // Rare: few payments have an address before they are completed.
   const receipts = changes.filter(
-    ({ record, types }) => record.marks.refundRequestedAt && types.some(({ type }) => type === 'payment.completed'),
+    ({ record, types }) =>
+      (record.marks.refundRequestedAt || record.customer?.email) && types.some(({ type }) => type === 'payment.completed'),
   );
   await mailReceipts(
     ctx,
     tx,
     receipts.map(({ record }) => record.facts.id),
   );
+  for (const { record, reversed } of changes) if (reversed) await withdrawReceipt(tx, record.facts.id);
   for (const { record, settlement, marks, counts, sales } of changes) {
     record.version += 1n;
     if (record.sales !== null) record.sales = changed(record.sales, sales);
@@ -364,61 +357,4 @@ function dueAt(record: PaymentRecord, settlement: Settlement): Date | null {
   const times = wakes.flatMap((wake) => (wake ? [wake.getTime()] : []));
   // A due time in the past would cause an endless loop, so it is at least a moment later.
   return times.length === 0 ? null : new Date(Math.max(Math.min(...times) - record.offsetMs, record.realNow.getTime() + 250));
-}
-
-// The email with the receipt, to customers who left an email address on the payment page. In English. Payers get no email about tests.
-
-/** Anyone who pays can enter any address. */
-const RECEIPTS: Bound = { anHour: 20, aDay: 5_000, over: 'skip' };
-
-type Paid = {
-  id: string;
-  merchantId: string;
-  name: string;
-  email: string;
-  usdCents: bigint;
-  price: string | null;
-  currency: string | null;
-  coin: Coin | null;
-  units: string;
-  completedAt: Date;
-};
-
-/**
- * Mails the receipts of those payments that are completed and have an email address. In the transaction that completes a payment, or
- * that stores the address of a completed one; each happens once.
- */
-export async function mailReceipts(ctx: Context, tx: Tx, paymentIds: readonly string[]): Promise<void> {
-  if (!ctx.mail || paymentIds.length === 0) return;
-  const rows = await tx<Paid[]>`
-    select p.id, p.merchant_id as "merchantId", m.name, a.email, p.amount_usd_cents as "usdCents", p.request->'fiat'->>'amount' as price,
-      p.request->'fiat'->>'currency' as currency, p.coin, p.received_units::text as units, p.completed_at as "completedAt"
-    from payments p join refund_addresses a on a.payment_id = p.id join merchants m on m.id = p.merchant_id
-    where p.id = any(${paymentIds as string[]}::text[]) and p.mode = 'live' and p.status = 'completed' and a.email is not null`;
-  for (const row of rows)
-    if (!(await queueMails(tx, mailOf(ctx, row))))
-      ctx.log.warn({ payment: row.id }, 'No receipt was mailed: there were too many for this address or merchant');
-}
-
-function mailOf(ctx: Context, { id, merchantId, name, email, usdCents, price, currency, coin, units, completedAt }: Paid): NewMail {
-  const page = `${ctx.settings.paymentPageUrl}/pay`;
-  const usd = `$${formatUsd(usdCents)}`;
-  const lines = [
-    '',
-    `Price: ${price !== null && currency !== null ? `${currency} ${price} = ${usd}` : usd}`,
-    ...(coin === null ? [] : [`Received: ${formatUnits(coin, BigInt(units))} ${COIN[coin].asset} on ${chainOf(coin).networkName}`]),
-    `Paid: ${minuteText(completedAt)}`,
-    `Payment: ${id}`,
-    '',
-    `Receipt (PDF): ${page}/receipt.pdf?id=${id}`,
-    `Status: ${page}?id=${id}`,
-  ];
-  return {
-    recipients: [email],
-    subject: mailText`Your receipt from ${name}`,
-    body: mailLines([mailText`${name} received your payment.`, ...lines.map(exactly)]),
-    kind: 'receipt',
-    sender: merchantId,
-    bound: RECEIPTS,
-  };
 }

@@ -1,8 +1,8 @@
 /** Every state, both themes, four widths, and every language once: accessible, nothing cut off, no browser errors. */
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
+import { TAGS } from '../../src/core/locales.ts';
 import { fixturesAt } from '../../src/web/checkout/states.ts';
-import { TAGS } from '../../src/web/checkout/words.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { startBrowser } from '../kit/browser.ts';
 import { createInspector, type Inspector } from './states.ts';

@@ -41,6 +41,7 @@ test('a saved setting is read back, affects the page at once, and is logged with
   const change = {
     ...{ accent: '#0a7440', theme: 'dark', locale: 'de', support_contact: 'help@shop.example', origins: ['https://shop.example'] },
     ...{ auto_return: true, payer_cancel: true, kiosk: true, default_currency: 'LTC', currencies: ['BTC', 'DOGE'], window_minutes: 90 },
+    ...{ mail_receipts: true },
     ...{ adjustments: percentages({ BTC: '1.50', DOGE: '-2.00' }), price_source: null },
     ...{ rate_lock_minutes: 20, tolerance_percent: '2.50', tolerance_cap_usd: '7.50', late_accept_minutes: 30 },
   };

@@ -1,9 +1,11 @@
-/** Emails to customers who left an address, in live mode: the receipt, the claim link of a refund, and that a refund was sent. */
+/** Emails to customers who left an address or are named by a payment, in live mode: the receipt, the claim link of a refund, and that a refund was sent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveRefund, claimRefund, endRefundPowers, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
-import type { Reply } from '../kit/app.ts';
+import { eventually, type Reply } from '../kit/app.ts';
+import { type MailServer, startMailServer } from '../kit/mail.ts';
 import { readPdf } from '../kit/pdf.ts';
 import { units } from '../kit/shop.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
@@ -49,7 +51,7 @@ test('the receipt is mailed once: when the payment is completed, or when the add
     assert.match(
       mail!.body,
       new RegExp(
-        `^Test shop received your payment\\.\\n\\nPrice: \\$40\\.00\\nReceived: 0\\.04000000 BTC on Bitcoin\\nPaid: \\S+ \\S+ UTC\\nPayment: ${id}\\n`,
+        `^Test shop received your payment\\.\\n\\nPrice: \\$40\\.00\\nReceived: 0\\.04000000 BTC \\(Bitcoin\\)\\nPaid on: \\S+ \\S+ UTC\\nPayment ID: ${id}\\n`,
       ),
     );
     const pdf = /Receipt \(PDF\): (\S+)/.exec(mail!.body)![1]!;
@@ -64,12 +66,94 @@ test('the receipt is mailed once: when the payment is completed, or when the add
     await look(2);
     const all = await mailsOf(told, 'receipt');
     assert.deepEqual(
-      all.map(({ recipient, body }) => [recipient, /Payment: (\S+)/.exec(body)![1]]),
+      all.map(({ recipient, body }) => [recipient, /Payment ID: (\S+)/.exec(body)![1]]),
       [
         [PAYER, id],
         [PAYER, later],
       ],
     );
+  }));
+
+test('a receipt goes to the customer of a live payment where the merchant wants that, once, and in the language of the payment', async () => {
+  const server = await startMailServer();
+  try {
+    await tellStepped(['own'], (told) => mailCustomers(told, server), {
+      environment: { ...MAILS, SMTP_URL: server.url },
+      roles: ['api', 'worker'],
+    });
+  } finally {
+    await server.stop();
+  }
+});
+async function mailCustomers(told: SteppedShop, server: MailServer): Promise<void> {
+  const { app, chain, look, detail } = told;
+  const { ctx } = app.app;
+  const { merchantId } = app.merchant;
+  const buy = async (email: string, of: object = {}, over = 0n) => {
+    const customer = { email };
+    const { json } = await app.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD', customer, ...of });
+    chain.pay([[json.payment_address, units(json.amount) + over]]);
+    return json.transaction_id as string;
+  };
+  const complete = async () => {
+    chain.mine(8);
+    await look(2);
+  };
+  await buy('early@example.com');
+  await complete();
+  assert.equal((await mailsOf(told, 'receipt')).length, 0, 'it is off until the merchant wants it');
+
+  await changeSettings(ctx, { merchantId, settings: { mailReceipts: true, locale: 'ja' }, name: '株式会社' });
+  const german = await buy('greta@example.com', { locale: 'de-AT' });
+  const over = await buy('hana@example.com', {}, units('0.01'));
+  await look();
+  assert.equal((await mailsOf(told, 'receipt')).length, 0, 'not before it is completed');
+  await complete();
+  await leaveRefundAddress(ctx, { paymentId: over, coin: 'BTC', address: ADDRESS, email: 'hana@example.com' });
+  chain.mine(1);
+  await look(2);
+  const sent = await eventually(
+    async () => server.mails,
+    (mails) => mails.length >= 2,
+  );
+  const [greta, hana, ...others] = [...sent].sort((a, b) => (a.to[0]! < b.to[0]! ? -1 : 1));
+  assert.deepEqual([greta!.to, hana!.to, others], [['greta@example.com'], ['hana@example.com'], []]);
+  assert.match(
+    greta!.text.replaceAll('\r\n', '\n'),
+    /^株式会社 hat Ihre Zahlung erhalten\.\n\nPreis: \$25\.00\nEingegangen: 0\.02500000 BTC \(Bitcoin\)\nBezahlt am: /,
+  );
+  assert.match(hana!.text.replaceAll('\r\n', '\n'), /^株式会社 がお支払いを受け取りました。\n\n価格: \$25\.00\n/);
+  const pdf = /Beleg \(PDF\): (\S+)/.exec(greta!.text)![1]!;
+  assert.ok((await pdfAt(told, pdf)).includes('株式会社'));
+  assert.equal((await detail(german)).status, 'completed');
+
+  const test = await app.test.post('/v1/transactions/create', {
+    ...{ crypto: 'BTC', amount: 25, currency_fiat: 'USD', customer: { email: 'tess@example.com' } },
+  });
+  await app.test.post(`/v1/test/payments/${test.json.transaction_id}/simulate`, { scenario: 'success', currency: 'BTC' });
+  await eventually(
+    async () => (await app.test.get(`/api/payment/${test.json.transaction_id}`)).json.status,
+    (status) => status === 'completed',
+  );
+  assert.equal((await mailsOf(told, 'receipt')).length, 2, 'customers get no email about tests');
+}
+
+test('a receipt that waits is not sent once the money of its payment is gone', () =>
+  tell(async (told) => {
+    const { app, chain, look, detail } = told;
+    await changeSettings(app.app.ctx, { merchantId: app.merchant.merchantId, settings: { mailReceipts: true } });
+    const customer = { email: PAYER };
+    const { json } = await app.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD', customer });
+    chain.pay([[json.payment_address, units(json.amount)]]);
+    chain.mine(1);
+    await look(2);
+    assert.equal((await detail(json.transaction_id)).status, 'completed');
+    assert.equal((await mailsOf(told, 'receipt')).length, 1);
+    chain.rewind(1, { forget: true });
+    chain.mine(2, { empty: true });
+    await look(2);
+    assert.deepEqual((await detail(json.transaction_id)).exceptions, ['reorged']);
+    assert.equal((await mailsOf(told, 'receipt')).length, 0);
   }));
 
 test('a claim link is mailed when the refund is requested, a new one stops the one before, and each refund that is sent is mailed', () =>

@@ -2,7 +2,7 @@
  * Ten terms of the payment page in every language. Each is listed by the beginnings under which it appears; the test of the page
  * checks that the texts use them. Add a form when grammar needs one, not a second word for the same thing.
  */
-import type { Locale } from '../../src/web/checkout/words.ts';
+import type { Locale } from '../../src/core/locales.ts';
 
 export const TERMS = ['payment', 'amount', 'address', 'rate', 'wallet', 'network', 'merchant', 'refund', 'transaction', 'cancel'] as const;
 export type Term = (typeof TERMS)[number];

@@ -232,6 +232,13 @@ export const Behavior = ({ draft, set, disabled }: Parts) => (
         checked={draft.kiosk}
         onChange={(event) => set({ kiosk: event.target.checked })}
       />
+      <Tick
+        label="Email receipts to customers"
+        hint="When a live payment is completed, to the email address of its customer."
+        disabled={disabled}
+        checked={draft.mail_receipts}
+        onChange={(event) => set({ mail_receipts: event.target.checked })}
+      />
     </div>
   </Card>
 );

@@ -1,7 +1,9 @@
 /** The routes of the hosted page. Only a POST allocates an address, because link previews and bots use GET. */
+
 import type { ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
+import { matchLocale, TAGS } from '#core/locales';
 import { Problem } from '#core/problem';
 import { MOST_FORM_BYTES } from '#core/text';
 import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked, toProblem } from '#http';
@@ -31,7 +33,7 @@ import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } fro
 import { browserScript, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
 import { registerShopRefunds } from './shop-refund-page.ts';
 import type { Fixture } from './states.ts';
-import { languageOf, matchLocale, TAGS } from './words.ts';
+import { languageOf } from './words.ts';
 
 /** Adds the pages to the server. */
 export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {

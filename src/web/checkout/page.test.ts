@@ -1,7 +1,9 @@
 /** The page without a browser: every state in every language, accent colors, choice of language, logos. */
 // Invariant: A payment page never has a dead button; with nothing to pay with it says so and continues when there is.
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { matchLocale, TAGS } from '#core/locales';
 import { GLOSSARY, TERMS, type Term } from '../../../test/kit/glossary.ts';
 import { COIN, coinText } from '../../core/coin.ts';
 import { SCENARIOS } from '../../core/simulated.ts';
@@ -13,7 +15,7 @@ import { PAGE_STATES, renderPage } from './page.ts';
 import { renderReceipt } from './receipt.ts';
 import { accentFor, BACKGROUNDS, contrast, SCRIPT } from './shell.ts';
 import { fixtureOptions, fixturesAt } from './states.ts';
-import { chooseLanguage, languageOf, matchLocale, TAGS, type Words } from './words.ts';
+import { chooseLanguage, languageOf, type Words } from './words.ts';
 
 const FIXTURES = fixturesAt(new Date('2026-11-21T10:00:00.000Z'));
 const en = languageOf('en').words;

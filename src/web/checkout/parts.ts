@@ -2,11 +2,12 @@
 import { encode } from 'uqr';
 import { type Asset, type ChainId, COIN, type Coin, chainOf, type Network } from '#core/coin';
 import { HOUR_MS } from '#core/dates';
+import type { Locale } from '#core/locales';
 import { formatDecimal, formatUnits } from '#core/money';
 import { explorerUrl } from '#core/networks';
 import { type CustomerView, itemAmount } from '#payments';
 import { escapeHtml, Html, html } from '../html.ts';
-import type { Language, Locale } from './words.ts';
+import type { Language } from './words.ts';
 
 // Icons of the page as inline SVG: the assets, the states, and the small icons on buttons.
 

@@ -1,7 +1,9 @@
 /** `/claim/<token>`: the customer enters the address of a refund, checks it once, and afterwards sees what became of the refund. */
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { COIN, chainOf, coinText } from '#core/coin';
+import type { Locale } from '#core/locales';
 import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import { isPaidOut, type RefundState } from '#core/refund';
@@ -14,7 +16,7 @@ import { ADDRESS_FIELD, linkToContact } from './page.ts';
 import { mark } from './parts.ts';
 import { chosenBy, languageOfRequest, sendPdf } from './responses.ts';
 import { sendDocument } from './shell.ts';
-import { type Language, type Locale, say, type Words } from './words.ts';
+import { type Language, say, type Words } from './words.ts';
 
 type Claim = { refund: Refund; merchant: Merchant; path: string };
 /** What the customer typed: to be checked by them, or refused. */

@@ -1,14 +1,16 @@
 /** What the hosted page answers with: the page of a payment, its receipt, or a plain message, in the language of the reader. */
+
 import { createHmac } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
+import { type Locale, matchLocale } from '#core/locales';
 import type { CustomerView } from '#payments';
 import { html } from '../html.ts';
 import { type PageState, renderPage } from './page.ts';
 import { type FormFault, mark, type PageOptions } from './parts.ts';
 import { renderReceipt } from './receipt.ts';
 import { type HtmlDocument, REFRESH_SECONDS, sendDocument } from './shell.ts';
-import { chooseLanguage, type Language, type Locale, matchLocale } from './words.ts';
+import { chooseLanguage, type Language } from './words.ts';
 
 const RELOADED: readonly PageState[] = ['unavailable', 'awaiting', 'underpaid', 'processing'];
 

@@ -1,13 +1,15 @@
 /** The document around every state: head, style, security policy, language switch; or only the fragment for a page that is open. */
+
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { LOCALES, TAGS } from '#core/locales';
 import { sendText } from '#http';
 import { Html, html } from '../html.ts';
 import { SIGNS } from './parts.ts';
-import { type Language, LOCALES, TAGS } from './words.ts';
+import type { Language } from './words.ts';
 
 /** Browsers without scripts reload a page to show changes. */
 export const REFRESH_SECONDS = 5;

@@ -1,4 +1,5 @@
 /** Every state of the page with sample payments: shown at `/_states` during development and in the preview of the dashboard, and used by the tests of the page. */
+
 import { addressOfScript } from '#chains';
 import {
   ALL_COINS,
@@ -18,6 +19,7 @@ import {
   type Network,
 } from '#core/coin';
 import { addMs, MINUTE_MS } from '#core/dates';
+import type { LOCALES } from '#core/locales';
 import { dueUnit, quoteUnits, worthUsdE8 } from '#core/money';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '#core/payment';
 import { settle } from '#core/settle';
@@ -25,7 +27,7 @@ import { SCENARIOS, type Scenario } from '#core/simulated';
 import { type CustomerView, costsOf, type PaymentItem } from '#payments';
 import type { PageState } from './page.ts';
 import type { FormFault, PageOptions } from './parts.ts';
-import { type LOCALES, languageOf } from './words.ts';
+import { languageOf } from './words.ts';
 
 const priceOf = (coin: Coin): bigint => ASSET[COIN[coin].asset].sampleE8;
 /** Addresses of test networks, so that nobody loses money by paying a screenshot. */

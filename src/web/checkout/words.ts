@@ -2,37 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CHAIN, type ChainId } from '#core/coin';
+import { type Locale, matchLocale, TAGS } from '#core/locales';
 import { formatDecimal, formatUsd } from '#core/money';
 import { escapeHtml, Html } from '../html.ts';
 import type en from './words/en.json';
 
 /** What the page says: one JSON file a language, with the keys of English. `{name}` is filled in. */
 export type Words = Readonly<Record<keyof typeof en, string>>;
-
-/** Every language by its tag (BCP 47), named as its speakers name it. */
-export const LOCALES = {
-  en: 'English',
-  de: 'Deutsch',
-  es: 'Español',
-  fr: 'Français',
-  it: 'Italiano',
-  'pt-BR': 'Português (Brasil)',
-  nl: 'Nederlands',
-  pl: 'Polski',
-  tr: 'Türkçe',
-  ru: 'Русский',
-  uk: 'Українська',
-  ja: '日本語',
-  ko: '한국어',
-  'zh-CN': '简体中文',
-  'zh-TW': '繁體中文',
-  ar: 'العربية',
-  he: 'עברית',
-  hi: 'हिन्दी',
-  id: 'Bahasa Indonesia',
-  vi: 'Tiếng Việt',
-} as const;
-export type Locale = keyof typeof LOCALES;
 
 export type Language = {
   tag: Locale;
@@ -60,7 +36,6 @@ export type Language = {
   days(at: Date): readonly string[];
 };
 
-export const TAGS = Object.keys(LOCALES) as Locale[];
 const WORDS = new Map(
   TAGS.map((tag) => [tag, JSON.parse(readFileSync(join(import.meta.dirname, 'words', `${tag}.json`), 'utf8')) as Words]),
 );
@@ -113,19 +88,6 @@ export function languageOf(tag: Locale): Language {
     made.set(tag, language);
   }
   return language;
-}
-
-/** The tag of ours that a tag asks for; null when we have none. Chinese by its script, old codes by their new names (BCP 47). */
-export function matchLocale(asked: string): Locale | null {
-  const text = asked.trim().replaceAll('_', '-').toLowerCase();
-  const exact = TAGS.find((tag) => tag.toLowerCase() === text);
-  if (exact) return exact;
-  const [base] = text.split('-');
-  if (base === 'zh') return /-(hant|tw|hk|mo)\b/.test(text) ? 'zh-TW' : 'zh-CN';
-  if (base === 'pt') return 'pt-BR';
-  if (base === 'iw') return 'he';
-  if (base === 'in') return 'id';
-  return TAGS.find((tag) => tag === base) ?? null;
 }
 
 /** The languages of an Accept-Language header (RFC 9110), the preferred ones first, at most twenty. */

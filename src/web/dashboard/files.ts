@@ -1,9 +1,11 @@
 /** The built app: built in a child process when it is missing or older than its sources, then served from memory. */
+
 import { readFile } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { MODES } from '#core/coin';
+import { matchLocale } from '#core/locales';
 import { Problem } from '#core/problem';
 import { type PackedBody, readPacked, sendPacked } from '#http';
 import { contactOf, findSetup, getMerchant, THEMES } from '#merchants';
@@ -11,7 +13,6 @@ import { readPairing } from '#shops';
 import { BuildToolsMissing } from '../build-tools.ts';
 import { renderPage } from '../checkout/page.ts';
 import { sendDocument } from '../checkout/shell.ts';
-import { matchLocale } from '../checkout/words.ts';
 import { html, sendPlain } from '../html.ts';
 import { buildApp, findApp } from './build.ts';
 import type { FirstData } from './first-data.ts';

@@ -1,12 +1,13 @@
 /** Settings of the business and of the payment page. They hold for both modes. */
+
 import Type, { type Static } from 'typebox';
 import { ASSETS, type Asset, COIN, type Coin, leadingCoins, NATIVE_ASSETS, NATIVE_COINS } from '#core/coin';
 import { FIATS, type Fiat } from '#core/fiat';
+import { LOCALES } from '#core/locales';
 import { formatDecimal, formatUsd, readAmountText } from '#core/money';
 import { Problem } from '#core/problem';
 import { literals } from '#http';
 import { changeOwnSettings, getMerchant, type OwnTier, type SettingsChange, THEMES, tiersOf } from '#merchants';
-import { LOCALES } from '../checkout/words.ts';
 import { CoinName, Done, Nullable, PlainText } from './fields.ts';
 import { type DashboardRoute, memberRoute } from './route.ts';
 
@@ -41,6 +42,7 @@ const CHECKOUT = {
   auto_return: Type.Boolean(),
   payer_cancel: Type.Boolean(),
   kiosk: Type.Boolean(),
+  mail_receipts: Type.Boolean(),
   default_currency: Nullable(CoinName),
   /** Null: every coin with a wallet. */
   currencies: Nullable(Type.Array(CoinName)),
@@ -104,6 +106,7 @@ export const SETTINGS: readonly DashboardRoute[] = [
           auto_return: settings.autoReturn,
           payer_cancel: settings.payerCancel,
           kiosk: settings.kiosk,
+          mail_receipts: settings.mailReceipts,
           default_currency: settings.defaultCoin,
           currencies: settings.coins,
           window_minutes: Math.round(settings.windowSeconds / 60),
@@ -145,6 +148,7 @@ export const SETTINGS: readonly DashboardRoute[] = [
       auto_return: Maybe(Type.Boolean()),
       payer_cancel: Maybe(Type.Boolean()),
       kiosk: Maybe(Type.Boolean()),
+      mail_receipts: Maybe(Type.Boolean()),
       default_currency: Maybe(Nullable(CoinName)),
       currencies: Maybe(Nullable(Type.Array(CoinName, { maxItems: 5 }))),
       window_minutes: Maybe(Type.Integer()),
@@ -170,6 +174,7 @@ export const SETTINGS: readonly DashboardRoute[] = [
         ...(body.auto_return !== undefined && { autoReturn: body.auto_return }),
         ...(body.payer_cancel !== undefined && { payerCancel: body.payer_cancel }),
         ...(body.kiosk !== undefined && { kiosk: body.kiosk }),
+        ...(body.mail_receipts !== undefined && { mailReceipts: body.mail_receipts }),
         ...(body.default_currency !== undefined && { defaultCoin: body.default_currency as Coin | null }),
         ...(body.currencies !== undefined && { coins: body.currencies === null ? null : coinsOf(body.currencies) }),
         ...(body.window_minutes !== undefined && { windowSeconds: body.window_minutes * 60 }),
