@@ -286,6 +286,17 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
       sum(round(s.displayed * d.units / s.units)) as displayed
     from moved_deposits d join settled s on s.payment_id = d.payment_id and s.coin = d.coin and s.ref = d.ref and s.mined
     where d.merchant_id = ${merchantId} and ${mode} = 'live' and d.moved_at is not null group by 1, 2, 3
+  ), stray_taken as (
+    -- What files had taken of a deposit before is booked from the destination wallet, so that part came there.
+    select d.coin, d.payment_id, d.ref, d.at, f.id, f.purpose, i.taken_units as units, round(d.cents * i.taken_units / d.units) as cents,
+      round(d.displayed * i.taken_units / d.units) as displayed
+    from stray d join signing_inputs i on i.payment_id = d.payment_id and i.coin = d.coin and i.ref = d.ref and i.taken_units > 0
+    join signing_files f on f.id = i.file_id
+  ), stray_left as (
+    select d.coin, d.payment_id, d.ref, d.at, d.units - coalesce(sum(t.units), 0) as units, d.cents - coalesce(sum(t.cents), 0) as cents,
+      d.displayed - coalesce(sum(t.displayed), 0) as displayed
+    from stray d left join stray_taken t on t.payment_id = d.payment_id and t.coin = d.coin and t.ref = d.ref
+    group by d.coin, d.payment_id, d.ref, d.at, d.units, d.cents, d.displayed
   ), moved as (
     select id, sum(units) as units, sum(cents) as cents, sum(displayed) as displayed from moved_of group by 1
   ), paid as (
@@ -424,7 +435,10 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
     from lost l join ended e on e.id = l.id
     union all
     select at, 'moved_elsewhere', coin, 'moved_elsewhere', 'deposit_addresses', units, cents, payment_id, ref, null, false, null, displayed
-    from stray
+    from stray_left where units > 0
+    union all
+    select at, 'swept', coin, 'destination_wallet', 'deposit_addresses', units, cents, null, id, null, false, purpose, displayed
+    from stray_taken
     union all
     select ended_at, 'network_fee', coin, 'network_fees', 'deposit_addresses', fee, fee_cents, null, id, txid, false, purpose, fee_displayed
     from swept where fee > 0
@@ -576,6 +590,9 @@ const depositEntries = (sql: Sql): Fragment => sql`
   ), sums as (
     select e.id as file_id, e.number, e.ended_at, e.coin, c.payment_id, sum(c.units) as units, sum(c.cents) as cents, sum(c.displayed) as displayed
     from changes c join ended e on e.id = c.file_id group by 1, 2, 3, 4, 5
+    union all
+    -- Other wallets moved what was left, so that nothing is left to move for the files of later deposits.
+    select null, null, at, coin, payment_id, units, cents, displayed from stray_taken
   ), running as (
     select *, sum(units) over so_far as total, sum(cents) over so_far as total_cents, sum(displayed) over so_far as total_displayed
     from sums where payment_id is not null

@@ -6,7 +6,7 @@ import { type BlockRef, ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinsBeside, contractOf, isToken, kindOf } from '#core/coin';
 import type { Fragment, Tx } from '#db';
-import { DEFAULT_WISH, type Holding, readEndHeight } from './holdings.ts';
+import { DEFAULT_WISH, type Holding, readEndHeight, takenOf } from './holdings.ts';
 import { onChain, readGasPrice, TRANSFER_GAS } from './make-accounts.ts';
 import { outputsOfHolding } from './make-utxo.ts';
 
@@ -15,11 +15,16 @@ const LOOK_SECONDS = 6 * 3_600;
 const MISSING_SECONDS = 600;
 const LOOKS = 100;
 
-/** Watches the deposits of a file that was canceled: somebody may have sent it. */
+/**
+ * Watches the deposits of a file that was canceled: somebody may have sent it. An account may lose all of a transfer of which the file would
+ * have taken a part.
+ */
 export const watchCanceled = (tx: Tx, { sweepId }: { sweepId: string }) => tx`
   insert into moved_deposits (chain, input, merchant_id, coin, payment_id, ref, units)
-  select i.chain, i.input, s.merchant_id, i.coin, i.payment_id, i.ref, i.units
-  from signing_inputs i join signing_files s on s.id = i.file_id where s.id = ${sweepId} and i.payment_id is not null and i.units is not null
+  select i.chain, i.input, s.merchant_id, i.coin, i.payment_id, i.ref, case when i.input like i.coin || ':%' then t.units else i.units end
+  from signing_inputs i join signing_files s on s.id = i.file_id
+  join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+  where s.id = ${sweepId} and i.units is not null
   on conflict do nothing`;
 
 /** Watches deposits of one chain that this did not have any more when a file was made. */
@@ -58,6 +63,7 @@ export async function readRobbed(
 type WatchedDeposit = {
   input: string;
   coin: Coin;
+  /** Accounts: what all deposits there had left that no file of ours took, also those that were moved. */
   units: bigint;
   address: string;
   /** The block that contains it. */
@@ -72,10 +78,16 @@ type WatchedDeposit = {
 export async function followMoved(ctx: Context, chain: JoinedSource): Promise<void> {
   const { sql } = ctx.db;
   const coins = coinsBeside(chain.coin);
+  const isAccount = kindOf(chain.coin) === 'ethereum';
   const isOurs = sql`(exists (select 1 from signing_inputs i where i.chain = m.chain and i.input = m.input and i.released_at is null)
-    -- A transaction of ours may have left the rest of an account there, or taken it as a fee.
-    or (${kindOf(chain.coin) === 'ethereum'} and exists (select 1 from signing_inputs i join signed_transactions t on t.file_id = i.file_id
-      where i.payment_id = m.payment_id and t.block_height is not null)))`;
+    -- What an open file of ours leaves on an account is known when it ends.
+    or (${isAccount} and exists (select 1 from signing_inputs i join signing_files s on s.id = i.file_id
+      where i.payment_id = m.payment_id and i.coin = m.coin and i.released_at is null and s.state in ('made', 'signed', 'sent'))))`;
+  const left = sql`
+    (select coalesce(sum(t.units - ${takenOf(sql)}), 0) from transfers t
+      where t.payment_id = m.payment_id and t.coin = m.coin and t.block_height is not null and t.conflict_height is null
+        and not exists (select 1 from signing_inputs i
+          where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null))`;
   const watched = await sql<WatchedDeposit[]>`
     update moved_deposits as m set looked_at = clock_timestamp()
     from (
@@ -87,8 +99,9 @@ export async function followMoved(ctx: Context, chain: JoinedSource): Promise<vo
       order by m.looked_at nulls first limit ${LOOKS} for update of m skip locked
     ) chosen
     where m.chain = chosen.chain and m.input = chosen.input
-    returning m.input, m.coin, m.units, chosen.address, chosen.block_height::int as height, chosen.block_hash as hash, m.missing_height::int as "missingHeight", m.missing_hash as "missingHash",
-      m.moved_at is not null as "isMoved"`;
+    returning m.input, m.coin, case when ${isAccount} then ${left} else m.units end as units, chosen.address,
+      chosen.block_height::int as height, chosen.block_hash as hash, m.missing_height::int as "missingHeight",
+      m.missing_hash as "missingHash", m.moved_at is not null as "isMoved"`;
   if (watched.length === 0) return;
   const tip = await chain.tip();
   for (const [coin, some] of Map.groupBy(watched, (one) => one.coin)) {
@@ -118,7 +131,8 @@ async function missingAmong(
   }
   const lots = some.map(({ address, units }) => ({ address, units, index: 0, holdings: [] }));
   const held = await onChain(chain, lots, contractOf(coin, ctx.settings.networks[COIN[coin].chain]));
-  // Its transaction may have left something of native coin. It is missing if that is not worth a fee, and is there again with all of it.
+  // Its transaction may have left something of native coin. It is missing if nothing on the account is worth a fee. Others may pay the account
+  // again, so it is there again if the account has what all of them left.
   const worthless = isToken(coin) ? 0n : TRANSFER_GAS * (await readGasPrice(chain, DEFAULT_WISH)).max;
   return new Set(some.filter(({ units, isMoved }, i) => held[i]!.units < units && (isMoved || held[i]!.units <= worthless)));
 }
@@ -135,10 +149,15 @@ async function conclude(
     isOurs,
   }: { one: WatchedDeposit; isMissing: boolean; tip: BlockRef; endHeight: number; isOurs: Fragment },
 ): Promise<void> {
-  const { input, missingHeight: height, missingHash: hash } = one;
+  const { input, missingHeight: height, missingHash: hash, isMoved } = one;
   const where = sql`m.chain = ${chainCode(one.coin)} and m.input = ${input}`;
   if (!isMissing) {
-    if (hash !== null) await sql`update moved_deposits m set missing_height = null, missing_hash = null, moved_at = null where ${where}`;
+    // An account may just have been paid again, with what is not recorded yet, so a second look decides that it was not moved.
+    const isSure = !isMoved || kindOf(one.coin) !== 'ethereum' || hash === null;
+    if (hash !== null || isMoved)
+      await sql`
+        update moved_deposits m set missing_height = null, missing_hash = null, moved_at = case when ${isSure} then null else moved_at end
+        where ${where}`;
     return;
   }
   // A source that is still reading older blocks does not have it yet.

@@ -4,7 +4,8 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { trialBalance } from '../../src/books/books.ts';
 import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import type { Coin } from '../../src/core/coin.ts';
+import { transferData } from '../../src/chains/ethereum/transaction.ts';
+import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
@@ -256,6 +257,82 @@ test('ETH: a sweep whose deposit left the chain and was paid again with too litt
   assert.deepEqual((await readBooks('ETH')).listed, []);
 });
 
+/** Somebody who knows the key of an account sends money of it. */
+async function moveElsewhere(coin: Tested, address: string, units: bigint): Promise<void> {
+  const node = desk.nodeOf(coin);
+  await node.rpc('anvil_impersonateAccount', address);
+  await node.rpc('anvil_setNextBlockBaseFeePerGas', '0x0');
+  const data = `0x${transferData(somebody(), units)}`;
+  const call = coin === 'ETH' ? { to: somebody(), value: `0x${units.toString(16)}` } : { to: COIN[coin].contract, data };
+  await node.rpc('eth_sendTransaction', { from: address, ...call, gas: '0x186a0', gasPrice: '0x0' });
+  await node.mine(1);
+  await node.rpc('anvil_stopImpersonatingAccount', address);
+}
+/** The follower looks until the deposit is not listed any more. */
+const isMovedFrom = (coin: Tested, address: string) =>
+  eventually(
+    async () => {
+      await desk.resetPrice(coin);
+      await lookAgain();
+      return (await readBooks(coin)).listed;
+    },
+    (listed) => !listed.includes(address),
+  );
+async function lookAgain(): Promise<void> {
+  await desk.ctx.db.sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
+  await followMoved(desk.ctx, desk.ctx.chains.get('ethereum')!);
+}
+
+for (const coin of ['ETH', USDC] as const) {
+  test(`${coin}: another wallet moves what a refund left, which alone was moved elsewhere, also after the account is paid again`, async () => {
+    const elsewhere = (await readBooks(coin)).of('moved_elsewhere');
+    const [payment] = await desk.paid(coin, 1);
+    const { id, address } = payment!;
+    const customer = somebody();
+    await desk.approved({ id }, coin === 'ETH' ? '0.004' : '10', customer);
+    const { sweep } = await desk.makeRefunds(coin);
+    await desk.upload(await desk.sign(sweep.id, customer));
+    assert.equal((await desk.finish(sweep.id, coin)).state, 'confirmed');
+    const left = await desk.held(coin, address);
+    await moveElsewhere(coin, address, left);
+    await assert.rejects(desk.make(coin), (error: any) => error.code === 'sweep_empty');
+    await isMovedFrom(coin, address);
+    await checkBooked(coin, elsewhere + left);
+
+    await pay(coin, address, 4n * left);
+    await desk.nodeOf(coin).mine(3);
+    await isCompleted(id);
+    for (let i = 0; i < 3; i++) await lookAgain();
+    assert.deepEqual((await readBooks(coin)).listed, [address]);
+    await sweepAll(coin);
+    await checkBooked(coin, elsewhere + left);
+  });
+
+  test(`${coin}: what the kept copy of a canceled refund file paid, and what another wallet moved after it, is moved elsewhere`, async () => {
+    const elsewhere = (await readBooks(coin)).of('moved_elsewhere');
+    const [payment] = await desk.paid(coin, 1);
+    const { id, address } = payment!;
+    const all = await desk.held(coin, address);
+    const customer = somebody();
+    const refund = await desk.approved({ id }, coin === 'ETH' ? '0.004' : '10', customer);
+    const { sweep } = await desk.makeRefunds(coin);
+    const [raw] = readSignedFile(await desk.sign(sweep.id, customer)).transactions;
+    await desk.cancel(sweep.id);
+    await eventually(
+      () => desk.refundOf(refund),
+      ({ sweepId }) => sweepId === null,
+    );
+    await desk.cancelRefund(refund);
+    await desk.nodeOf(coin).rpc('eth_sendRawTransaction', `0x${raw}`);
+    await desk.nodeOf(coin).mine(1);
+    const left = await desk.held(coin, address);
+    assert.ok(left > 0n && left < all);
+    await moveElsewhere(coin, address, left);
+    await isMovedFrom(coin, address);
+    await checkBooked(coin, elsewhere + all);
+  });
+}
+
 test('ETH: a deposit that another wallet moved leaves the books, also if its fee left something', async () => {
   const node = desk.nodeOf('ETH');
   const elsewhere = (await readBooks('ETH')).of('moved_elsewhere');
@@ -274,15 +351,7 @@ test('ETH: a deposit that another wallet moved leaves the books, also if its fee
   await node.mine(1);
   assert.ok((await desk.held('ETH', address)) > 0n);
   await assert.rejects(desk.make('ETH'), (error: any) => error.code === 'sweep_empty');
-  await eventually(
-    async () => {
-      await desk.resetPrice('ETH');
-      await desk.ctx.db.sql`update moved_deposits set looked_at = looked_at - interval '6 hours'`;
-      await followMoved(desk.ctx, desk.ctx.chains.get('ethereum')!);
-      return (await readBooks('ETH')).listed;
-    },
-    (listed) => !listed.includes(address),
-  );
+  await isMovedFrom('ETH', address);
   assert.equal((await readBooks('ETH')).of('moved_elsewhere'), elsewhere + units);
 });
 
