@@ -1,5 +1,6 @@
 /** Liveness and readiness, for load balancers and an operator's monitoring. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { readReports } from '#chain-store';
 import { explainComparison, explainReport, isStale, purposeOfPeers, type StoredReport } from '#chains';
 import type { Context } from '#context';
@@ -14,23 +15,66 @@ const UNREAD_SECONDS = 25;
 /** Polls that are never complete are one problem that nothing else reports. */
 const INCOMPLETE_SECONDS = 180;
 
-/** Whether the service can work: database, followers, prices of the payable coins. Reasons say what is missing. */
-export async function readServiceReadiness(ctx: Context): Promise<{
+/** A load balancer asks whether the process is ready at least this often. */
+const BALANCER_MS = 5_000;
+/** How long the process then answers before it ends: one that asks every second has noticed twice. */
+const LEAVING_MS = 3_000;
+export type Exit = {
+  /** Notes that somebody asked, and says whether the process is leaving. */
+  asked(): boolean;
+  /** From now on the process is not ready. Waits until a load balancer, if one asks, sends no more requests. */
+  leave(): Promise<void>;
+};
+export function createExit(): Exit {
+  let askedAt = Number.NEGATIVE_INFINITY;
+  let isLeaving = false;
+  return {
+    asked: () => {
+      askedAt = performance.now();
+      return isLeaving;
+    },
+    leave: async () => {
+      isLeaving = true;
+      if (performance.now() - askedAt < BALANCER_MS) await sleep(LEAVING_MS);
+    },
+  };
+}
+
+/** Null while no primary answers. `timeline` grows with each failover and each restore. */
+export type DatabaseState = { role: 'primary' | 'standby'; timeline: number | null } | null;
+export async function readDatabaseState({ db: { sql } }: Context): Promise<DatabaseState> {
+  const [row] = await sql<{ timeline: string | null }[]>`
+    select case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`;
+  const { timeline } = row!;
+  return timeline === null ? { role: 'standby', timeline } : { role: 'primary', timeline: Number.parseInt(timeline, 16) };
+}
+
+/**
+ * Whether the service can work: database, followers, prices of the payable coins. Reasons say what is missing. `isLeaving`: the process
+ * still answers, and ends once load balancers have noticed.
+ */
+export async function readServiceReadiness(
+  ctx: Context,
+  { isLeaving = false }: { isLeaving?: boolean } = {},
+): Promise<{
   ready: boolean;
   reasons: string[];
   holds: string[];
   warnings: string[];
+  database: DatabaseState;
   followers: object;
   peers: object;
   electrum?: object;
 }> {
-  const reasons: string[] = [];
+  const reasons: string[] = isLeaving ? ['this process is stopping'] : [];
   // On a chain on hold nothing completes, but payments are created, detected and reported as usual, so requests need no rerouting.
   const holds: string[] = [];
   const warnings: string[] = [];
   const followers: Record<string, object> = {};
   const peers: Record<string, object> = {};
+  let database: DatabaseState = null;
   try {
+    database = await readDatabaseState(ctx);
     if (await ctx.db.isFull()) reasons.push('the disk of the database is full, so nothing can be recorded');
     // Hosts make a database read-only when its disk is almost full.
     const [mode] = await ctx.db.sql<{ isReadOnly: boolean }[]>`select current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
@@ -92,7 +136,7 @@ export async function readServiceReadiness(ctx: Context): Promise<{
   }
   const electrum = readServers(ctx, warnings);
   const isUsed = Object.keys(electrum).length > 0;
-  return { ready: reasons.length === 0, reasons, holds, warnings, followers, peers, ...(isUsed && { electrum }) };
+  return { ready: reasons.length === 0, reasons, holds, warnings, database, followers, peers, ...(isUsed && { electrum }) };
 }
 
 type Server = { server: string; state: string; reason: string | null; height: number | null };

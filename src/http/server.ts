@@ -13,7 +13,7 @@ import type { IdempotencyClaim } from '#payments';
 import { checkBody, together } from './body.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { FOR_PAGES, packOnce, SpelledResponse, sendPacked, setHeaders, usedUp, withoutLimit } from './headers.ts';
-import { isAlive, readServiceReadiness } from './health.ts';
+import { type Exit, isAlive, readServiceReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { excessOf, startLoopGuard } from './loop-guard.ts';
@@ -28,6 +28,7 @@ type ServerOptions = {
   trustedProxies: readonly string[];
   limits: Limits;
   metricsToken: string | null;
+  exit: Exit;
   /** Adds the pages, which are not JSON. */
   registerPages(app: FastifyInstance, gate: Gate): void;
 };
@@ -321,10 +322,10 @@ function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createG
   }
 }
 
-function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, tls }: ServerOptions): void {
+function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, tls, exit }: ServerOptions): void {
   app.get('/healthz', async () => isAlive());
   app.get('/readyz', async (_request, reply) => {
-    const readiness = await readServiceReadiness(ctx);
+    const readiness = await readServiceReadiness(ctx, { isLeaving: exit.asked() });
     return reply.code(readiness.ready ? 200 : 503).send(readiness);
   });
   // A proxy on this machine may not name the client. With a public address and plain HTTP, a local request may come from anywhere.

@@ -80,6 +80,7 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
   const [db] = await ctx.db.sql<
     {
       version: string;
+      timeline: number;
       migration: string | null;
       off: string[];
       autovacuum: string;
@@ -92,7 +93,8 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       sortsBy: string | null;
     }[]
   >`
-    select current_setting('server_version') as version, current_setting('autovacuum') as autovacuum,
+    select current_setting('server_version') as version,
+      ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int as timeline, current_setting('autovacuum') as autovacuum,
       (select name from migrations order by number desc limit 1) as migration,
       array(select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off') as off,
       current_setting('max_connections')::int - (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as free,
@@ -103,7 +105,7 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
       current_setting('transaction_read_only') = 'on' as "isReadOnly", d.datcollversion as "sortedBy",
       pg_database_collation_actual_version(d.oid) as "sortsBy"
     from pg_database d where d.datname = current_database()`;
-  const { version, migration, off, autovacuum, free, ahead, standbys, isSync, isReadOnly, sortedBy, sortsBy } = db!;
+  const { version, timeline, migration, off, autovacuum, free, ahead, standbys, isSync, isReadOnly, sortedBy, sortsBy } = db!;
   const findings: Finding[] = [];
   if (isReadOnly)
     findings.push(
@@ -124,7 +126,10 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
     );
   else
     findings.push(
-      good('database', `PostgreSQL ${version}, schema ${migration}, every commit is on disk${standbys > 0 ? ' and on a standby' : ''}`),
+      good(
+        'database',
+        `PostgreSQL ${version}, a primary on timeline ${timeline}, schema ${migration}, every commit is on disk${standbys > 0 ? ' and on a standby' : ''}`,
+      ),
     );
   if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off, so tables grow and become slow', 'set autovacuum = on'));
   // An image or system with another version of the C library or ICU orders texts differently than the indexes on the disk.

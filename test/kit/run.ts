@@ -20,7 +20,9 @@ const date = args.find((arg) => arg.startsWith('--date='));
 const named = args.filter((arg) => !arg.startsWith('--'));
 const isLong = (file: string) => file.endsWith('.long.test.ts');
 const inFolders = (patterns: string[]) => globSync(patterns).filter((file) => long || !isLong(file));
-const filesOf = (name: string) => (name.endsWith('.ts') ? globSync([name]) : inFolders([`${name}/**/*.test.ts`]));
+/** Of a file, a folder, or a test by its name: `ha` is test/faults/ha.long.test.ts. */
+const filesOf = (name: string) =>
+  name.endsWith('.ts') ? globSync([name]) : inFolders([`${name}/**/*.test.ts`, `{src,test}/**/${name}{,.long}.test.ts`]);
 const unknown = named.filter((name) => filesOf(name).length === 0);
 if (unknown.length > 0) {
   process.stderr.write(`No test file matches ${unknown.join(' ')}.\n`);

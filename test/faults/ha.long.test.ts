@@ -1,0 +1,229 @@
+/**
+ * The cluster of deploy/ha: its leader is killed and hung again and again while shops order, customers choose and pay, and webhooks are
+ * sent, by processes of Florin on three machines. FLORIN_KILLS and FLORIN_HANGS are how often.
+ */
+// Invariant: A failover of the cluster loses nothing that was acknowledged, and issues no address twice.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import connectPostgres from '../../src/db/driver.ts';
+import { client, eventually } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
+import { type Cluster, type Machine, missingCluster, startCluster } from '../kit/cluster.ts';
+import { type CoreNode, startCoreNode } from '../kit/core-node.ts';
+import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { account, units } from '../kit/shop.ts';
+import { createTestChain } from '../kit/test-chain.ts';
+
+const KILLS = Number(process.env.FLORIN_KILLS ?? 100);
+const HANGS = Number(process.env.FLORIN_HANGS ?? 20);
+const skip = missingCluster;
+const ORDER = { amount: '25.00', currency: 'USD', return_url: 'https://shop.example/' };
+
+const chain = createTestChain({ coin: 'BTC', network: 'regtest' });
+let node: CoreNode;
+let receiver: Receiver;
+let cluster: Cluster;
+let secret: string;
+before(async () => {
+  if (skip) return;
+  [node, receiver] = [await startCoreNode(chain), await startReceiver()];
+  cluster = await startCluster({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '1' });
+  const { merchant_id: id, keys } = await cluster.florin('merchant', 'create', '--name', 'Shop', '--plan', 'enterprise');
+  secret = keys.live_secret;
+  const key = base58check.respell(account('BTC').publicExtendedKey, 0x043587cf);
+  await cluster.florin(...['wallet', 'set', '--merchant', id, '--coin', 'BTC', '--mode', 'live', '--key', key, '--script', 'p2wpkh']);
+  await cluster.florin('endpoint', 'create', '--merchant', id, '--mode', 'live', '--url', receiver.url, '--events', '*');
+});
+after(async () => {
+  await cluster?.stop();
+  await node?.close();
+  await receiver?.stop();
+});
+
+/** What customers and shops do, and what they were told. */
+type Trade = {
+  acknowledged: Set<string>;
+  /** Addresses that customers saw, by payment. */
+  shown: Map<string, string>;
+  paid: Set<string>;
+  /** Answers other than success. */
+  refused: Map<string, number>;
+  successAt: number;
+  stop(): Promise<void>;
+};
+
+/** A choice of a coin on the page, as a browser without JavaScript makes it. Null: it was refused. */
+async function choose(id: string): Promise<boolean> {
+  const page = await (await fetch(`${cluster.url}/pay?id=${id}`)).text();
+  const token = /name="token" value="([^"]+)"/.exec(page)?.[1];
+  if (token === undefined) return false;
+  const body = new URLSearchParams({ id, token, currency: 'BTC' }).toString();
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  return (await fetch(`${cluster.url}/pay/select`, { method: 'POST', headers, body })).ok;
+}
+
+function startTrade(): Trade {
+  const live = client(cluster.url, secret);
+  const [acknowledged, shown, paid, refused] = [new Set<string>(), new Map<string, string>(), new Set<string>(), new Map<string, number>()];
+  const trade = { acknowledged, shown, paid, refused, successAt: performance.now() };
+  let isOpen = true;
+  const shop = async (number: number) => {
+    for (let turn = 0; isOpen; await sleep(100)) {
+      const reply = await live.post('/v1/payments', ORDER, { 'idempotency-key': `shop-${number}-${turn}` }).catch((error: Error) => error);
+      if (!(reply instanceof Error) && reply.status === 201) {
+        acknowledged.add(reply.json.id);
+        trade.successAt = performance.now();
+        turn++;
+      } else {
+        const what =
+          reply instanceof Error ? ((reply.cause as { code?: string })?.code ?? reply.name) : `${reply.status} ${reply.json?.error?.code}`;
+        refused.set(what, (refused.get(what) ?? 0) + 1);
+      }
+    }
+  };
+  const customer = async () => {
+    while (isOpen) {
+      const id = [...acknowledged].find((one) => !shown.has(one));
+      await sleep(100);
+      if (id === undefined) continue;
+      try {
+        await choose(id);
+        const { json } = await live.get(`/api/payment/${id}`);
+        if (typeof json?.payment_address !== 'string') continue;
+        shown.set(id, json.payment_address);
+        chain.pay([[json.payment_address, units(json.amount)]]);
+        paid.add(id);
+      } catch {
+        // It is tried again.
+      }
+    }
+  };
+  const miner = async () => {
+    for (; isOpen; await sleep(1_000)) chain.mine(1);
+  };
+  const parts = [shop(1), shop(2), customer(), miner()];
+  return Object.assign(trade, {
+    stop: async () => {
+      isOpen = false;
+      await Promise.all(parts);
+    },
+  });
+}
+
+/** When the new primary commits again, by itself: what Florin takes beyond that is its own part of the outage. */
+async function commitsOn(machine: Machine): Promise<number> {
+  const url = new URL(cluster.settings.DATABASE_URL!.replace(/@[^/]*\//, `@${cluster.addressOf(machine)}:5432/`));
+  for (;;) {
+    const sql = connectPostgres({ url: url.href, max: 1 });
+    try {
+      await sql.unsafe('create table if not exists probe (at timestamptz)');
+      await sql.unsafe('insert into probe values (now())');
+      return performance.now();
+    } catch {
+      await sleep(50);
+    } finally {
+      await sql.end({ timeout: 1 });
+    }
+  }
+}
+
+type Outage = { seconds: number; own: number };
+async function lose(trade: Trade, how: 'kill' | 'hang'): Promise<Outage> {
+  await cluster.isSafe();
+  const lost = await cluster.leader();
+  const from = performance.now();
+  if (how === 'kill') cluster.kill(lost);
+  else cluster.signal(lost, 'SIGSTOP');
+  const next = await eventually(cluster.leader, (machine) => machine !== lost, 120_000);
+  const commits = await commitsOn(next);
+  await eventually(
+    async () => trade.successAt,
+    (at) => at > commits,
+    120_000,
+  );
+  const back = trade.successAt;
+  if (how === 'kill') cluster.revive(lost);
+  else cluster.signal(lost, 'SIGCONT');
+  return { seconds: (back - from) / 1_000, own: (back - commits) / 1_000 };
+}
+
+const worst = (values: readonly number[]) => Math.max(...values).toFixed(1);
+
+for (const [how, rounds] of [
+  ['kill', KILLS],
+  ['hang', HANGS],
+] as const)
+  test(`${rounds} leaders are lost (${how}): nothing acknowledged is lost, no address is issued twice, every webhook arrives`, {
+    skip,
+  }, async (t) => {
+    const trade = startTrade();
+    t.after(trade.stop);
+    const outages: Outage[] = [];
+    await eventually(
+      async () => trade.paid.size,
+      (size) => size > 2,
+      60_000,
+    );
+    for (let round = 0; round < rounds; round++) outages.push(await lose(trade, how));
+    await sleep(3_000);
+    await trade.stop();
+    const live = client(cluster.url, secret);
+    for (const id of trade.acknowledged) {
+      const { status } = await eventually(
+        () => live.get(`/api/payment/${id}`),
+        (reply) => reply.status !== 503,
+        60_000,
+      );
+      assert.equal(status, 200, `${id} was acknowledged and is lost`);
+    }
+    assert.equal(new Set(trade.shown.values()).size, trade.shown.size, 'no address is issued twice');
+    chain.mine(2);
+    for (const id of trade.paid)
+      await eventually(
+        async () => [
+          (await live.get(`/api/payment/${id}`)).json?.status,
+          receiver.received.some(({ event }) => event.type === 'payment.completed' && event.data.id === id),
+        ],
+        ([status, isHeard]) => status === 'completed' && isHeard === true,
+        120_000,
+      );
+    // Clients may repeat what gets one of these.
+    for (const what of trade.refused.keys()) assert.match(what, /^(503 database_unavailable|TimeoutError)$/);
+    assert.ok(Math.max(...outages.map(({ own }) => own)) < 2, `back ${worst(outages.map(({ own }) => own))} s after the database`);
+    assert.ok(Math.max(...outages.map(({ seconds }) => seconds)) < 30, `an outage of ${worst(outages.map(({ seconds }) => seconds))} s`);
+    t.diagnostic(
+      `${rounds} times: ${trade.acknowledged.size} acknowledged, ${trade.paid.size} paid, outage at most ${worst(outages.map(({ seconds }) => seconds))} s, of which after the database ${worst(outages.map(({ own }) => own))} s, refused ${JSON.stringify([...trade.refused])}`,
+    );
+  });
+
+test('each process is restarted, one after the other, while shops order: no request fails', { skip }, async (t) => {
+  const trade = startTrade();
+  t.after(trade.stop);
+  await eventually(
+    async () => trade.acknowledged.size,
+    (size) => size > 5,
+    60_000,
+  );
+  for (const machine of ['one', 'two', 'three'] as const) {
+    cluster.restart(`api-${machine}`);
+    const before = trade.acknowledged.size;
+    const ready = async () => (await fetch(`http://${cluster.addressOf(machine)}:3000/readyz`)).status;
+    await eventually(
+      () => ready().catch(() => 0),
+      (status) => status === 0,
+      60_000,
+    );
+    await eventually(
+      () => ready().catch(() => 0),
+      (status) => status === 200,
+      60_000,
+    );
+    // HAProxy sees it again.
+    await sleep(3_000);
+    assert.ok(trade.acknowledged.size > before, 'the others went on');
+  }
+  await trade.stop();
+  assert.deepEqual([...trade.refused], []);
+  t.diagnostic(`${trade.acknowledged.size} acknowledged`);
+});
