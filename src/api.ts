@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import type { Config } from '#config';
 import type { Context } from '#context';
-import { createExit, createServer, openLimits } from '#http';
+import { createServer, openLimits } from '#http';
 import { startRequestLog } from '#keys';
 import { registerCommerce, registerGreenfield } from '#shops';
 import { registerCheckout, registerDashboard, registerDocs, registerPackage, registerShopPlugins } from '#web';
@@ -17,10 +17,8 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
   closers.push(() => requestLog.stop());
   const limits = await openLimits({ redisUrl: config.redisUrl, log: ctx.log });
   closers.push(() => limits.close());
-  const exit = createExit();
-  const server = await createServer(ctx, {
+  const { server, leave } = await createServer(ctx, {
     limits,
-    exit,
     tls: config.tls && { cert: await readFile(config.tls.certFile), key: await readFile(config.tls.keyFile) },
     trustedProxies: [...config.trustedProxies],
     metricsToken: config.metricsToken,
@@ -36,7 +34,7 @@ export async function startApi(ctx: Context, config: Config, { closers }: { clos
     },
   });
   closers.push(async () => {
-    await exit.leave();
+    await leave();
     await server.close();
   });
   await server.listen({ port: config.port, host: config.host });

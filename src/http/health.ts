@@ -19,21 +19,18 @@ const INCOMPLETE_SECONDS = 180;
 const BALANCER_MS = 5_000;
 /** How long the process then answers before it ends: one that asks every second has noticed twice. */
 const LEAVING_MS = 3_000;
-export type Exit = {
-  /** Notes that somebody asked, and says whether the process is leaving. */
-  asked(): boolean;
-  /** From now on the process is not ready. Waits until a load balancer, if one asks, sends no more requests. */
-  leave(): Promise<void>;
-};
-export function createExit(): Exit {
+/** How a process ends that a load balancer sends requests to. */
+export function createExit() {
   let askedAt = Number.NEGATIVE_INFINITY;
   let isLeaving = false;
   return {
-    asked: () => {
+    /** Notes that somebody asked, and says whether the process is leaving. */
+    asked: (): boolean => {
       askedAt = performance.now();
       return isLeaving;
     },
-    leave: async () => {
+    /** From now on the process is not ready. Waits until a load balancer, if one asks, sends no more requests. */
+    leave: async (): Promise<void> => {
       isLeaving = true;
       if (performance.now() - askedAt < BALANCER_MS) await sleep(LEAVING_MS);
     },
@@ -41,7 +38,7 @@ export function createExit(): Exit {
 }
 
 /** Null while no primary answers. `timeline` grows with each failover and each restore. */
-export type DatabaseState = { role: 'primary' | 'standby'; timeline: number | null } | null;
+type DatabaseState = { role: 'primary' | 'standby'; timeline: number | null } | null;
 export async function readDatabaseState({ db: { sql } }: Context): Promise<DatabaseState> {
   const [row] = await sql<{ timeline: string | null }[]>`
     select case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`;

@@ -2,7 +2,7 @@
 export { checkBody } from './body.ts';
 export { type Gate, readClaimOf } from './gate.ts';
 export { type PackedBody, pack, packOnce, type ReadClient, readPacked, sendPacked, sendText, writePacked } from './headers.ts';
-export { createExit, readServiceReadiness } from './health.ts';
+export { readServiceReadiness } from './health.ts';
 export { EMPTY_BODY, exactJson, type ParsedBody, parseJson, writtenAt } from './json.ts';
 export { type Limits, openLimits } from './limits.ts';
 export { excessOfPairs } from './loop-guard.ts';

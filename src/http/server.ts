@@ -13,7 +13,7 @@ import type { IdempotencyClaim } from '#payments';
 import { checkBody, together } from './body.ts';
 import { createGate, type Gate, readClaim } from './gate.ts';
 import { FOR_PAGES, packOnce, SpelledResponse, sendPacked, setHeaders, usedUp, withoutLimit } from './headers.ts';
-import { type Exit, isAlive, readServiceReadiness } from './health.ts';
+import { createExit, isAlive, readServiceReadiness } from './health.ts';
 import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { excessOf, startLoopGuard } from './loop-guard.ts';
@@ -28,7 +28,6 @@ type ServerOptions = {
   trustedProxies: readonly string[];
   limits: Limits;
   metricsToken: string | null;
-  exit: Exit;
   /** Adds the pages, which are not JSON. */
   registerPages(app: FastifyInstance, gate: Gate): void;
 };
@@ -36,8 +35,12 @@ type ServerOptions = {
 /** A request without a Host header, which RFC 9112 has us refuse, gets the documented error instead of Node's. */
 const NODE = { ServerResponse: SpelledResponse, requireHostHeader: false };
 
+/** `leave` is called before the server is closed. */
+type Server = { server: FastifyInstance; leave(): Promise<void> };
+
 /** Builds the server; the caller listens. */
-export async function createServer(ctx: Context, options: ServerOptions): Promise<FastifyInstance> {
+export async function createServer(ctx: Context, options: ServerOptions): Promise<Server> {
+  const exit = createExit();
   const gate = createGate(ctx, options);
   const requestId = () => `req_${base62(24, ctx.random)}`;
   const app = Fastify({
@@ -111,7 +114,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
 
   for (const route of ROUTES) registerRoute(app, ctx, gate, route);
   registerPreflight(app, gate);
-  registerOperations(app, ctx, options);
+  registerOperations(app, ctx, { ...options, exit });
   options.registerPages(app, gate);
 
   app.setNotFoundHandler(async (request, reply) => {
@@ -134,7 +137,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
     }
     throw new Problem('unknown_route', { method: request.method, path: path.slice(0, 200) });
   });
-  return app;
+  return { server: app, leave: exit.leave };
 }
 
 /** Tells the guard of the event loop which route works. */
@@ -322,7 +325,11 @@ function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createG
   }
 }
 
-function registerOperations(app: FastifyInstance, ctx: Context, { metricsToken, tls, exit }: ServerOptions): void {
+function registerOperations(
+  app: FastifyInstance,
+  ctx: Context,
+  { metricsToken, tls, exit }: Pick<ServerOptions, 'metricsToken' | 'tls'> & { exit: ReturnType<typeof createExit> },
+): void {
   app.get('/healthz', async () => isAlive());
   app.get('/readyz', async (_request, reply) => {
     const readiness = await readServiceReadiness(ctx, { isLeaving: exit.asked() });

@@ -31,7 +31,9 @@ test('a primary that restarts, and one that hangs, is left for its synchronous s
   t.after(drill.stop);
   const { primary, standby } = drill.pair;
   await drill.oneFollows(primary);
-  assert.match((await database(drill)).detail, /every commit is on disk and on a standby/);
+  assert.match((await database(drill)).detail, /a primary on timeline 1, .*every commit is on disk and on a standby/);
+  const known = async () => ((await (await ready(drill)).json()) as { database: object | null }).database;
+  assert.deepEqual(await known(), { role: 'primary', timeline: 1 });
   await primary.kill();
   await primary.start();
   await drill.works();
@@ -42,6 +44,7 @@ test('a primary that restarts, and one that hangs, is left for its synchronous s
     ({ status }) => status === 503,
   );
   assert.deepEqual(await (await ready(drill)).json().then((body: any) => body.reasons), ['the database does not answer']);
+  assert.equal(await known(), null);
   const { status, json, headers } = await drill.test.get('/api/payment/list');
   assert.deepEqual([status, json.error.code, headers.get('retry-after')], [503, 'database_unavailable', '2']);
   await standby.promote();
@@ -49,6 +52,8 @@ test('a primary that restarts, and one that hangs, is left for its synchronous s
   await standby.ask('select pg_reload_conf()');
   await drill.works();
   await drill.oneFollows(standby);
+  assert.deepEqual(await known(), { role: 'primary', timeline: 2 });
+  assert.match(await (await fetch(`${drill.api.url}/metrics`)).text(), /^florin_database_timeline 2$/m);
   assert.equal(await countLost(drill), 0);
   assert.equal(new Set(drill.shown.values()).size, drill.shown.size);
 });

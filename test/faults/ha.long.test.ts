@@ -41,7 +41,7 @@ after(async () => {
   await receiver?.stop();
 });
 
-/** What customers and shops do, and what they were told. */
+/** What customers and shops do, and the answers to it. */
 type Trade = {
   acknowledged: Set<string>;
   /** Addresses that customers saw, by payment. */
@@ -111,7 +111,7 @@ function startTrade(): Trade {
   });
 }
 
-/** When the new primary commits again, by itself: what Florin takes beyond that is its own part of the outage. */
+/** When the new primary commits again, without Florin: what Florin takes beyond that is its own part of the outage. */
 async function commitsOn(machine: Machine): Promise<number> {
   const url = new URL(cluster.settings.DATABASE_URL!.replace(/@[^/]*\//, `@${cluster.addressOf(machine)}:5432/`));
   for (;;) {

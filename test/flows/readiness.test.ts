@@ -304,3 +304,14 @@ test('readiness and doctor say so while the database accepts no writes', async (
   await set('reset default_transaction_read_only');
   await eventually(reasons, (found) => !found.includes(REASON));
 });
+
+test('a process that a load balancer asks is not ready for a while before it ends, and answers requests until then', async () => {
+  const other = await startTestApp({}, { roles: ['api'] });
+  const reasons = async () => ((await (await fetch(`${other.url}/readyz`)).json()) as { reasons: string[] }).reasons;
+  assert.ok(!(await reasons()).includes('this process is stopping'));
+  const stopped = other.stop();
+  await eventually(reasons, (found) => found.includes('this process is stopping'));
+  assert.equal((await other.test.get('/api/payments')).status, 200);
+  await stopped;
+  await assert.rejects(reasons);
+});

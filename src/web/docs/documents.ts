@@ -65,7 +65,10 @@ export const CONTENTS: readonly { title: string; entries: readonly (string | { p
       'guides/sources',
     ],
   },
-  { title: 'Operate', entries: ['guides/self-hosting', 'guides/high-availability', 'guides/sweeping', 'guides/payouts', 'guides/accounting'] },
+  {
+    title: 'Operate',
+    entries: ['guides/self-hosting', 'guides/high-availability', 'guides/sweeping', 'guides/payouts', 'guides/accounting'],
+  },
   { title: 'Migrate', entries: ['guides/migrate-btcpay', 'guides/migrate-coinbase-commerce'] },
 ];
 
