@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { openAccountGround } from '../kit/money-accounts.ts';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 
-const SCHEDULES = 20;
+const SCHEDULES = 12;
 
 test(`${SCHEDULES} random schedules of accounts: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
   const seed = Number(process.env.FLORIN_SEED ?? 1);

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 import { openOutputGround } from '../kit/money-outputs.ts';
 
-const SCHEDULES = 50;
+const SCHEDULES = 30;
 
 test(`${SCHEDULES} random schedules: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
   const seed = Number(process.env.FLORIN_SEED ?? 1);

@@ -33,7 +33,7 @@ import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } fro
 import { browserScript, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
 import { registerShopRefunds } from './shop-refund-page.ts';
 import type { Fixture } from './states.ts';
-import { languageOf } from './words.ts';
+import { languageOf, wordsOf } from './words.ts';
 
 /** Adds the pages to the server. */
 export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {
@@ -274,7 +274,7 @@ const AUTHORIZE = `${GREENFIELD_PATH}/api-keys/authorize`;
 /** The script that opens payment pages over a shop, with its words. */
 function modalScript(): string {
   const words = TAGS.map((tag) => {
-    const { modalTitle: title, closeModal: close } = languageOf(tag).words;
+    const { modalTitle: title, closeModal: close } = wordsOf(tag);
     return [tag, { title, close }];
   });
   return `(()=>{${browserScript('modal.ts').replace("'__WORDS__'", () => JSON.stringify(Object.fromEntries(words)))}})();`;

@@ -39,6 +39,8 @@ export type Language = {
 const WORDS = new Map(
   TAGS.map((tag) => [tag, JSON.parse(readFileSync(join(import.meta.dirname, 'words', `${tag}.json`), 'utf8')) as Words]),
 );
+/** The words alone, without what a language needs to write numbers and times. */
+export const wordsOf = (tag: Locale): Words => WORDS.get(tag)!;
 const made = new Map<Locale, Language>();
 /** Marks of direction would turn the currency around in its isolate. */
 const unmarked = (text: string): string => text.replace(/[\u200e\u200f\u061c]/g, '');
@@ -61,7 +63,7 @@ export function languageOf(tag: Locale): Language {
     language = {
       tag,
       dir: tag === 'ar' || tag === 'he' ? 'rtl' : 'ltr',
-      words: WORDS.get(tag)!,
+      words: wordsOf(tag),
       // The decimal text itself is formatted: no float in between.
       usd: (cents) => unmarked(usd.format(formatUsd(cents) as `${number}`)),
       rate: (e8) => unmarked(rate.format(formatDecimal(e8, 8, 2) as `${number}`)),
