@@ -24,7 +24,7 @@ export async function startTestServer(parent = '/dev/shm'): Promise<TestServer> 
   const admin = await openDb({ ...embedded.connection, max: 1, log });
   // Each new database makes a checkpoint, after which pages are logged whole, and compressing them takes a twentieth of the server's time.
   await admin.sql.unsafe('alter role all set wal_compression = off');
-  // Planning a statement anew for its first five executions takes a quarter of the server's time, because no connection lives long.
+  // Planning a statement again for each of its first five executions takes a quarter of the server's time, because no connection lives long.
   await admin.sql.unsafe('alter role all set plan_cache_mode = force_generic_plan');
   await admin.sql.unsafe('create database florin_template');
   const template = await openDb({ ...embedded.connection, database: 'florin_template', max: 2, log });
