@@ -33,7 +33,7 @@ import { languageOfRequest, sendMessage, sendPayment, sendPdf, sendReceipt } fro
 import { browserScript, SCRIPT, SCRIPT_PATH, sendDocument } from './shell.ts';
 import { registerShopRefunds } from './shop-refund-page.ts';
 import type { Fixture } from './states.ts';
-import { languageOf, wordsOf } from './words.ts';
+import { wordsOf } from './words.ts';
 
 /** Adds the pages to the server. */
 export function registerCheckout(app: FastifyInstance, ctx: Context, { client, limits }: { client: ReadClient; limits: Limits }): void {
