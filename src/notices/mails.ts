@@ -68,9 +68,10 @@ export async function queueMails(tx: Tx, mail: NewMail): Promise<boolean> {
   return true;
 }
 
-/** Takes back what was queued with this `pause.about` and is not sent. */
-export async function withdrawMails(tx: Tx, { kind, about }: { kind: string; about: unknown }): Promise<void> {
-  await tx`delete from mails where kind = ${kind} and identity = ${identityOf(about)}::bytea and due_at is not null`;
+/** Takes back what was queued with one of these as its `pause.about` and is not sent. */
+export async function withdrawMails(tx: Tx, { kind, about }: { kind: string; about: readonly unknown[] }): Promise<void> {
+  if (about.length > 0)
+    await tx`delete from mails where kind = ${kind} and identity = any(${about.map(identityOf)}::bytea[]) and due_at is not null`;
 }
 
 /** The recipient acted on an email: it was wanted, so it does not count against the bound. */

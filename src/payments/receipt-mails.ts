@@ -54,8 +54,9 @@ export async function mailReceipts(ctx: Context, tx: Tx, paymentIds: readonly st
       ctx.log.warn({ payment: row.id }, 'No receipt was mailed: there were too many for this address or merchant');
 }
 
-/** The money of the payment is gone: a receipt that was not sent yet is not sent. */
-export const withdrawReceipt = (tx: Tx, paymentId: string): Promise<void> => withdrawMails(tx, { kind: 'receipt', about: paymentId });
+/** The money of these payments is gone: a receipt that was not sent yet is not sent. */
+export const withdrawReceipts = (tx: Tx, paymentIds: readonly string[]): Promise<void> =>
+  withdrawMails(tx, { kind: 'receipt', about: paymentIds });
 
 function mailOf(ctx: Context, { id, merchantId, name, email, locale, usdCents, price, currency, coin, units, completedAt }: Paid): NewMail {
   const own = WORDS[(locale === null ? null : matchLocale(locale)) ?? 'en'];

@@ -15,7 +15,7 @@ import { asksForMerchant } from './attention.ts';
 import { type CountedPayment, insertTotalChanges, totalChanges } from './days.ts';
 import { paymentDetail } from './detail.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
-import { mailReceipts, withdrawReceipt } from './receipt-mails.ts';
+import { mailReceipts, withdrawReceipts } from './receipt-mails.ts';
 import { changed, insertSales, NO_POSITIONS, readPositions, type SaleChange, salesChanges, volumeCents } from './sales.ts';
 import { queueShop } from './shop-queue.ts';
 import { refundedToJson, uncountedToJson } from './stored.ts';
@@ -122,7 +122,10 @@ export async function writeSettlements(
     tx,
     receipts.map(({ record }) => record.facts.id),
   );
-  for (const { record, reversed } of changes) if (reversed) await withdrawReceipt(tx, record.facts.id);
+  await withdrawReceipts(
+    tx,
+    changes.flatMap(({ record, reversed }) => (reversed ? [record.facts.id] : [])),
+  );
   for (const { record, settlement, marks, counts, sales } of changes) {
     record.version += 1n;
     if (record.sales !== null) record.sales = changed(record.sales, sales);
