@@ -32,7 +32,6 @@ export type Cluster = {
   revive(machine: Machine): void;
   /** Ends a process of Florin, such as `api-one`, in order. It is started again. */
   restart(part: string): void;
-  log(part: string): string;
   stop(): Promise<void>;
 };
 
@@ -132,7 +131,6 @@ export async function startCluster(more: Record<string, string> = {}): Promise<C
     },
     revive: (machine) => rmSync(join(folder, 'down', `patroni-${machine}`)),
     restart: (part) => void process.kill(pidOf(`florin-${part}`), 'SIGTERM'),
-    log: (part) => readFile(join(folder, 'logs', part)),
     stop,
   };
 }
