@@ -73,10 +73,8 @@ export async function startCluster(more: Record<string, string> = {}): Promise<C
     rmSync(home, { recursive: true, force: true });
   };
   try {
-    await until(async () => {
-      if (script.exitCode !== null) throw new Error(`deploy/ha/try ended with ${script.exitCode}`);
-      return /Florin is at/.test(said) ? true : null;
-    });
+    const isUp = await until(async () => (script.exitCode !== null ? false : /Florin is at/.test(said) || null));
+    if (!isUp) throw new Error(`deploy/ha/try ended with ${script.exitCode}`);
   } catch (error) {
     await stop();
     throw error;
@@ -121,7 +119,7 @@ export async function startCluster(more: Record<string, string> = {}): Promise<C
         const { members } = (await (await fetch(`http://${addressOf((await which('primary'))!)}:8008/cluster`)).json()) as {
           members: Member[];
         };
-        const roles = members.filter(({ state, lag }) => state === 'running' && (lag ?? 0) === 0).map(({ role }) => role);
+        const roles = members.filter(({ state, lag }) => /^(running|streaming)$/.test(state) && (lag ?? 0) === 0).map(({ role }) => role);
         return roles.toSorted().join() === 'leader,replica,sync_standby' ? true : null;
       })),
     signal,
