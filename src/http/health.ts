@@ -37,13 +37,16 @@ export function createExit() {
   };
 }
 
-/** Null while no primary answers. `timeline` grows with each failover and each restore. */
-type DatabaseState = { role: 'primary' | 'standby'; timeline: number | null } | null;
-export async function readDatabaseState({ db: { sql } }: Context): Promise<DatabaseState> {
-  const [row] = await sql<{ timeline: string | null }[]>`
-    select case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline`;
-  const { timeline } = row!;
-  return timeline === null ? { role: 'standby', timeline } : { role: 'primary', timeline: Number.parseInt(timeline, 16) };
+/** `timeline` grows with each failover and each restore. */
+type DatabaseState = { role: 'primary' | 'standby'; timeline: number | null };
+/** `isReadOnly`: hosts make a database read-only when its disk is almost full. */
+export async function readDatabase({ db: { sql } }: Context): Promise<{ state: DatabaseState; isReadOnly: boolean }> {
+  const [row] = await sql<{ timeline: string | null; isReadOnly: boolean }[]>`
+    select case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline,
+      current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
+  const { timeline, isReadOnly } = row!;
+  if (timeline === null) return { state: { role: 'standby', timeline }, isReadOnly };
+  return { state: { role: 'primary', timeline: Number.parseInt(timeline, 16) }, isReadOnly };
 }
 
 /**
@@ -58,7 +61,7 @@ export async function readServiceReadiness(
   reasons: string[];
   holds: string[];
   warnings: string[];
-  database: DatabaseState;
+  database: DatabaseState | null;
   followers: object;
   peers: object;
   electrum?: object;
@@ -69,13 +72,12 @@ export async function readServiceReadiness(
   const warnings: string[] = [];
   const followers: Record<string, object> = {};
   const peers: Record<string, object> = {};
-  let database: DatabaseState = null;
+  let database: DatabaseState | null = null;
   try {
-    database = await readDatabaseState(ctx);
+    const { state, isReadOnly } = await readDatabase(ctx);
+    database = state;
     if (await ctx.db.isFull()) reasons.push('the disk of the database is full, so nothing can be recorded');
-    // Hosts make a database read-only when its disk is almost full.
-    const [mode] = await ctx.db.sql<{ isReadOnly: boolean }[]>`select current_setting('transaction_read_only') = 'on' as "isReadOnly"`;
-    if (mode!.isReadOnly) reasons.push('the database is read-only, so nothing can be recorded');
+    if (isReadOnly) reasons.push('the database is read-only, so nothing can be recorded');
     const tips = await ctx.db.sql<
       { chain: string; height: bigint; lagSeconds: number; unreadSeconds: number; holdReason: string | null }[]
     >`

@@ -9,7 +9,7 @@ import { GUARD_CODES } from '#core/guard';
 import { requestLogCounts } from '#keys';
 import { readGuards, readTokenHolds, readTroubles } from '#payments';
 import { readDeliveryQueue } from '#webhooks';
-import { readDatabaseState } from './health.ts';
+import { readDatabase } from './health.ts';
 import { type Histogram, readLoop } from './loop-guard.ts';
 
 type Value = readonly [labels: string, value: number];
@@ -20,7 +20,7 @@ type Metric =
 /** All metrics of this process and its database. */
 export async function readMetrics(ctx: Context): Promise<string> {
   const [database, queue, due, tips, guards, troubles, reports, held] = await Promise.all([
-    readDatabaseState(ctx),
+    readDatabase(ctx),
     readDeliveryQueue(ctx),
     readDue(ctx),
     readTips(ctx),
@@ -30,7 +30,7 @@ export async function readMetrics(ctx: Context): Promise<string> {
     readTokenHolds(ctx),
   ]);
   return metricsText([
-    ['florin_database_timeline', 'gauge', 'Timeline of the database, which grows with each failover', [['', database?.timeline ?? 0]]],
+    ['florin_database_timeline', 'gauge', 'Timeline of the database, which grows with each failover', [['', database.state.timeline ?? 0]]],
     ...deliveryMetrics(queue),
     ...paymentMetrics(due),
     ...chainMetrics({ tips, guards, troubles }),
