@@ -3,8 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { testEnvironment } from './app.ts';
+import { eventually, testEnvironment } from './app.ts';
 import { runFlorin } from './service.ts';
 import { existsOnPath } from './tools.ts';
 
@@ -42,13 +41,13 @@ const childrenOf = (pid: number): number[] =>
     .stdout.split('\n')
     .filter(Boolean)
     .map(Number);
-async function until<T>(ask: () => Promise<T | null>, ms = 180_000): Promise<T> {
-  for (const end = performance.now() + ms; ; await sleep(100)) {
-    const answer = await ask().catch(() => null);
-    if (answer !== null) return answer;
-    if (performance.now() > end) throw new Error('the cluster did not get there in time');
-  }
-}
+/** Asks until there is an answer; what fails meanwhile has none. */
+const until = async <T>(ask: () => Promise<T | null>): Promise<T> =>
+  (await eventually(
+    () => ask().catch(() => null),
+    (answer) => answer !== null,
+    180_000,
+  ))!;
 
 /** Starts it with these settings for all processes of Florin beside those of tests. */
 export async function startCluster(more: Record<string, string> = {}): Promise<Cluster> {
