@@ -69,9 +69,25 @@ Retry 429, 500 and 503 with growing pauses and the same \`Idempotency-Key\`, aft
 
 ${(Object.keys(PROBLEMS) as ProblemCode[]).map(errorText).join('\n')}`;
 
+/** package.json has the version, and every other place takes it from there: `npm version NUMBER --no-git-tag-version`, then this script. */
+const { version: VERSION } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+const VERSIONED: Readonly<Record<string, readonly RegExp[]>> = {
+  'package-lock.json': [/(?<=^ {2}"version": ")[^"]+/m, /(?<="name": "florin-server",\n {6}"version": ")[^"]+/],
+  'sdk/package.json': [/(?<="version": ")[^"]+/],
+  'plugins/medusa/package.json': [/(?<="version": ")[^"]+/],
+  'plugins/medusa/README.md': [/(?<=medusa-payment-florin-)\d[^ ]*(?=\.tgz)/g],
+  'plugins/woocommerce/florin-payments.php': [/(?<=^ \* Version: )\S+/m, /(?<='FLORIN_PAYMENTS_VERSION', ')[^']+/],
+  'plugins/woocommerce/readme.txt': [/(?<=^Stable tag: )\S+/m],
+};
+const versioned = Object.entries(VERSIONED).map(([path, patterns]) => {
+  const text = readFileSync(join(ROOT, path), 'utf8');
+  return [path, patterns.reduce((all, pattern) => all.replace(pattern, VERSION), text)] as const;
+});
+
 const files: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(versioned),
   'openapi.json': `${JSON.stringify({ 'x-generated': 'npm run generate', ...openapiDocument('http://localhost:3000') }, null, 2)}\n`,
-  'sdk/src/types.ts': sdkTypes(),
+  'sdk/src/types.ts': sdkTypes(VERSION),
   'dashboard/generated/api.ts': dashboardTypes(),
   'docs/guides/peers.md': withForgeryCosts(readFileSync(join(ROOT, 'docs/guides/peers.md'), 'utf8')),
   'plugins/woocommerce/languages/florin-payments.pot': pluginTexts(),

@@ -2,10 +2,10 @@
  * The Medusa provider as an npm package: one CommonJS file with everything but Medusa, and the types of its settings.
  * `node scripts/medusa.ts [FOLDER]` writes medusa-payment-florin-<version>.tgz into the folder, by default dist/release.
  */
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { build } from 'vite';
+import { packEntries } from '../src/web/sdk-package.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const PLUGIN = join(ROOT, 'plugins/medusa');
@@ -30,13 +30,12 @@ export async function packProvider(folder: string): Promise<string> {
   const provider = 'declare const provider: { module: string; services: unknown[] };\nexport default provider;\n';
   writeFileSync(join(outDir, 'index.d.ts'), `${readFileSync(join(PLUGIN, 'src/types.ts'), 'utf8')}\n${provider}`);
   mkdirSync(folder, { recursive: true });
-  const said = execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', resolve(folder)], {
-    cwd: PLUGIN,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  const [{ filename }] = JSON.parse(said) as [{ filename: string }];
-  return join(folder, filename);
+  const files = ['package.json', 'README.md', 'LICENSE', 'dist/index.cjs', 'dist/index.d.ts'];
+  const { version } = JSON.parse(readFileSync(join(PLUGIN, 'package.json'), 'utf8')) as { version: string };
+  const file = join(folder, `medusa-payment-florin-${version}.tgz`);
+  const entries = files.map((path) => ({ path: `package/${path}`, bytes: readFileSync(join(PLUGIN, path)), program: false }));
+  writeFileSync(file, await packEntries(entries));
+  return file;
 }
 
 if (import.meta.main) process.stdout.write(`${await packProvider(process.argv[2] ?? join(ROOT, 'dist/release'))}\n`);

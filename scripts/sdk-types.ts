@@ -1,11 +1,8 @@
 /** The types of the SDK, made from the schemas that validate: `sdk/src/types.ts`. Run by `npm run generate`. */
-import { readFileSync } from 'node:fs';
 import { API_VERSION } from '../src/core/event.ts';
 import { PROBLEMS } from '../src/core/problem.ts';
 import { isRequest, QUERIES, SCHEMAS, withNulls } from '../src/http/openapi.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
-
-const { version: VERSION } = JSON.parse(readFileSync(new URL('../sdk/package.json', import.meta.url), 'utf8')) as { version: string };
 
 export type Shape = {
   type?: string | undefined;
@@ -70,8 +67,8 @@ export function typeText(schema: Shape, indent: string, names: ReadonlyMap<Shape
 
 const shapeOf = (name: string, schema: Shape): Shape => (isRequest(name) ? (withNulls(schema as never) as Shape) : schema);
 
-/** The file. */
-export function sdkTypes(): string {
+/** The file. `version` is that of the package. */
+export function sdkTypes(version: string): string {
   const types = Object.entries({ ...SCHEMAS, ...QUERIES }) as [string, Shape][];
   const names = new Map(types.map(([name, schema]) => [schema, name]));
   const parts = types.map(
@@ -93,7 +90,7 @@ export type EventOf<T extends PaymentEventType> = Extract<PaymentEvent, { type: 
 /** The version of the API that these types describe. */
 export const API_VERSION = ${quote(API_VERSION)};
 /** The version of this package. */
-export const VERSION = ${quote(VERSION)};
+export const VERSION = ${quote(version)};
 
 ${parts.join('\n')}`;
 }

@@ -2,7 +2,7 @@
 /**
  * Plugin Name: Florin Payments for WooCommerce
  * Description: Accept Bitcoin, Ethereum, Litecoin, Dash, Dogecoin and stablecoins with your own Florin server.
- * Version: 0.1.0
+ * Version: 1.0.0-rc.1
  * Requires at least: 6.5
  * Requires PHP: 7.4
  * Requires Plugins: woocommerce
@@ -18,7 +18,7 @@
 
 defined( 'ABSPATH' ) || exit;
 
-define( 'FLORIN_PAYMENTS_VERSION', '0.1.0' );
+define( 'FLORIN_PAYMENTS_VERSION', '1.0.0-rc.1' );
 define( 'FLORIN_PAYMENTS_FILE', __FILE__ );
 
 foreach ( array( 'amounts', 'client', 'signature', 'decisions', 'notes', 'unplaced', 'orders', 'refunds', 'connection', 'webhook' ) as $florin_part ) {

@@ -174,7 +174,7 @@ export type EventOf<T extends PaymentEventType> = Extract<PaymentEvent, { type: 
 /** The version of the API that these types describe. */
 export const API_VERSION = '2026-11-01';
 /** The version of this package. */
-export const VERSION = '0.1.0';
+export const VERSION = '1.0.0-rc.1';
 
 /** A payment, as every request about one returns it. */
 export type Payment = {

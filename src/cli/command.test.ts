@@ -1,6 +1,7 @@
 /** The operator command line: what it accepts, what it rejects, and its error messages. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { coinOf, nativeCoinOf, parseCommand, UsageError } from './command.ts';
@@ -91,7 +92,7 @@ test('a usage error exits with 2, another error with 1, both on standard error a
     run(['merchant', 'lst', '--json']),
     run(['merchant', 'list'], { PORT: 'many' }),
   ]);
-  assert.deepEqual(version, [0, '0.1.0\n', '']);
+  assert.deepEqual(version, [0, `${JSON.parse(readFileSync('package.json', 'utf8')).version}\n`, '']);
   assert.deepEqual(usage, [2, '', 'Unknown command "merchant lst". Did you mean "merchant list"?\nSee: ./florin merchant --help\n']);
   const remedy = 'Change the setting in .env or in the environment. All settings: docs/reference/config.md';
   assert.deepEqual(config, [1, '', `PORT must be a whole number from 0 to 65535\n${remedy}\n`]);

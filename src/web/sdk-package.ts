@@ -43,6 +43,10 @@ function archived({ path, bytes, program }: Entry): Buffer[] {
   return [header, bytes, Buffer.alloc((BLOCK - (bytes.length % BLOCK)) % BLOCK)];
 }
 
+/** An npm package with these files, the same bytes for the same files; npm's own command keeps the rights that they have on this machine. */
+export const packEntries = (entries: readonly Entry[]): Promise<Buffer> =>
+  promisify(gzip)(Buffer.concat([...entries.flatMap(archived), Buffer.alloc(2 * BLOCK)]), { level: 9 });
+
 async function filesOf(folder: string, patterns: string[]): Promise<string[]> {
   const paths: string[] = [];
   for await (const path of glob(patterns, { cwd: folder })) paths.push(path);
@@ -90,8 +94,7 @@ export async function buildPackage(log: Pick<Log, 'info'>): Promise<string> {
       entries.push({ path: `package/${path}`, bytes: await readFile(join(SDK, path)), program: false });
     for (const path of await filesOf(aside, ['**/*.{js,ts,json}']))
       entries.push({ path: `package/dist/${path}`, bytes: await readFile(join(aside, path)), program: path === 'esm/cli.js' });
-    const archive = Buffer.concat([...entries.flatMap(archived), Buffer.alloc(2 * BLOCK)]);
-    await writeFile(`${aside}.tgz`, await promisify(gzip)(archive, { level: 9 }));
+    await writeFile(`${aside}.tgz`, await packEntries(entries));
     await rename(`${aside}.tgz`, file);
     return file;
   } finally {

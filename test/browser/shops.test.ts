@@ -226,8 +226,8 @@ test('connected shops are listed, get keys for other plugins, and are disconnect
   await dashboard.audit('shops');
   // Florin's own plugins are served by the install.
   for (const [title, version, magic, name] of [
-    ['WooCommerce', /version \d+\.\d+\.\d+/, 'PK\u0003\u0004', /^attachment; filename="florin-payments-\d[\d.]*\.zip"$/],
-    ['Medusa 2', /version \d+\.\d+\.\d+/, '\u001f\u008b', /^attachment; filename="medusa-payment-florin-\d[\d.]*\.tgz"$/],
+    ['WooCommerce', /version \d+\.\d+\.\d+/, 'PK\u0003\u0004', /^attachment; filename="florin-payments-\d[\w.-]*\.zip"$/],
+    ['Medusa 2', /version \d+\.\d+\.\d+/, '\u001f\u008b', /^attachment; filename="medusa-payment-florin-\d[\w.-]*\.tgz"$/],
   ] as const) {
     const link = page.getByRole('link', { name: `Download the plugin for ${title}` });
     await page.getByRole('listitem').filter({ has: link }).getByText(version).waitFor();

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { webhooks } from '../../sdk/src/index.ts';
+import { VERSION, webhooks } from '../../sdk/src/index.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { freePort } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
@@ -634,7 +634,7 @@ test('help lists every command, and each has its own help', async () => {
   assert.match(group.out, /payments create .*payments cancel /s);
   assert.doesNotMatch(group.out, /events resend/);
   assert.deepEqual(await florin(['help', 'payments']), group);
-  for (const flag of ['-v', '--version']) assert.deepEqual(await florin([flag]), { code: 0, out: '0.1.0\n', err: '' });
+  for (const flag of ['-v', '--version']) assert.deepEqual(await florin([flag]), { code: 0, out: `${VERSION}\n`, err: '' });
   const { commands } = await json('--help');
   assert.ok(commands.length >= 14 && commands.every(({ name, usage, about }: any) => usage.startsWith(`florin ${name}`) && about));
   assert.deepEqual(
