@@ -204,7 +204,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'token_contracts',
   ],
   signing: ['sweep_destinations', 'signing_files', 'signed_transactions', 'signing_inputs', 'moved_deposits'],
-  outgoing: ['refunds', 'payouts', 'payout_batches'],
+  outgoing: ['outgoing_payments', 'payout_batches'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
@@ -225,8 +225,7 @@ const SHARED: ReadonlySet<string> = new Set([
   'payments test_clocks',
   'payments clock_advances', // an advance moves payments, deliveries and clock together
   'payments due_work',
-  'payments refunds', // erasing customers' data covers their refunds
-  'payments payouts', // and payouts
+  'payments outgoing_payments', // erasing customers' data covers refunds and payouts
   'payments signing_files', // and the signing files of both
   'payments signed_transactions',
   'payments shop_refunds',

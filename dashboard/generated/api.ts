@@ -1992,48 +1992,6 @@ export type Api = {
       has_more: boolean;
     };
   };
-  'GET /:mode/payouts/counts': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      data: {
-        state: RefundStatus;
-        count: number;
-        is_more: boolean;
-      }[];
-    };
-  };
-  'GET /:mode/payouts/:id': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      payout: {
-        id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
-        amount: string;
-        amount_usd: string;
-        address: string | null;
-        description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
-      };
-    };
-  };
   'GET /:mode/payout-batches': {
     query: {
       limit?: string | undefined;
@@ -2108,14 +2066,6 @@ export type Api = {
           canceled?: number | undefined;
         };
       };
-    };
-  };
-  'GET /:mode/payout-files/coins': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
     };
   };
   'POST /:mode/payouts': {
@@ -2267,6 +2217,56 @@ export type Api = {
           canceled?: number | undefined;
         };
       };
+    };
+  };
+  'GET /:mode/payouts/counts': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        state: RefundStatus;
+        count: number;
+        is_more: boolean;
+      }[];
+    };
+  };
+  'GET /:mode/payouts/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      payout: {
+        id: string;
+        reference: string | null;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        description: string | null;
+        requested_by: string;
+        batch: string | null;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'GET /:mode/payout-files/coins': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
     };
   };
   'POST /:mode/payout-files': {
@@ -2434,66 +2434,6 @@ export type Api = {
       has_more: boolean;
     };
   };
-  'GET /:mode/refunds/counts': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      data: {
-        state: RefundStatus;
-        count: number;
-        is_more: boolean;
-      }[];
-    };
-  };
-  'GET /:mode/refunds/:id': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      refund: {
-        id: string;
-        payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
-        amount: string;
-        amount_usd: string;
-        address: string | null;
-        reason: string | null;
-        requested_by: string;
-        email: {
-          address: string;
-          from: 'merchant' | 'page';
-        } | null;
-        claim: {
-          url: string;
-          expires_at: string;
-          is_unsent: boolean;
-          is_mailed: boolean;
-        } | null;
-        claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
-      };
-    };
-  };
-  'GET /:mode/refund-files/coins': {
-    query: undefined;
-    body: undefined;
-    reply: {
-      success: boolean;
-      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
-    };
-  };
   'GET /:mode/payments/:id/refundable': {
     query: undefined;
     body: undefined;
@@ -2559,24 +2499,6 @@ export type Api = {
       };
     };
   };
-  'POST /:mode/refund-files': {
-    query: undefined;
-    body: {
-      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
-      speed?: 'slow' | 'normal' | 'fast' | undefined;
-    };
-    reply: {
-      success: boolean;
-      file: string;
-      paid: number;
-      fee: string;
-      fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
-      left: {
-        id: string;
-        reason: string;
-      }[];
-    };
-  };
   'POST /:mode/refunds/:id/claim-link': {
     query: undefined;
     body: {
@@ -2617,6 +2539,84 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
       };
+    };
+  };
+  'GET /:mode/refunds/counts': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      data: {
+        state: RefundStatus;
+        count: number;
+        is_more: boolean;
+      }[];
+    };
+  };
+  'GET /:mode/refunds/:id': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      refund: {
+        id: string;
+        payment_id: string;
+        state: RefundStatus;
+        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+        amount: string;
+        amount_usd: string;
+        address: string | null;
+        reason: string | null;
+        requested_by: string;
+        email: {
+          address: string;
+          from: 'merchant' | 'page';
+        } | null;
+        claim: {
+          url: string;
+          expires_at: string;
+          is_unsent: boolean;
+          is_mailed: boolean;
+        } | null;
+        claim_expired: boolean;
+        approved_by: string | null;
+        transaction: {
+          id: string;
+          explorer_url: string | null;
+        } | null;
+        failure: string | null;
+        file: string | null;
+        created_at: string;
+        approved_at: string | null;
+        sent_at: string | null;
+        ended_at: string | null;
+      };
+    };
+  };
+  'GET /:mode/refund-files/coins': {
+    query: undefined;
+    body: undefined;
+    reply: {
+      success: boolean;
+      coins: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon')[];
+    };
+  };
+  'POST /:mode/refund-files': {
+    query: undefined;
+    body: {
+      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+      speed?: 'slow' | 'normal' | 'fast' | undefined;
+    };
+    reply: {
+      success: boolean;
+      file: string;
+      paid: number;
+      fee: string;
+      fee_currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon';
+      left: {
+        id: string;
+        reason: string;
+      }[];
     };
   };
   'POST /:mode/refunds/:id/approve': {

@@ -163,7 +163,7 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
   ), marked as (
     select a.*, case when decision = 'refund_sent' and mined then units - sold else 0 end as marked,
       sum(case when mined then units - sold else 0 end) over (partition by payment_id, coin)
-        - coalesce((select sum(r.units) from refunds r where r.payment_id = a.payment_id and r.coin = a.coin and ${isPaidOf(sql, sql`r`)}), 0)
+        - coalesce((select sum(r.units) from outgoing_payments r where r.payment_id = a.payment_id and r.coin = a.coin and ${isPaidOf(sql, sql`r`)}), 0)
         as room
     from arrived a
   ), settled as (
@@ -205,7 +205,7 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
       sum(r.units) over (partition by r.payment_id, r.coin order by r.sent_at, r.number) - r.units as before,
       p.request -> 'fiat' ->> 'currency' as fiat, p.request -> 'fiat' ->> 'rateE8' as rate,
       r.display_currency as kept_fiat, r.display_rate::text as kept_rate
-    from refunds r join payments p on p.id = r.payment_id and p.merchant_id = r.merchant_id
+    from outgoing_payments r join payments p on p.id = r.payment_id and p.merchant_id = r.merchant_id
     where r.merchant_id = ${merchantId} and r.mode = ${mode} and ${isPaidOf(sql, sql`r`)} and r.sent_at is not null
   ), owed as (
     select b.id,
@@ -245,8 +245,9 @@ const refunding = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Dis
 const payingOut = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Display): Fragment => sql`
   paid_out as (
     select p.*, ${displayed(sql, display, sql`cents`)} as displayed
-    from (select *, usd_cents as cents, null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
-      from payouts) p
+    from (select id, merchant_id, mode, coin, units, usd_cents, usd_cents as cents, state, file_id, failure, txid, sent_at,
+        null::text as fiat, null::text as rate, display_currency as kept_fiat, display_rate::text as kept_rate
+      from outgoing_payments where kind = 'payout') p
     where merchant_id = ${merchantId} and mode = ${mode} and ${isPaidOf(sql, sql`p`)}
   )`;
 
@@ -303,7 +304,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     -- What mined transactions of files paid to others.
     select e.id as file_id, 'refund' as kind, r.id, r.payment_id, r.units, t.txid, coalesce(t.paid_units, t.fee_units) as fee_units,
       t.fee_units as most, t.after_number is not null as is_funded
-    from ended e join refunds r on r.file_id = e.id
+    from ended e join outgoing_payments r on r.file_id = e.id and r.kind = 'refund'
     join signed_transactions t on t.file_id = e.id and t.number = r.transaction_number and t.block_height is not null
     where cardinality(t.unmoved) = 0 or not exists (select 1 from deposit_addresses a
       where a.payment_id = r.payment_id and lower(a.address) = any(t.unmoved))
@@ -311,7 +312,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     -- What several deposits pay together left each of them.
     select e.id, 'payout', p.id, coalesce(part.payment_id, a.payment_id), coalesce(part.units, p.units), t.txid,
       coalesce(t.paid_units, t.fee_units), t.fee_units, t.after_number is not null
-    from ended e join payouts p on p.file_id = e.id
+    from ended e join outgoing_payments p on p.file_id = e.id and p.kind = 'payout'
     join signed_transactions t on t.file_id = e.id and t.number = p.transaction_number and t.block_height is not null
     left join deposit_addresses a on p.anchor like 'nonce:%' and a.address = split_part(p.anchor, ':', 2) and a.wallet_id = p.wallet_id
     left join lateral (select one -> 'transfers' -> 0 ->> 'paymentId' as payment_id, (one ->> 'units')::numeric as units
@@ -327,7 +328,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     -- What an account refunds or pays out is paid in full, so its fee comes from the rest of the money, or from the gas address.
     select e.id, p.id as refund_id, p.payment_id, p.units, coalesce(r.usd_cents, o.usd_cents) as cents, coalesce(b.displayed, o.displayed) as displayed,
       case when is_funded then least(p.fee_units, greatest(0, coalesce(m.units, 0) - p.units)) else p.fee_units end as own
-    from ended e join paid p on p.file_id = e.id left join refunds r on r.id = p.id left join paid_out o on o.id = p.id
+    from ended e join paid p on p.file_id = e.id left join outgoing_payments r on r.id = p.id and r.kind = 'refund' left join paid_out o on o.id = p.id
     left join refunded b on b.id = p.id left join moved_of m on m.id = e.id and m.payment_id = p.payment_id
     where e.coin = e.fee_coin and e.has_accounts
   ), given_back as (

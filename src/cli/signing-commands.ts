@@ -6,21 +6,17 @@ import { formatUnits, readAmountText } from '#core/money';
 import { REFUND_STATES } from '#core/refund';
 import { MAX_SIGNED_BYTES, signingFileText } from '#core/signing-file';
 import {
-  approvePayouts,
-  approveRefund,
+  approveOutgoing,
   batchBody,
   cancelBatch,
-  cancelPayout,
-  cancelRefund,
+  cancelOutgoing,
   getBatch,
-  getRefund,
+  getOutgoing,
   importPayouts,
-  listPayouts,
-  listRefunds,
+  listOutgoing,
   makePayoutFile,
   makeRefundFile,
-  markPayoutSent,
-  markRefundSent,
+  markOutgoingSent,
   payoutDetail,
   refundDetail,
   renewClaimLink,
@@ -261,10 +257,10 @@ export const PAYOUT_COMMANDS: Commands = {
     columns: ['id', 'payout_reference', 'status', 'amount', 'currency', 'network', 'address'],
     run: async (ctx, flags) => {
       const state = flags.state === undefined ? null : oneOfOption(flags.state, REFUND_STATES, 'state');
-      const filter = { state, batchId: flags.batch ?? null, reference: flags.reference ?? null };
+      const filter = { kind: 'payout', state, batchId: flags.batch ?? null, reference: flags.reference ?? null } as const;
       const page = { limit: limitOf(flags), startingAfter: flags.after ?? null };
-      const { payouts, hasMore } = await listPayouts(ctx, { ...liveOwnerOf(flags), ...page, ...filter });
-      return { payouts: payouts.map(payoutDetail), has_more: hasMore };
+      const { found, hasMore } = await listOutgoing(ctx, { ...liveOwnerOf(flags), ...page, ...filter });
+      return { payouts: found.map(payoutDetail), has_more: hasMore };
     },
   },
   'payout import': {
@@ -283,7 +279,7 @@ export const PAYOUT_COMMANDS: Commands = {
     about: 'Approve a payout, or all payouts of a batch',
     options: { merchant: MERCHANT, mode: LIVE_MODE, payout: PAYOUT, batch: BATCH },
     notes: 'Approve only what you are going to send. In test mode, payouts are sent and confirmed immediately.',
-    run: async (ctx, flags) => approvePayouts(ctx, { ...liveOwnerOf(flags), which: whichOf(flags), actor: OPERATOR_ACTOR }),
+    run: (ctx, flags) => approveOutgoing(ctx, { ...liveOwnerOf(flags), kind: 'payout', ...whichOf(flags), actor: OPERATOR_ACTOR }),
   },
   'payout make': {
     about: 'Make a signing file of approved payouts, up to 100, oldest first',
@@ -312,7 +308,8 @@ export const PAYOUT_COMMANDS: Commands = {
     notes: 'The same transaction again changes nothing, and another one is refused, so that a payout is not sent twice.',
     run: async (ctx, flags) => {
       const txid = need(flags, 'txid');
-      return payoutDetail(await markPayoutSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'payout'), txid, actor: OPERATOR_ACTOR }));
+      const of = { ...liveOwnerOf(flags), kind: 'payout', id: need(flags, 'payout') } as const;
+      return payoutDetail(await markOutgoingSent(ctx, { ...of, txid, actor: OPERATOR_ACTOR }));
     },
   },
   'payout cancel': {
@@ -321,8 +318,9 @@ export const PAYOUT_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const which = whichOf(flags);
       if ('batchId' in which) return { canceled: await cancelBatch(ctx, { ...liveOwnerOf(flags), ...which, actor: OPERATOR_ACTOR }) };
-      await cancelPayout(ctx, {
+      await cancelOutgoing(ctx, {
         ...liveOwnerOf(flags),
+        kind: 'payout',
         ...which,
         actor: OPERATOR_ACTOR,
         idempotency: null,
@@ -352,16 +350,19 @@ export const REFUND_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const state = flags.state === undefined ? null : oneOfOption(flags.state, REFUND_STATES, 'state');
       const page = { limit: limitOf(flags), startingAfter: flags.after ?? null, paymentId: flags.payment ?? null, state };
-      const { refunds, hasMore } = await listRefunds(ctx, { ...liveOwnerOf(flags), ...page });
-      return { refunds: refunds.map((refund) => refundDetail(ctx, refund)), has_more: hasMore };
+      const { found, hasMore } = await listOutgoing(ctx, { ...liveOwnerOf(flags), kind: 'refund', ...page });
+      return { refunds: found.map((refund) => refundDetail(ctx, refund)), has_more: hasMore };
     },
   },
   'refund approve': {
     about: 'Approve a refund',
     options: { merchant: MERCHANT, mode: LIVE_MODE, refund: REFUND },
     notes: 'Approve only what you are going to send. In test mode, the refund is sent and confirmed immediately.',
-    run: async (ctx, flags) =>
-      refundDetail(ctx, await approveRefund(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), actor: OPERATOR_ACTOR })),
+    run: async (ctx, flags) => {
+      const of = { ...liveOwnerOf(flags), kind: 'refund', id: need(flags, 'refund') } as const;
+      await approveOutgoing(ctx, { ...of, actor: OPERATOR_ACTOR });
+      return refundDetail(ctx, await getOutgoing(ctx, of));
+    },
   },
   'refund make': {
     about: 'Make a signing file of approved refunds, up to 20, oldest first',
@@ -390,10 +391,8 @@ export const REFUND_COMMANDS: Commands = {
     notes: 'The same transaction again changes nothing, and another one is refused, so that a refund is not sent twice.',
     run: async (ctx, flags) => {
       const txid = need(flags, 'txid');
-      return refundDetail(
-        ctx,
-        await markRefundSent(ctx, { ...liveOwnerOf(flags), id: need(flags, 'refund'), txid, actor: OPERATOR_ACTOR }),
-      );
+      const of = { ...liveOwnerOf(flags), kind: 'refund', id: need(flags, 'refund') } as const;
+      return refundDetail(ctx, await markOutgoingSent(ctx, { ...of, txid, actor: OPERATOR_ACTOR }));
     },
   },
   'refund link': {
@@ -403,7 +402,7 @@ export const REFUND_COMMANDS: Commands = {
     run: async (ctx, flags) => {
       const of = { ...liveOwnerOf(flags), id: need(flags, 'refund') };
       await renewClaimLink(ctx, { ...of, actor: OPERATOR_ACTOR, idempotency: null, render: () => ({ status: 200, body: '' }) });
-      return refundDetail(ctx, await getRefund(ctx, of));
+      return refundDetail(ctx, await getOutgoing(ctx, { ...of, kind: 'refund' }));
     },
   },
   'refund cancel': {
@@ -411,8 +410,9 @@ export const REFUND_COMMANDS: Commands = {
     options: { merchant: MERCHANT, mode: LIVE_MODE, refund: REFUND },
     run: async (ctx, flags) => {
       const id = need(flags, 'refund');
-      await cancelRefund(ctx, {
+      await cancelOutgoing(ctx, {
         ...liveOwnerOf(flags),
+        kind: 'refund',
         id,
         actor: OPERATOR_ACTOR,
         idempotency: null,

@@ -24,7 +24,7 @@ const REFUND_EVENTS = [
   'refund.failed',
   'refund.canceled',
 ] as const;
-export type RefundEventType = (typeof REFUND_EVENTS)[number];
+type RefundEventType = (typeof REFUND_EVENTS)[number];
 export const isRefundEvent = (type: string): type is RefundEventType => REFUND_EVENTS.some((known) => known === type);
 /** Additive; sent only to endpoints that list them: a payout reached another state. They belong to no payment. */
 export const PAYOUT_EVENTS = [
@@ -35,7 +35,7 @@ export const PAYOUT_EVENTS = [
   'payout.failed',
   'payout.canceled',
 ] as const;
-export type PayoutEventType = (typeof PAYOUT_EVENTS)[number];
+type PayoutEventType = (typeof PAYOUT_EVENTS)[number];
 export const isPayoutEvent = (type: string): type is PayoutEventType => PAYOUT_EVENTS.some((known) => known === type);
 export const PAYMENT_EVENTS = [...EVENT_TYPES, UPDATED_EVENT, REVERSED_EVENT, ...REFUND_EVENTS, ...PAYOUT_EVENTS] as const;
 export const TEST_EVENT = 'webhook.test';

@@ -1422,68 +1422,104 @@ create table light_clients (
   CHECK ((finalized_slot >= 0))
 );
 
-create table refunds (
+create table payout_batches (
   number bigint not null generated always as identity,
   id text collate "C" not null,
   merchant_id text collate "C" not null,
   mode text not null,
-  payment_id text collate "C" not null,
+  name text not null,
+  file_hash bytea not null,
+  requested_by text not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (number),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
+);
+CREATE INDEX payout_batches_by_file ON payout_batches USING btree (merchant_id, mode, file_hash);
+CREATE INDEX payout_batches_of ON payout_batches USING btree (merchant_id, mode, number DESC);
+
+create table outgoing_payments (
+  number bigint not null generated always as identity,
+  id text collate "C" not null,
+  kind text not null,
+  merchant_id text collate "C" not null,
+  mode text not null,
   coin text not null,
   units numeric(38,0) not null,
   usd_cents bigint not null,
-  rate text not null,
-  state text not null,
+  display_currency text,
+  display_rate numeric(38,0),
   address text,
-  claim_hash bytea,
-  claim_until timestamp with time zone,
-  reason text,
+  state text not null,
   txid text collate "C",
+  failure text,
+  looked_at timestamp with time zone,
+  missed integer,
   requested_by text not null,
+  backed_by text collate "C",
   approved_by text,
+  approved_by_user text collate "C",
+  approved_usd_cents bigint,
+  file_id text collate "C",
+  transaction_number integer,
+  anchor text collate "C",
   created_at timestamp with time zone not null,
   approved_at timestamp with time zone,
   sent_at timestamp with time zone,
   ended_at timestamp with time zone,
-  failure text,
   erased_at timestamp with time zone,
-  backed_by text collate "C",
-  approved_by_user text collate "C",
-  anchor text collate "C",
-  file_id text collate "C",
-  transaction_number integer,
-  looked_at timestamp with time zone,
+  payment_id text collate "C",
+  rate text,
+  reason text,
+  claim_hash bytea,
+  claim_until timestamp with time zone,
   claim_number integer not null default 0,
-  link_ended_at timestamp with time zone,
-  link_mailed boolean not null default false,
-  display_currency text,
-  display_rate numeric(38,0),
-  missed integer,
-  approved_usd_cents bigint,
   email text,
   email_from text,
+  link_mailed boolean not null default false,
+  link_ended_at timestamp with time zone,
+  batch_id text collate "C",
+  reference text collate "C",
+  description text,
+  event_count bigint not null default 0,
+  wallet_id text collate "C",
+  parts jsonb,
+  published_until bigint,
   PRIMARY KEY (id),
   UNIQUE (claim_hash),
   UNIQUE (number),
+  FOREIGN KEY (batch_id) REFERENCES payout_batches(id),
   FOREIGN KEY (file_id) REFERENCES signing_files(id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (payment_id) REFERENCES payments(id),
-  CHECK (((address IS NOT NULL) OR (state = ANY (ARRAY['requested'::text, 'canceled'::text])) OR (erased_at IS NOT NULL))),
-  CHECK ((display_rate > (0)::numeric)),
+  FOREIGN KEY (wallet_id) REFERENCES wallets(id),
+  CHECK (((kind = 'refund'::text) = ((payment_id IS NOT NULL) AND (rate IS NOT NULL)))),
+  CHECK (((address IS NOT NULL) OR (erased_at IS NOT NULL) OR ((kind = 'refund'::text) AND (state = ANY (ARRAY['requested'::text, 'canceled'::text]))))),
   CHECK ((((email IS NULL) = (email_from IS NULL)) AND (email_from = ANY (ARRAY['merchant'::text, 'page'::text])))),
+  CHECK ((display_rate > (0)::numeric)),
+  CHECK ((kind = ANY (ARRAY['refund'::text, 'payout'::text]))),
   CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((rate = ANY (ARRAY['payment'::text, 'current'::text]))),
   CHECK ((state = ANY (ARRAY['requested'::text, 'approved'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
   CHECK ((units > (0)::numeric)),
   CHECK ((usd_cents >= 0))
 );
-CREATE INDEX refunds_approved ON refunds USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
-CREATE INDEX refunds_by_state ON refunds USING btree (merchant_id, mode, state, number);
-CREATE INDEX refunds_by_txid ON refunds USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
-CREATE INDEX refunds_in_files ON refunds USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));
-CREATE INDEX refunds_of ON refunds USING btree (merchant_id, mode, number DESC);
-CREATE INDEX refunds_of_payment ON refunds USING btree (payment_id, number);
-CREATE INDEX refunds_sent_by_hand ON refunds USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (file_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
-CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, file_id ON refunds FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
+CREATE INDEX outgoing_payments_approved ON outgoing_payments USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
+CREATE UNIQUE INDEX outgoing_payments_by_reference ON outgoing_payments USING btree (merchant_id, mode, reference) WHERE ((reference IS NOT NULL) AND (state <> 'canceled'::text));
+CREATE INDEX outgoing_payments_by_state ON outgoing_payments USING btree (merchant_id, mode, kind, state, number);
+CREATE INDEX outgoing_payments_by_txid ON outgoing_payments USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
+CREATE INDEX outgoing_payments_canceled ON outgoing_payments USING btree (merchant_id) WHERE ((state = 'canceled'::text) AND (anchor IS NOT NULL));
+CREATE INDEX outgoing_payments_in_files ON outgoing_payments USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));
+CREATE INDEX outgoing_payments_of ON outgoing_payments USING btree (merchant_id, mode, kind, number DESC);
+CREATE INDEX outgoing_payments_of_batch ON outgoing_payments USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
+CREATE INDEX outgoing_payments_of_payment ON outgoing_payments USING btree (payment_id, number) WHERE (payment_id IS NOT NULL);
+CREATE INDEX outgoing_payments_published ON outgoing_payments USING btree (published_until) WHERE ((state = ANY (ARRAY['signed'::text, 'sent'::text])) AND (file_id IS NULL) AND (published_until IS NOT NULL));
+CREATE INDEX outgoing_payments_reserving ON outgoing_payments USING btree (merchant_id, coin) WHERE ((kind = 'payout'::text) AND (state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (anchor IS NOT NULL));
+CREATE INDEX outgoing_payments_sent_by_hand ON outgoing_payments USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (file_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
+CREATE INDEX outgoing_payments_to_erase ON outgoing_payments USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((kind = 'payout'::text) AND (erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
+CREATE INDEX outgoing_payments_to_sign ON outgoing_payments USING btree (merchant_id, kind, coin, number) WHERE ((state = 'approved'::text) AND (file_id IS NULL) AND (mode = 'live'::text));
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, file_id ON outgoing_payments FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
 
 create table balance_proofs (
   chain text not null,
@@ -1510,87 +1546,6 @@ create table balance_gains (
   PRIMARY KEY (chain, key, height, hash),
   CHECK ((units > (0)::numeric))
 );
-
-create table payout_batches (
-  number bigint not null generated always as identity,
-  id text collate "C" not null,
-  merchant_id text collate "C" not null,
-  mode text not null,
-  name text not null,
-  file_hash bytea not null,
-  requested_by text not null,
-  created_at timestamp with time zone not null,
-  PRIMARY KEY (id),
-  UNIQUE (number),
-  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
-  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text])))
-);
-CREATE INDEX payout_batches_by_file ON payout_batches USING btree (merchant_id, mode, file_hash);
-CREATE INDEX payout_batches_of ON payout_batches USING btree (merchant_id, mode, number DESC);
-
-create table payouts (
-  number bigint not null generated always as identity,
-  id text collate "C" not null,
-  merchant_id text collate "C" not null,
-  mode text not null,
-  batch_id text collate "C",
-  reference text collate "C",
-  coin text not null,
-  units numeric(38,0) not null,
-  usd_cents bigint not null,
-  address text,
-  description text,
-  state text not null,
-  txid text collate "C",
-  failure text,
-  requested_by text not null,
-  backed_by text collate "C",
-  approved_by text,
-  approved_by_user text collate "C",
-  wallet_id text collate "C",
-  anchor text collate "C",
-  file_id text collate "C",
-  transaction_number integer,
-  event_count bigint not null default 0,
-  created_at timestamp with time zone not null,
-  approved_at timestamp with time zone,
-  sent_at timestamp with time zone,
-  ended_at timestamp with time zone,
-  looked_at timestamp with time zone,
-  erased_at timestamp with time zone,
-  parts jsonb,
-  published_until bigint,
-  display_currency text,
-  display_rate numeric(38,0),
-  missed integer,
-  approved_usd_cents bigint,
-  PRIMARY KEY (id),
-  UNIQUE (number),
-  FOREIGN KEY (batch_id) REFERENCES payout_batches(id),
-  FOREIGN KEY (file_id) REFERENCES signing_files(id),
-  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
-  FOREIGN KEY (wallet_id) REFERENCES wallets(id),
-  CHECK (((address IS NOT NULL) OR (erased_at IS NOT NULL))),
-  CHECK ((display_rate > (0)::numeric)),
-  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
-  CHECK ((state = ANY (ARRAY['requested'::text, 'approved'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
-  CHECK ((units > (0)::numeric)),
-  CHECK ((usd_cents >= 0))
-);
-CREATE INDEX payouts_approved ON payouts USING btree (merchant_id, approved_by_user, approved_at) WHERE (approved_by_user IS NOT NULL);
-CREATE UNIQUE INDEX payouts_by_reference ON payouts USING btree (merchant_id, mode, reference) WHERE ((reference IS NOT NULL) AND (state <> 'canceled'::text));
-CREATE INDEX payouts_by_state ON payouts USING btree (merchant_id, mode, state, number);
-CREATE INDEX payouts_by_txid ON payouts USING btree (txid) WHERE (state = ANY (ARRAY['sent'::text, 'confirmed'::text]));
-CREATE INDEX payouts_canceled ON payouts USING btree (merchant_id) WHERE ((state = 'canceled'::text) AND (anchor IS NOT NULL));
-CREATE INDEX payouts_in_files ON payouts USING btree (file_id) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (file_id IS NOT NULL));
-CREATE INDEX payouts_of ON payouts USING btree (merchant_id, mode, number DESC);
-CREATE INDEX payouts_of_batch ON payouts USING btree (batch_id, number) WHERE (batch_id IS NOT NULL);
-CREATE INDEX payouts_published ON payouts USING btree (published_until) WHERE ((state = ANY (ARRAY['signed'::text, 'sent'::text])) AND (file_id IS NULL) AND (published_until IS NOT NULL));
-CREATE INDEX payouts_reserving ON payouts USING btree (merchant_id, coin) WHERE ((state = ANY (ARRAY['approved'::text, 'signed'::text, 'sent'::text])) AND (anchor IS NOT NULL));
-CREATE INDEX payouts_sent_by_hand ON payouts USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (file_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
-CREATE INDEX payouts_to_erase ON payouts USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
-CREATE INDEX payouts_to_sign ON payouts USING btree (merchant_id, coin, number) WHERE ((state = 'approved'::text) AND (file_id IS NULL) AND (mode = 'live'::text));
-CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, file_id ON payouts FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
 
 create table old_holdings (
   coin text collate "C" not null,

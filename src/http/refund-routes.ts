@@ -4,12 +4,9 @@ import { Problem } from '#core/problem';
 import { REFUND_STATES } from '#core/refund';
 import {
   type AskedRefund,
-  cancelPayout,
-  cancelRefund,
-  getPayout,
-  getRefund,
-  listPayouts,
-  listRefunds,
+  cancelOutgoing,
+  getOutgoing,
+  listOutgoing,
   type Payout,
   payoutDetail,
   type Refund,
@@ -20,7 +17,7 @@ import {
 import { readBody } from './body.ts';
 import { readExpand, refundBodies, refundBody } from './expand.ts';
 import type { ParsedBody } from './json.ts';
-import { readFiatCode, readLimit, readMinor, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
+import { type Query, readFiatCode, readLimit, readMinor, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall, readingRoute } from './route.ts';
 import { Empty } from './schema.ts';
 import {
@@ -58,6 +55,15 @@ function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: Amou
 /** Errors: parameter_missing. */
 function checkCoin({ currency, network }: { currency?: unknown; network?: unknown }): void {
   if (network !== undefined && currency === undefined) throw new Problem('parameter_missing', {}, { param: 'currency' });
+}
+
+/** Errors: parameter_invalid. */
+function readPage(query: Query) {
+  const given = readQuery(query, 'status');
+  const state = REFUND_STATES.find((known) => known === given) ?? null;
+  if (given !== null && state === null)
+    throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
+  return { state, limit: readLimit(query), startingAfter: readPageCursor(query, 'starting_after') };
 }
 
 async function createRefund({ ctx, owner, actor, parsed: body, claim, reply }: ReadingCall<typeof RefundReply>): Promise<Answer> {
@@ -104,19 +110,10 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
     query: RefundsQuery,
     reply: RefundList,
     handle: async ({ ctx, owner, query, reply }) => {
-      const given = readQuery(query, 'status');
-      const state = REFUND_STATES.find((known) => known === given) ?? null;
-      if (given !== null && state === null)
-        throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
       const expand = readExpand(query, 'payment');
-      const { refunds, hasMore } = await listRefunds(ctx, {
-        ...mine(owner),
-        limit: readLimit(query),
-        startingAfter: readPageCursor(query, 'starting_after'),
-        paymentId: readQuery(query, 'payment_id'),
-        state,
-      });
-      return reply({ success: true, data: await refundBodies({ ctx, owner }, refunds, { expand }), has_more: hasMore });
+      const paymentId = readQuery(query, 'payment_id');
+      const { found, hasMore } = await listOutgoing(ctx, { ...mine(owner), kind: 'refund', ...readPage(query), paymentId });
+      return reply({ success: true, data: await refundBodies({ ctx, owner }, found, { expand }), has_more: hasMore });
     },
   }),
   apiRoute({
@@ -130,7 +127,9 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
     reply: RefundReply,
     handle: async ({ ctx, owner, params, query, reply }) => {
       const expand = readExpand(query, 'payment');
-      const [body] = await refundBodies({ ctx, owner }, [await getRefund(ctx, { ...mine(owner), id: params.id })], { expand });
+      const [body] = await refundBodies({ ctx, owner }, [await getOutgoing(ctx, { ...mine(owner), kind: 'refund', id: params.id })], {
+        expand,
+      });
       return reply({ success: true, ...body! });
     },
   }),
@@ -162,8 +161,9 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
     body: Empty,
     reply: RefundReply,
     handle: async ({ ctx, owner, actor, params, claim, reply }) =>
-      cancelRefund(ctx, {
+      cancelOutgoing(ctx, {
         ...mine(owner),
+        kind: 'refund',
         id: params.id,
         actor,
         idempotency: claim,
@@ -230,15 +230,9 @@ export const PAYOUT_ROUTES: readonly ApiRoute[] = [
     query: PayoutsQuery,
     reply: PayoutList,
     handle: async ({ ctx, owner, query, reply }) => {
-      const given = readQuery(query, 'status');
-      const state = REFUND_STATES.find((known) => known === given) ?? null;
-      if (given !== null && state === null)
-        throw new Problem('parameter_invalid', { reason: `it must be one of ${REFUND_STATES.join(', ')}` }, { param: 'status' });
-      const { payouts, hasMore } = await listPayouts(ctx, {
-        ...{ ...mine(owner), limit: readLimit(query), startingAfter: readPageCursor(query, 'starting_after'), state },
-        ...{ reference: readQuery(query, 'payout_reference'), batchId: readQuery(query, 'batch_id') },
-      });
-      return reply({ success: true, data: payouts.map(payoutDetail), has_more: hasMore });
+      const named = { reference: readQuery(query, 'payout_reference'), batchId: readQuery(query, 'batch_id') };
+      const { found, hasMore } = await listOutgoing(ctx, { ...mine(owner), kind: 'payout', ...readPage(query), ...named });
+      return reply({ success: true, data: found.map(payoutDetail), has_more: hasMore });
     },
   }),
   apiRoute({
@@ -249,7 +243,8 @@ export const PAYOUT_ROUTES: readonly ApiRoute[] = [
     permission: 'payouts',
     summary: 'Retrieve a payout',
     reply: PayoutReply,
-    handle: async ({ ctx, owner, params, reply }) => reply(payoutReply(await getPayout(ctx, { ...mine(owner), id: params.id }))),
+    handle: async ({ ctx, owner, params, reply }) =>
+      reply(payoutReply(await getOutgoing(ctx, { ...mine(owner), kind: 'payout', id: params.id }))),
   }),
   apiRoute({
     id: 'cancelPayout',
@@ -261,8 +256,9 @@ export const PAYOUT_ROUTES: readonly ApiRoute[] = [
     body: Empty,
     reply: PayoutReply,
     handle: async ({ ctx, owner, actor, params, claim, reply }) =>
-      cancelPayout(ctx, {
+      cancelOutgoing(ctx, {
         ...mine(owner),
+        kind: 'payout',
         id: params.id,
         actor,
         idempotency: claim,

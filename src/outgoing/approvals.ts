@@ -70,13 +70,10 @@ export async function weighApproval(tx: Tx, money: Money, asked: Asked, actor: A
   if (settings.refundLimitUsdCents === null) return isBacked ? 'second' : 'alone';
   const limit = BigInt(settings.refundLimitUsdCents);
   // What was in a signing file counts although it was canceled: somebody may have kept the file.
-  const mayLeave = tx`(state <> 'canceled' or anchor is not null)`;
   const [{ sum } = { sum: '0' }] = await tx<{ sum: string }[]>`
     select coalesce(sum(cents), 0)::text as sum
-    from (select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(approved_usd_cents, usd_cents) as cents from refunds
-        where ${mayLeave}
-      union all select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(approved_usd_cents, usd_cents) from payouts
-        where ${mayLeave}
+    from (select merchant_id, mode, approved_by_user, backed_by, approved_at, coalesce(approved_usd_cents, usd_cents) as cents
+        from outgoing_payments where state <> 'canceled' or anchor is not null
       union all select merchant_id, mode, approved_by_user, backed_by, approved_at,
         coalesce(approved_usd_cents, usd_cents, 0) from shop_refunds) approved
     where merchant_id = ${merchantId} and mode = ${mode} and approved_by_user = ${userId} and (backed_by is null or backed_by = ${userId})
@@ -102,14 +99,15 @@ export async function forgetApprovals(
   { merchantId, userId, role, actor }: Departure,
   { shopRefunds }: { shopRefunds: number },
 ): Promise<void> {
-  const lost = (money: Money) => {
-    const may = (act: 'request' | 'approve') => role !== null && mayDo(role, `${money}.${act}`);
-    const which = tx`merchant_id = ${merchantId} and backed_by = ${userId} and state = 'requested'`;
-    return tx`${which} and case when approved_by is null then ${!may('request')} else ${!may('approve')} end`;
-  };
-  const refunds = await tx`update refunds set backed_by = null, approved_by = null where ${lost('refunds')}`;
-  const payouts = await tx`update payouts set backed_by = null, approved_by = null where ${lost('payouts')}`;
-  const before = { refunds: refunds.count + shopRefunds, payouts: payouts.count };
+  const may = (money: Money, act: 'request' | 'approve') => role !== null && mayDo(role, `${money}.${act}`);
+  const forgotten = await tx<{ kind: string }[]>`
+    update outgoing_payments set backed_by = null, approved_by = null
+    where merchant_id = ${merchantId} and backed_by = ${userId} and state = 'requested' and case kind
+      when 'refund' then case when approved_by is null then ${!may('refunds', 'request')} else ${!may('refunds', 'approve')} end
+      else case when approved_by is null then ${!may('payouts', 'request')} else ${!may('payouts', 'approve')} end end
+    returning kind`;
+  const payouts = forgotten.filter(({ kind }) => kind === 'payout').length;
+  const before = { refunds: forgotten.length - payouts + shopRefunds, payouts };
   if (before.refunds + before.payouts === 0) return;
   await writeAudit(tx, { merchantId, mode: null, actor, action: 'approvals.forgotten', object: userId, before });
 }
@@ -117,27 +115,20 @@ export async function forgetApprovals(
 // Notices to members about refunds and payouts: what waits for their approval, and what failed.
 
 type Owner = { merchantId: string; mode: Mode };
+type Amount = { kind: 'refund' | 'payout'; coin: Coin; units: bigint };
 /** `address`: the customer entered one. `approval`, `second`: a member, or another member, has to approve. */
 type Reason = 'address' | 'approval' | 'second' | 'failed';
 
 const kindOf = (reason: Reason) => (reason === 'failed' ? 'money_out_failed' : 'money_out_waiting');
 
-/** In the transaction of what it reports. */
-export function notifyOfRefund(
-  ctx: Context,
-  tx: Tx,
-  { merchantId, mode, coin, units }: Owner & { coin: Coin; units: bigint },
-  reason: Reason,
-): Promise<void> {
-  const detail = { what: 'refund', reason, amount: `${formatUnits(coin, units)} ${COIN[coin].asset}` };
-  return notifyMembers(ctx, tx, [{ merchantId, mode, kind: kindOf(reason), detail }]);
-}
-
-/** One notice for all of them. It contains no amounts, because it is also sent by email, and payouts can be salaries. */
-export async function notifyOfPayouts(ctx: Context, tx: Tx, payouts: readonly Owner[], reason: Exclude<Reason, 'address'>): Promise<void> {
-  const [first] = payouts;
+/**
+ * One notice for all of them, which are of one merchant, in the transaction of what it reports. That of payouts contains no amounts, because
+ * it is also sent by email, and payouts can be salaries.
+ */
+export async function notifyOfOutgoing(ctx: Context, tx: Tx, all: readonly (Owner & Amount)[], reason: Reason): Promise<void> {
+  const [first] = all;
   if (!first) return;
-  const { merchantId, mode } = first;
-  const detail = { what: 'payout', reason, count: payouts.length };
-  await notifyMembers(ctx, tx, [{ merchantId, mode, kind: kindOf(reason), detail }]);
+  const { kind: what, merchantId, mode, coin, units } = first;
+  const about = what === 'refund' ? { amount: `${formatUnits(coin, units)} ${COIN[coin].asset}` } : { count: all.length };
+  await notifyMembers(ctx, tx, [{ merchantId, mode, kind: kindOf(reason), detail: { what, reason, ...about } }]);
 }

@@ -39,13 +39,13 @@ test('every path takes steps that are allowed, ends where it leads, and no path 
 });
 
 test('what failed says what all its transactions use, so that somebody can look where the money went', () => {
-  const of = { what: 'refund', paid: 'the customer' } as const;
+  const of = { kind: 'refund', from: null, validBefore: null, gathers: false } as const;
   assert.equal(
     failureText({ ...of, failure: null, anchor: 'ab:1' }),
     'another transaction spent the money. Every transaction of this refund spends the output ab:1. Check in a block explorer where the money went: the customer may have been paid.',
   );
   assert.match(
-    failureText({ ...of, what: 'payout', paid: 'the recipient', failure: 'its deposit moved', anchor: 'nonce:0xab:7' }),
+    failureText({ ...of, kind: 'payout', failure: 'its deposit moved', anchor: 'nonce:0xab:7' }),
     /^its deposit moved\. Every transaction of this payout uses the nonce 7 of the account 0xab\. .* the recipient may have been paid\.$/,
   );
 });

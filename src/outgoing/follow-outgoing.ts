@@ -13,18 +13,19 @@
 import { ChainError } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, contractOf, kindOf, type Mode } from '#core/coin';
-import type { RefundEventType } from '#core/event';
 import { mayBecome, type RefundState } from '#core/refund';
 import { dueIf, type Fragment, type Sql, startQueue, type Tx } from '#db';
 import { accountOfAnchor, EXPIRED_SECONDS, FOLLOW_MS, MONEY_OUT, nonceIn, type Sweep, usedAmong } from '#signing';
-import { followHandSent, type HandSent, type IsPaid, tellUnpaid, unpaidText } from './hand-sent.ts';
-import { changePayout, PAYOUT_COLUMNS, type Payout, writeStep } from './payouts.ts';
-import { changeRefund, REFUND_COLUMNS, type Refund } from './refunds.ts';
+import { notifyOfOutgoing } from './approvals.ts';
+import { changeOutgoing } from './change-outgoing.ts';
+import { followHandSent, unpaidText } from './hand-sent.ts';
+import type { OutgoingKind, OutgoingPayment, Refund } from './outgoing-payments.ts';
 
-/** Refunds, or payouts, of one round. */
+/** Those of one round. */
 const BATCH = 100;
 
 type Execution = {
+  kind: OutgoingKind;
   id: string;
   merchantId: string;
   mode: Mode;
@@ -49,41 +50,34 @@ type Execution = {
   gathers: boolean;
 };
 
-type Table = 'refunds' | 'payouts';
-
 /** Starts the loop; `stop` waits for the current round. */
 export function startOutgoing(ctx: Context): { stop(): Promise<void> } {
-  const isUnderWay = (sql: Sql, table: Table): Fragment => sql`
-    exists (select 1 from ${sql(table)} where mode = 'live' and state in ('approved', 'signed', 'sent')
-      and (file_id is not null or state <> 'approved'))`;
   return startQueue(ctx, {
     name: MONEY_OUT,
     againMs: FOLLOW_MS,
-    due: (sql) => dueIf(sql, sql`${isUnderWay(sql, 'refunds')} or ${isUnderWay(sql, 'payouts')}`),
+    due: (sql) =>
+      dueIf(
+        sql,
+        sql`exists (select 1 from outgoing_payments where mode = 'live' and state in ('approved', 'signed', 'sent')
+          and (file_id is not null or state <> 'approved'))`,
+      ),
     round: async () => {
-      const moved = [await followRefunds(ctx), await followPayouts(ctx)];
-      await followSentRefunds(ctx);
-      await followSentPayouts(ctx);
-      return moved.includes(BATCH);
+      const moved = await followOutgoing(ctx);
+      await followSentByHand(ctx);
+      return moved === BATCH;
     },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not follow refunds and payouts; retrying'),
   });
 }
 
-/** One round of those in signing files. Returns how many moved on. */
-export const followRefunds = (ctx: Context): Promise<number> => followFiles(ctx, REFUNDS);
-export const followPayouts = (ctx: Context): Promise<number> => followFiles(ctx, PAYOUTS);
-/** Follows the transactions that members sent. */
-export const followSentRefunds = (ctx: Context): Promise<void> => followSent(ctx, REFUNDS);
-export const followSentPayouts = (ctx: Context): Promise<void> => followSent(ctx, PAYOUTS);
-
-async function followFiles(ctx: Context, kind: Kind): Promise<number> {
+/** One round of those in signing files, or with published authorizations that expired. Returns how many moved on. */
+export async function followOutgoing(ctx: Context): Promise<number> {
   let moved = 0;
-  for (const row of await kind.read(ctx)) {
+  for (const row of [...(await readInFiles(ctx)), ...(await readExpired(ctx))]) {
     try {
       const mined = await wasPaid(ctx, row);
       if (mined === null) continue;
-      await moveOn(ctx, kind, { ...row, mined });
+      await moveOn(ctx, { ...row, mined });
       moved++;
     } catch (error) {
       ctx.log.error({ err: error, object: row.id }, 'Could not follow a refund or payout; the others continue');
@@ -92,179 +86,87 @@ async function followFiles(ctx: Context, kind: Kind): Promise<number> {
   return moved;
 }
 
-const moveOn = (ctx: Context, kind: Kind, row: Execution): Promise<unknown> =>
+const WAITS = 'Its transaction did not pay it. Make the next signing file, which pays it with the same authorizations.';
+
+const moveOn = (ctx: Context, row: Execution): Promise<unknown> =>
   ctx.db.begin((tx) =>
-    kind.change(ctx, tx, row, async ({ before, update, step }) => {
+    changeOutgoing(ctx, tx, row, async ({ rows, write, step }) => {
+      const before: OutgoingPayment = rows[0]!;
       // Another watcher may already have put it into another file, which spends the same.
       if (before.sweepId !== row.sweepId) return;
+      const isPayout = before.kind === 'payout';
+      const leave = tx`file_id = null, transaction_number = null`;
       if (row.file === 'canceled') {
-        const columns = kind.free(tx, before.state);
-        return columns === null ? undefined : update(columns);
+        // A refund that was signed stays in its file, because somebody may send that.
+        if (isPayout) await write(tx`${leave}, failure = case when published_until is not null then ${WAITS} end`);
+        else if (before.state === 'approved') await write(leave);
+        return;
       }
-      if (before.state === 'sent' && row.mined) await update(tx`txid = ${row.txid}`);
+      if (before.state === 'sent' && row.mined) await write(tx`txid = ${row.txid}`);
       const target = targetState(row);
-      for (const state of statesBetween(before.state, target))
-        await step({ state, txid: state === 'signed' ? null : row.txid, failure: state === 'failed' ? kind.failure(row) : null });
-      await kind.publish(update, tx, row, target);
+      for (const state of statesBetween(before.state, target)) {
+        const after = await step({
+          state,
+          txid: state === 'signed' ? null : row.txid,
+          failure: state === 'failed' ? failureText(row) : null,
+        });
+        if (after.kind === 'refund' && (state === 'confirmed' || state === 'failed')) await release(tx, after);
+      }
+      if (!isPayout) return;
+      if (target === 'confirmed' || target === 'failed') await write(tx`published_until = null`);
+      // The transaction failed, and anybody can still send the authorizations: so the next file, which has the same ones, may do that.
+      else if (row.file === 'confirmed' || row.file === 'failed')
+        await write(tx`${leave}, published_until = ${row.validBefore}, failure = ${WAITS}`);
     }),
   );
 
-const followSent = (ctx: Context, kind: Kind): Promise<void> =>
-  followHandSent(ctx, kind.table, (one, isPaid) => concludeHandSent(ctx, kind, one, isPaid));
-
-/** The final transaction that a member entered pays it, or it does not: then the member may enter another one. */
-const concludeHandSent = (ctx: Context, kind: Kind, one: HandSent, isPaid: IsPaid): Promise<unknown> =>
-  ctx.db.begin((tx) =>
-    kind.change(ctx, tx, one, async ({ before, update, step }) => {
-      if (before.state !== 'sent' || before.txid !== one.txid || before.sweepId !== null) return;
-      if (await isPaid(tx)) return step({ state: 'confirmed', txid: one.txid, failure: null });
-      await update(tx`failure = ${unpaidText(one)}, missed = 0`);
-      await tellUnpaid(ctx, tx, kind.table, one);
-    }),
+/** Follows the transactions that members sent. */
+export const followSentByHand = (ctx: Context): Promise<void> =>
+  followHandSent(ctx, (one, isPaid) =>
+    ctx.db.begin((tx) =>
+      changeOutgoing(ctx, tx, one, async ({ rows, write, step }) => {
+        const { state, txid, sweepId }: OutgoingPayment = rows[0]!;
+        if (state !== 'sent' || txid !== one.txid || sweepId !== null) return;
+        if (await isPaid(tx)) return void (await step({ state: 'confirmed', txid, failure: null }));
+        // The final transaction that a member entered does not pay it, so the member may enter another one.
+        await write(tx`failure = ${unpaidText(one)}, missed = 0`);
+        await notifyOfOutgoing(ctx, tx, [one], 'failed');
+      }),
+    ),
   );
 
-// What refunds and payouts do in their own ways.
-
-type Step = { state: RefundState; txid: string | null; failure: string | null };
-/** One that is locked: as it was, and how to change columns of it or take a step, which is reported. */
-type Locked = {
-  before: Pick<Refund, 'state' | 'txid' | 'sweepId'>;
-  update(columns: Fragment): Promise<void>;
-  step(step: Step): Promise<void>;
-};
-type Kind = {
-  table: Table;
-  /** Those whose file or transactions moved on. */
-  read(ctx: Context): Promise<readonly Execution[]>;
-  /** Why it failed. */
-  failure(row: Execution): string;
-  change(
-    ctx: Context,
-    tx: Tx,
-    of: { merchantId: string; mode: Mode; id: string },
-    write: (locked: Locked) => Promise<void>,
-  ): Promise<unknown>;
-  /** The columns that take it out of a canceled file; null: in this state it stays, because somebody may send what was signed. */
-  free(tx: Tx, state: RefundState): Fragment | null;
-  /** Records whether others can still send its authorizations. */
-  publish(update: Locked['update'], tx: Tx, row: Execution, target: RefundState): Promise<void>;
-};
-
-const EVENTS: Readonly<Partial<Record<RefundState, RefundEventType>>> = {
-  sent: 'refund.sent',
-  confirmed: 'refund.confirmed',
-  failed: 'refund.failed',
-};
-const REFUNDS: Kind = {
-  table: 'refunds',
-  read: readRefunds,
-  failure: (row) =>
-    row.validBefore !== null
-      ? 'The authorization of this refund expired before anybody sent it. Nothing was paid: cancel this refund to free its amount.'
-      : failureText({ ...row, what: 'refund', paid: 'the customer' }),
-  change: (ctx, tx, { merchantId, mode, id }, write) =>
-    changeRefund(ctx, tx, { merchantId, mode, id }, async (before, { now }) => {
-      let refund = before;
-      const events: [RefundEventType, Refund][] = [];
-      const update = async (columns: Fragment) => {
-        [refund = refund] = await tx<Refund[]>`update refunds set ${columns} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      };
-      await write({
-        before,
-        update,
-        step: async ({ state, txid, failure }) => {
-          const ends = state === 'confirmed' || state === 'failed';
-          const sentAt = state === 'sent' || state === 'confirmed' ? (refund.sentAt ?? now) : refund.sentAt;
-          await update(tx`state = ${state}, txid = ${txid}, failure = ${failure}, sent_at = ${sentAt}, ended_at = ${ends ? now : null}`);
-          if (ends) await release(tx, refund);
-          const type = EVENTS[state];
-          if (type) events.push([type, refund]);
-        },
-      });
-      return { refund, events };
-    }),
-  free: (tx, state) => (state === 'approved' ? tx`file_id = null, transaction_number = null` : null),
-  publish: async () => {},
-};
-
-const WAITS = 'Its transaction did not pay it. Make the next signing file, which pays it with the same authorizations.';
-const PAYOUTS: Kind = {
-  table: 'payouts',
-  read: async (ctx) => [...(await readPayouts(ctx)), ...(await readExpired(ctx))],
-  failure: (row) =>
-    row.validBefore === null
-      ? failureText({ ...row, what: 'payout', paid: 'the recipient' })
-      : [
-          'The authorization of this payout expired before anybody sent it. Nothing was paid: cancel this payout, and request it again.',
-          ...(row.gathers ? [`Deposits that pay it together may have been moved to the deposit address ${row.from}.`] : []),
-        ].join(' '),
-  change: (ctx, tx, { merchantId, mode, id }, write) =>
-    changePayout(tx, { merchantId, mode, id }, async (before, now) => {
-      let payout = before;
-      await write({
-        before,
-        update: async (columns) => {
-          [payout = payout] = await tx<Payout[]>`update payouts set ${columns} where id = ${id} returning ${PAYOUT_COLUMNS(tx)}`;
-        },
-        step: async (step) => {
-          payout = await writeStep(ctx, tx, { ...step, id, now });
-        },
-      });
-      return payout;
-    }),
-  free: (tx) => tx`file_id = null, transaction_number = null, failure = case when published_until is not null then ${WAITS} end`,
-  publish: async (update, tx, { file, validBefore }, target) => {
-    if (target === 'confirmed' || target === 'failed') await update(tx`published_until = null`);
-    // The transaction failed, and anybody can still send the authorizations: so the next file, which has the same ones, may do that.
-    else if (file === 'confirmed' || file === 'failed')
-      await update(tx`file_id = null, transaction_number = null, published_until = ${validBefore}, failure = ${WAITS}`);
-  },
-};
-
-function readRefunds({ db: { sql } }: Context): Promise<readonly Execution[]> {
+/** Those whose file or transactions moved on. The address of its payment pays a refund from an account. */
+function readInFiles({ db: { sql } }: Context): Promise<readonly Execution[]> {
   return sql<Execution[]>`
-    select r.id, r.merchant_id as "merchantId", r.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
-      r.coin, r.anchor, a.address as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired, false as gathers
-    from refunds r join signing_files s on s.id = r.file_id
-    left join deposit_addresses a on a.payment_id = r.payment_id and a.wallet_id = s.wallet_id
-    cross join lateral (select (s.file->'requests'->r.transaction_number->>'validBefore')::bigint as until) u
-    cross join lateral ${transactionsOf(sql, { number: sql`r.transaction_number`, from: sql`a.address` })} t
-    where r.file_id is not null and r.state in ('approved', 'signed', 'sent')
-      and ((s.state = 'canceled' and r.state = 'approved')
-        or (s.state in ('confirmed', 'failed')
-          and (t.mined or coalesce(${isExpired(sql, sql`u.until`)}, true)))
-        or (r.state = 'approved' and t.signed) or (r.state = 'signed' and t.sent)
-        or (r.state = 'sent' and r.txid is distinct from t.txid and t.mined))
-    order by r.number limit ${BATCH}`;
-}
-
-function readPayouts({ db: { sql } }: Context): Promise<readonly Execution[]> {
-  return sql<Execution[]>`
-    select p.id, p.merchant_id as "merchantId", p.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
-      p.coin, p.anchor, a.payer as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired,
-      jsonb_array_length(coalesce(p.parts -> 'parts', '[]')) > 1 as gathers
-    from payouts p join signing_files s on s.id = p.file_id
+    select o.kind, o.id, o.merchant_id as "merchantId", o.mode, s.id as "sweepId", s.state as file, s.failure, t.signed, t.sent, t.mined, t.txid,
+      o.coin, o.anchor, f.payer as "from", u.until as "validBefore", coalesce(${isExpired(sql, sql`u.until`)}, true) as expired,
+      jsonb_array_length(coalesce(o.parts -> 'parts', '[]')) > 1 as gathers
+    from outgoing_payments o join signing_files s on s.id = o.file_id
+    left join deposit_addresses a on a.payment_id = o.payment_id and a.wallet_id = s.wallet_id
     cross join lateral (
-      select coalesce(p.parts -> 'parts' -> 0 ->> 'address', case when p.anchor like 'nonce:%' then split_part(p.anchor, ':', 2) end) as payer
-    ) a
+      select coalesce(a.address, o.parts -> 'parts' -> 0 ->> 'address',
+        case when o.kind = 'payout' and o.anchor like 'nonce:%' then split_part(o.anchor, ':', 2) end) as payer
+    ) f
     cross join lateral (
-      select greatest(p.published_until, (s.file -> 'requests' -> p.transaction_number ->> 'validBefore')::bigint) as until
+      select greatest(o.published_until, (s.file -> 'requests' -> o.transaction_number ->> 'validBefore')::bigint) as until
     ) u
-    cross join lateral ${transactionsOf(sql, { number: sql`p.transaction_number`, from: sql`a.payer` })} t
-    where p.file_id is not null and p.state in ('approved', 'signed', 'sent')
-      and (s.state in ('canceled', 'confirmed', 'failed')
-        or (p.state = 'approved' and t.signed) or (p.state = 'signed' and t.sent)
-        or (p.state = 'sent' and p.txid is distinct from t.txid and t.mined))
-    order by p.number limit ${BATCH}`;
+    cross join lateral ${transactionsOf(sql, { number: sql`o.transaction_number`, from: sql`f.payer` })} t
+    where o.file_id is not null and o.state in ('approved', 'signed', 'sent')
+      and ((s.state = 'canceled' and (o.kind = 'payout' or o.state = 'approved'))
+        or (s.state in ('confirmed', 'failed')
+          and (o.kind = 'payout' or t.mined or coalesce(${isExpired(sql, sql`u.until`)}, true)))
+        or (o.state = 'approved' and t.signed) or (o.state = 'signed' and t.sent)
+        or (o.state = 'sent' and o.txid is distinct from t.txid and t.mined))
+    order by o.number limit ${BATCH}`;
 }
 
 /** Payouts that are in no file, and whose published authorizations expired. */
 function readExpired({ db: { sql } }: Context): Promise<readonly Execution[]> {
   return sql<Execution[]>`
-    select id, merchant_id as "merchantId", mode, null as "sweepId", 'failed' as file, null as failure, true as signed, state = 'sent' as sent,
-      false as mined, txid, coin, anchor, parts -> 'parts' -> 0 ->> 'address' as "from", published_until as "validBefore", true as expired,
-      jsonb_array_length(coalesce(parts -> 'parts', '[]')) > 1 as gathers
-    from payouts
+    select kind, id, merchant_id as "merchantId", mode, null as "sweepId", 'failed' as file, null as failure, true as signed,
+      state = 'sent' as sent, false as mined, txid, coin, anchor, parts -> 'parts' -> 0 ->> 'address' as "from",
+      published_until as "validBefore", true as expired, jsonb_array_length(coalesce(parts -> 'parts', '[]')) > 1 as gathers
+    from outgoing_payments
     where state in ('signed', 'sent') and file_id is null and published_until is not null and ${isExpired(sql, sql`published_until`)}
     order by published_until limit ${BATCH}`;
 }
@@ -345,15 +247,24 @@ const anchorText = (anchor: string): string => {
   const account = accountOfAnchor(anchor);
   return account === null ? `spends the output ${anchor}` : `uses the nonce ${nonceIn(anchor)} of the account ${account}`;
 };
-/** An earlier file may have paid it. What all its transactions use shows that. `paid`: who may have got the money. */
-export const failureText = ({
+/** Why one failed. An earlier file may have paid it: what all its transactions use shows that. */
+export function failureText({
+  kind,
   failure,
   anchor,
-  what,
-  paid,
-}: Pick<Execution, 'failure' | 'anchor'> & { what: 'refund' | 'payout'; paid: string }): string =>
-  [
+  from,
+  validBefore,
+  gathers,
+}: Pick<Execution, 'kind' | 'failure' | 'anchor' | 'from' | 'validBefore' | 'gathers'>): string {
+  const [paid, again] = kind === 'refund' ? ['the customer', 'to free its amount'] : ['the recipient', 'and request it again'];
+  if (validBefore !== null) {
+    const comma = kind === 'refund' ? '' : ',';
+    const expired = `The authorization of this ${kind} expired before anybody sent it. Nothing was paid: cancel this ${kind}${comma} ${again}.`;
+    return gathers ? `${expired} Deposits that pay it together may have been moved to the deposit address ${from}.` : expired;
+  }
+  return [
     `${failure ?? 'another transaction spent the money'}.`,
-    ...(anchor === null ? [] : [`Every transaction of this ${what} ${anchorText(anchor)}.`]),
+    ...(anchor === null ? [] : [`Every transaction of this ${kind} ${anchorText(anchor)}.`]),
     `Check in a block explorer where the money went: ${paid} may have been paid.`,
   ].join(' ');
+}

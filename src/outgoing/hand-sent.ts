@@ -24,7 +24,8 @@ import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import type { Fragment, Tx } from '#db';
 import { readEndHeight } from '#signing';
-import { notifyOfPayouts, notifyOfRefund } from './approvals.ts';
+import { notifyOfOutgoing } from './approvals.ts';
+import type { OutgoingKind } from './outgoing-payments.ts';
 
 /** How often each one is looked for, and how many in one round. */
 const LOOK_SECONDS = 60;
@@ -34,7 +35,8 @@ const MISSES_TO_TELL = 30;
 /** Gas of a transaction that calls no contract. */
 const PLAIN_GAS = 21_000n;
 
-export type HandSent = {
+type HandSent = {
+  kind: OutgoingKind;
   id: string;
   merchantId: string;
   mode: Mode;
@@ -48,33 +50,28 @@ export type HandSent = {
 };
 
 /** Whether the transaction pays it, beside all others that it pays. Only one at a time can find out. */
-export type IsPaid = (tx: Tx) => Promise<boolean>;
-type Table = 'refunds' | 'payouts';
+type IsPaid = (tx: Tx) => Promise<boolean>;
 
 /** Looks for those that were not looked for the longest, and writes down what became of each. */
-export async function followHandSent(
-  ctx: Context,
-  table: Table,
-  write: (one: HandSent, isPaid: IsPaid) => Promise<unknown>,
-): Promise<void> {
+export async function followHandSent(ctx: Context, write: (one: HandSent, isPaid: IsPaid) => Promise<unknown>): Promise<void> {
   const { sql } = ctx.db;
   const found = await sql<HandSent[]>`
-    update ${sql(table)} as r set looked_at = clock_timestamp()
+    update outgoing_payments as r set looked_at = clock_timestamp()
     from (
-      select id from ${sql(table)}
+      select id from outgoing_payments
       where state = 'sent' and file_id is null and mode = 'live' and (failure is null or missed > 0) and address is not null
         and (looked_at is null or looked_at < clock_timestamp() - make_interval(secs => ${LOOK_SECONDS}))
       order by looked_at nulls first, number limit ${LOOKS} for update skip locked
     ) chosen
     where r.id = chosen.id
-    returning r.id, r.merchant_id as "merchantId", r.mode, r.coin, r.units, r.address, r.txid, r.sent_at as "sentAt", r.missed`;
+    returning r.kind, r.id, r.merchant_id as "merchantId", r.mode, r.coin, r.units, r.address, r.txid, r.sent_at as "sentAt", r.missed`;
   await Promise.all(
     found.map(async (one) => {
       try {
         const sight = await lookFor(ctx, one);
-        if (typeof sight === 'string') await writeSight(ctx, table, one, sight);
+        if (typeof sight === 'string') await writeSight(ctx, one, sight);
         else if (sight.isFinal) await write(one, async (tx) => leftOf(sight, await takenOf(ctx, tx, one)) >= one.units);
-        else await writeSight(ctx, table, one, 'waits');
+        else await writeSight(ctx, one, 'waits');
       } catch (error) {
         ctx.log.warn({ err: error, id: one.id }, 'Could not follow a transaction that a member sent; trying again');
       }
@@ -94,20 +91,16 @@ type To = { key: string | null; units: bigint };
 /** What a look shows: what the transaction pays, or less. */
 type Sight = Pays | 'waits' | 'unknown' | 'cannot tell';
 /** Writes down whether it was found. The merchant is notified once that it was not. */
-const writeSight = (ctx: Context, table: Table, one: HandSent, sight: Exclude<Sight, Pays>): Promise<void> =>
+const writeSight = (ctx: Context, one: HandSent, sight: Exclude<Sight, Pays>): Promise<void> =>
   ctx.db.begin(async (tx) => {
     const missed = sight === 'waits' ? 0 : (one.missed ?? 0) + 1;
     const isNews = sight === 'unknown' && missed === MISSES_TO_TELL;
     const failure = sight === 'unknown' && missed >= MISSES_TO_TELL ? missingText(one) : null;
     const written = await tx`
-      update ${tx(table)} set missed = ${missed}, failure = ${failure}
+      update outgoing_payments set missed = ${missed}, failure = ${failure}
       where id = ${one.id} and state = 'sent' and file_id is null and txid = ${one.txid} and (failure is null or missed > 0)`;
-    if (written.count > 0 && isNews) await tellUnpaid(ctx, tx, table, one);
+    if (written.count > 0 && isNews) await notifyOfOutgoing(ctx, tx, [one], 'failed');
   });
-
-/** Tells the merchant that what a member entered does not pay. */
-export const tellUnpaid = (ctx: Context, tx: Tx, table: Table, one: HandSent): Promise<void> =>
-  table === 'refunds' ? notifyOfRefund(ctx, tx, one, 'failed') : notifyOfPayouts(ctx, tx, [one], 'failed');
 
 /** For what a transaction was recorded: refunds and payouts by address, and what members say went back, where nobody knows to whom. */
 type Taken = { own: bigint; others: readonly To[]; somewhere: readonly bigint[] };
@@ -149,8 +142,7 @@ async function takenOf(ctx: Context, tx: Tx, { id, mode, coin, txid, address }: 
   await tx`select pg_advisory_xact_lock(hashtextextended(${`hand-sent ${txid}`}, 0))`;
   const rows = await tx<{ address: string | null; units: bigint }[]>`
     with all_paid as (
-      select id, mode, coin, address, txid, state, units, file_id, failure, sent_at from refunds where txid = ${txid}
-      union all select id, mode, coin, address, txid, state, units, file_id, failure, sent_at from payouts where txid = ${txid}
+      select id, mode, coin, address, txid, state, units, file_id, failure, sent_at from outgoing_payments where txid = ${txid}
       union all select id, mode, coin, address, txid, 'confirmed', units, null, null, sent_at from shop_refunds
         where txid = ${txid} and units is not null
     ), own as (select sent_at from all_paid where id = ${id})
@@ -175,7 +167,7 @@ async function takenOf(ctx: Context, tx: Tx, { id, mode, coin, txid, address }: 
 
 /** By payment and coin: what members last said a transaction returned. What refunds had returned by then is not part of it. */
 const returnedWith = (tx: Tx, txid: string): Fragment => tx`
-  select l.payment_id, t.coin, min(l.at) as at, sum(t.units) - coalesce((select sum(r.units) from refunds r
+  select l.payment_id, t.coin, min(l.at) as at, sum(t.units) - coalesce((select sum(r.units) from outgoing_payments r
     where r.payment_id = l.payment_id and r.coin = t.coin and r.state in ('sent', 'confirmed') and r.sent_at <= min(l.at)), 0) as units
   from (
     select distinct on (d.payment_id, ref) d.payment_id, ref, d.kind, d.txid, d.at

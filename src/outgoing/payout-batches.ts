@@ -12,7 +12,8 @@ import type { RefundState } from '#core/refund';
 import { type CsvRecord, MOST_CSV_CELLS, readCsv } from '#core/text';
 import type { Sql, Tx } from '#db';
 import { type Actor, writeAudit } from '#people';
-import { type AskedAmount, draftPayout, insertPayouts, type Owner, type PayoutDraft } from './payouts.ts';
+import type { Owner } from './outgoing-payments.ts';
+import { type AskedAmount, draftPayout, insertPayouts, type PayoutDraft } from './payouts.ts';
 
 const MOST_ROWS = 1_000;
 export const MOST_FILE_BYTES = 1024 * 1024;
@@ -130,7 +131,7 @@ async function draftAll(ctx: Context, tx: Tx, { merchantId, mode }: Owner, rows:
     }
   }
   const known = await tx<{ id: string; reference: string }[]>`
-    select id, reference from payouts
+    select id, reference from outgoing_payments
     where merchant_id = ${merchantId} and mode = ${mode} and reference = any(${[...lines.keys()]}::text[]) and state <> 'canceled'`;
   for (const { id, reference } of known)
     faults.push({ line: lines.get(reference)!, reason: `${new Problem('payout_exists', { id, reference }).message} (reference)` });
@@ -154,7 +155,7 @@ export async function importPayouts(
     const [known] = await tx<{ id: string }[]>`
       select id from payout_batches b
       where merchant_id = ${owner.merchantId} and mode = ${owner.mode} and file_hash = ${hash}
-        and exists (select 1 from payouts p where p.batch_id = b.id and p.state <> 'canceled')
+        and exists (select 1 from outgoing_payments p where p.batch_id = b.id and p.state <> 'canceled')
       order by number desc limit 1`;
     if (known) return { id: known.id, isKnown: true };
     const drafts = await draftAll(ctx, tx, owner, rows);
@@ -173,7 +174,7 @@ export async function importPayouts(
 async function withParts(sql: Sql, batches: readonly Omit<PayoutBatch, 'parts'>[]): Promise<PayoutBatch[]> {
   const parts = await sql<(BatchPart & { batchId: string })[]>`
     select batch_id as "batchId", coin, state, count(*)::int as payouts, sum(units) as units, sum(usd_cents) as "usdCents"
-    from payouts where batch_id = any(${batches.map(({ id }) => id)}::text[]) group by batch_id, coin, state order by coin, state`;
+    from outgoing_payments where batch_id = any(${batches.map(({ id }) => id)}::text[]) group by batch_id, coin, state order by coin, state`;
   const byBatch = Map.groupBy(parts, ({ batchId }) => batchId);
   return batches.map((batch) => ({ ...batch, parts: byBatch.get(batch.id) ?? [] }));
 }

@@ -91,7 +91,7 @@ const isReady = (sql: Sql | Tx) => sql`
 /** Coins with payouts that can be in a file, in the order of the catalog. */
 export async function readPayoutCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
-    select distinct coin from payouts where merchant_id = ${merchantId} and mode = 'live' and ${isReady(ctx.db.sql)}`;
+    select distinct coin from outgoing_payments where kind = 'payout' and merchant_id = ${merchantId} and mode = 'live' and ${isReady(ctx.db.sql)}`;
   return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
 
@@ -101,8 +101,8 @@ async function readApproved(
   { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string },
 ): Promise<PayoutToPay[]> {
   const rows = await ctx.db.sql<PayoutToPay[]>`
-    select number, id, units, address, reference, anchor, parts, published_until is not null as "isPublished" from payouts
-    where merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and ${isReady(ctx.db.sql)}
+    select number, id, units, address, reference, anchor, parts, published_until is not null as "isPublished" from outgoing_payments
+    where kind = 'payout' and merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and ${isReady(ctx.db.sql)}
       and (wallet_id is null or wallet_id = ${walletId})
     order by anchor nulls last, number limit ${MOST_PAYOUTS + 1}`;
   const cut = rows[MOST_PAYOUTS]?.anchor ?? null;
@@ -202,7 +202,7 @@ async function lockAll(
   const anchors = inputs.filter(({ holding }) => holding?.stays === 'payout_approved');
   if (!(await lockPayments(tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
   const rows = await tx<PayoutToPay[]>`
-    select id, units, address, anchor from payouts
+    select id, units, address, anchor from outgoing_payments
     where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and ${isReady(tx)}
     order by number for update`;
   const now = new Map(rows.map((row) => [row.id, row]));
@@ -295,7 +295,7 @@ async function tryToMake(ctx: Context, making: PayoutAttempt): Promise<MadePayou
     lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), inputs: made.inputs }),
     also: async (tx) => {
       await tx`
-        update payouts p set file_id = ${id}, wallet_id = ${wallet.id}, transaction_number = given.place, anchor = given.first,
+        update outgoing_payments p set file_id = ${id}, wallet_id = ${wallet.id}, transaction_number = given.place, anchor = given.first,
           parts = given.parts::jsonb, failure = null
         from unnest(${placed.map(({ payout }) => payout.id)}::text[], ${placed.map(({ number }) => number)}::int[],
           ${placed.map(({ anchor }) => anchor)}::text[], ${parts}::text[]) as given (payout, place, first, parts)

@@ -20,15 +20,13 @@ export async function readFilePulse({ db: { sql } }: Context, { owners }: Owners
 
 /** The same for refunds and payouts, of which not every change is an event: a customer enters an address, a file is made or canceled. */
 export async function readOutPulse({ db: { sql } }: Context, { owners }: Owners): Promise<(string | null)[]> {
-  const rows = await sql<{ pulse: string }[]>`
-    select concat(r.pulse, '/', p.pulse) as pulse
+  const rows = await sql<{ pulse: string | null }[]>`
+    select (
+      select string_agg(concat_ws(' ', id, state, backed_by, approved_by, address is not null, claim_number, file_id, md5(failure)), ',' order by number)
+      from (select r.* from unnest(array['refund', 'payout']) as k cross join lateral (
+        select * from outgoing_payments where merchant_id = o.merchant_id and mode = o.mode and kind = k order by number desc limit ${NEWEST}) r) as newest
+    ) as pulse
     from unnest(${owners.map((o) => o.merchantId)}::text[], ${owners.map((o) => o.mode)}::text[]) with ordinality as o (merchant_id, mode, n)
-    cross join lateral (
-      select string_agg(concat_ws(' ', id, state, backed_by, address is not null, claim_number, file_id, md5(failure)), ',' order by number) as pulse
-      from (select * from refunds where merchant_id = o.merchant_id and mode = o.mode order by number desc limit ${NEWEST}) as newest) r
-    cross join lateral (
-      select string_agg(concat_ws(' ', id, state, approved_by, file_id, md5(failure)), ',' order by number) as pulse
-      from (select * from payouts where merchant_id = o.merchant_id and mode = o.mode order by number desc limit ${NEWEST}) as newest) p
     order by o.n`;
   return rows.map((row) => row.pulse);
 }

@@ -92,7 +92,7 @@ const NONE = 'none is approved';
 const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<RefundToPay[]> =>
   ctx.db.sql<RefundToPay[]>`
     select r.id, r.payment_id as "paymentId", r.units, r.address, r.anchor
-    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
     order by r.anchor is null, r.number limit ${MOST_LOOKED_AT}`;
 
@@ -122,7 +122,7 @@ async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin:
   const wallets = (await readWallets(ctx, { merchantId })).filter((one) => one.family === COIN[coin].family);
   const rows = await ctx.db.sql<{ walletId: string }[]>`
     select a.wallet_id as "walletId"
-    from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
+    from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
     where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
       and a.wallet_id = any(${wallets.map(({ id }) => id)}::text[])
     group by a.wallet_id order by min(r.number)`;
@@ -133,7 +133,7 @@ async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin:
 export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
     select coin from unnest(${[...ALL_COINS]}::text[]) as coin where exists (
-      select 1 from refunds r where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = coin.coin
+      select 1 from outgoing_payments r where r.kind = 'refund' and r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = coin.coin
         and r.state = 'approved' and r.file_id is null)`;
   return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
@@ -310,7 +310,7 @@ async function lockRefunds(
     select 1 from payments where id = any(${[...new Set([...own, ...paymentIds])]}::text[]) and merchant_id = ${merchantId} and mode = 'live'
     order by id for update`;
   const rows = await tx<{ id: string; units: bigint; address: string | null }[]>`
-    select id, units, address from refunds
+    select id, units, address from outgoing_payments
     where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and state = 'approved' and file_id is null`;
   const isSame = ({ id, units, address }: RefundToPay) =>
     rows.some((row) => row.id === id && row.units === units && row.address === address);
@@ -395,7 +395,7 @@ async function tryToMake(
     lock: (tx) => lockRefunds(ctx, tx, { merchantId, coin, asked: refunds.map(([one]) => one), paymentIds: paymentsIn(made.inputs) }),
     also: async (tx) => {
       await tx`
-        update refunds r set file_id = ${id}, transaction_number = given.number, anchor = given.anchor
+        update outgoing_payments r set file_id = ${id}, transaction_number = given.number, anchor = given.anchor
         from unnest(${refunds.map(([one]) => one.id)}::text[], ${refunds.map(([, { number }]) => number)}::int[],
           ${refunds.map(([, { anchor }]) => anchor)}::text[]) as given (id, number, anchor)
         where r.id = given.id and r.merchant_id = ${merchantId}`;

@@ -1,29 +1,14 @@
 /** Emails about refunds to customers who left an email address on the payment page. In English. Payers get no email about tests. */
 import type { Context } from '#context';
-import { COIN, type Coin, chainOf, type Mode } from '#core/coin';
+import { COIN, chainOf } from '#core/coin';
 import { minuteText } from '#core/dates';
-import type { RefundEventType } from '#core/event';
 import { formatUnits } from '#core/money';
+import type { RefundState } from '#core/refund';
 import { harmless } from '#core/text';
 import type { Tx } from '#db';
 import { type Bound, exactly, mailLines, mailText, queueMails } from '#notices';
 import { claimUrl } from './claims.ts';
-
-/** What the emails say about a refund. */
-type ToldRefund = {
-  id: string;
-  merchantId: string;
-  mode: Mode;
-  paymentId: string;
-  coin: Coin;
-  units: bigint;
-  address: string | null;
-  email: string | null;
-  reason: string | null;
-  txid: string | null;
-  claimUntil: Date | null;
-  claimNumber: number;
-};
+import type { Refund } from './outgoing-payments.ts';
 
 /** A refund that was sent, failed, and is sent again has one email in this time. */
 const PAUSE_MINUTES = 15;
@@ -33,18 +18,18 @@ const REFUNDS: Omit<Bound, 'over'> = { anHour: 10, aDay: 5_000 };
 const MOST_REASON = 500;
 
 /** In the transaction that records the event. */
-export async function mailPayer(ctx: Context, tx: Tx, { type, refund }: { type: RefundEventType; refund: ToldRefund }): Promise<void> {
-  if (type === 'refund.requested') await mailClaimLink(ctx, tx, refund, { over: 'skip' });
-  else if (type === 'refund.sent') await mailRefundSent(ctx, tx, refund);
+export async function mailPayer(ctx: Context, tx: Tx, { state, refund }: { state: RefundState; refund: Refund }): Promise<void> {
+  if (state === 'requested') await mailClaimLink(ctx, tx, refund, { over: 'skip' });
+  else if (state === 'sent') await mailRefundSent(ctx, tx, refund);
 }
 
-const amountOf = ({ coin, units }: ToldRefund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
+const amountOf = ({ coin, units }: Refund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
 
 /**
  * The link at which the customer enters an address, in the transaction that creates it, which notes that it was mailed. Nothing if the refund has
  * an address, or there is nobody to mail. `over`: what happens when the customer got too many emails. Errors: mail_limit_reached.
  */
-export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { over }: Pick<Bound, 'over'>): Promise<void> {
+export async function mailClaimLink(ctx: Context, tx: Tx, refund: Refund, { over }: Pick<Bound, 'over'>): Promise<void> {
   const { id, merchantId, paymentId, coin, address, email, reason, claimUntil } = refund;
   const payer = address === null && claimUntil !== null && email !== null && (await payerOf(ctx, tx, refund));
   if (!payer) return;
@@ -69,11 +54,11 @@ export async function mailClaimLink(ctx: Context, tx: Tx, refund: ToldRefund, { 
     sender: merchantId,
     bound: { ...REFUNDS, over },
   });
-  if (queued) await tx`update refunds set link_mailed = true, link_ended_at = null where id = ${id}`;
+  if (queued) await tx`update outgoing_payments set link_mailed = true, link_ended_at = null where id = ${id}`;
   else ctx.log.warn({ refund: id }, 'No claim link was mailed: there were too many for this address or merchant');
 }
 
-async function mailRefundSent(ctx: Context, tx: Tx, refund: ToldRefund): Promise<void> {
+async function mailRefundSent(ctx: Context, tx: Tx, refund: Refund): Promise<void> {
   const { id, merchantId, paymentId, coin, txid } = refund;
   const payer = await payerOf(ctx, tx, refund);
   if (!payer) return;
@@ -106,12 +91,12 @@ async function mailRefundSent(ctx: Context, tx: Tx, refund: ToldRefund): Promise
 async function payerOf(
   ctx: Context,
   tx: Tx,
-  { id, merchantId, mode }: ToldRefund,
+  { id, merchantId, mode }: Refund,
 ): Promise<{ name: string; email: string; hasPage: boolean } | undefined> {
   if (!ctx.mail || mode === 'test') return undefined;
   const [payer] = await tx<{ name: string; email: string; hasPage: boolean }[]>`
     select m.name, coalesce(r.email, a.email) as email, r.claim_hash is not null as "hasPage"
-    from refunds r join merchants m on m.id = r.merchant_id left join refund_addresses a on a.payment_id = r.payment_id
+    from outgoing_payments r join merchants m on m.id = r.merchant_id left join refund_addresses a on a.payment_id = r.payment_id
     where r.id = ${id} and r.merchant_id = ${merchantId} and coalesce(r.email, a.email) is not null`;
   return payer;
 }

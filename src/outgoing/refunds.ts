@@ -1,39 +1,23 @@
-/** Refunds: request, claim, approve, record that the money was sent. Nothing here can spend: keys stay with the merchant. */
-
-import { createHash } from 'node:crypto';
+/** What only refunds have: how much of a payment they return, the claim page where the customer enters an address, and its links. */
 import type { Context } from '#context';
-import { type Asset, apiNamesOf, type ChainId, COIN, type Coin, coinText, kindOf, type Mode } from '#core/coin';
-import { API_VERSION, type RefundEventType } from '#core/event';
+import { type Asset, type ChainId, COIN, type Coin, coinText, type Mode } from '#core/coin';
 import { type Fiat, formatFiat } from '#core/fiat';
-import { eventId, newId } from '#core/id';
-import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
+import { newId } from '#core/id';
+import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
-import {
-  confirmedUnits,
-  hasApproved,
-  isPaidOut,
-  mayBecome,
-  REFUND_STATES,
-  type RefundEmailSource,
-  type RefundRate,
-  type RefundState,
-  replaceRefund,
-  reservedUnits,
-  shareOf,
-} from '#core/refund';
+import { confirmedUnits, type RefundRate, reservedUnits, shareOf } from '#core/refund';
 import { mayDo } from '#core/roles';
 import { rolesOf, settle } from '#core/settle';
 import { isFinal } from '#core/status';
 import { worth } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
-import { countByState, type Fragment, runOnce, type Sql, type Tx } from '#db';
+import { runOnce, type Tx } from '#db';
 import {
   askedOf,
   checkRefundAddress,
   checkShop,
   eraseAgain,
   type IdempotencyClaim,
-  lockAndDecide,
   type PaymentRecord,
   priceAt,
   priceOf,
@@ -45,86 +29,12 @@ import {
   tipsOf,
   unitsFor,
 } from '#payments';
-import { type Actor, type AnyActor, actorText, type Departure, holdRole, memberOf, writeAudit } from '#people';
-import { forgetApprovals, notifyOfRefund, weighApproval, weightOf } from './approvals.ts';
-import { claimUntil, claimUrl, hashOfClaim, hashOfToken } from './claims.ts';
-import { mailClaimLink, mailPayer } from './refund-mails.ts';
-
-export type Refund = {
-  id: string;
-  merchantId: string;
-  mode: Mode;
-  paymentId: string;
-  coin: Coin;
-  units: bigint;
-  usdCents: bigint;
-  rate: RefundRate;
-  state: RefundState;
-  address: string | null;
-  claimUntil: Date | null;
-  /** How many claim links it had before. */
-  claimNumber: number;
-  /** When its link was replaced because a member could have copied it; null once somebody was mailed or shown another one. */
-  linkEndedAt: Date | null;
-  /** Whether its link of now was mailed to `email`. */
-  linkMailed: boolean;
-  reason: string | null;
-  /** Where its claim links are mailed: the merchant's choice, or what somebody with the link of the payment page entered there. */
-  email: string | null;
-  emailFrom: RefundEmailSource | null;
-  txid: string | null;
-  requestedBy: string;
-  /** The member who requested it or approved it first. */
-  backedBy: string | null;
-  /** While it is requested: who approved it first. */
-  approvedBy: string | null;
-  createdAt: Date;
-  approvedAt: Date | null;
-  sentAt: Date | null;
-  endedAt: Date | null;
-  failure: string | null;
-  /** In how many looks nothing found the transaction that a member entered, or could say whom it pays. */
-  missed: number | null;
-  /** The signing file that it is part of. */
-  sweepId: string | null;
-  /** The same; null once that file was canceled. */
-  fileId: string | null;
-};
-/** The signing file of a refund or payout, unless it was canceled: it sends nothing then. */
-export const openFileOf = (sql: Sql | Tx) => sql`(select s.id from signing_files s where s.id = file_id and s.state <> 'canceled')`;
-/** Why a refund or payout does not move on; while it is signed, also why its signing file is not sent. */
-export const failureOf = (sql: Sql | Tx) =>
-  sql`coalesce(failure, case when state = 'signed' then (select s.failure from signing_files s where s.id = file_id) end)`;
-export const REFUND_COLUMNS = (sql: Sql | Tx) => sql`
-  id, merchant_id as "merchantId", mode, payment_id as "paymentId", coin, units, usd_cents as "usdCents", rate, state, address,
-  claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt", link_mailed as "linkMailed", reason, email, email_from as "emailFrom", txid, requested_by as "requestedBy", backed_by as "backedBy",
-  approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt", sent_at as "sentAt", ended_at as "endedAt", ${failureOf(sql)} as failure, missed,
-  file_id as "sweepId", ${openFileOf(sql)} as "fileId"`;
-
-type Owner = { merchantId: string; mode: Mode };
-const at = (time: Date | null): string | null => time?.toISOString() ?? null;
-
-/** The wire shape of a refund, used for replies and for the data of events. */
-export const refundDetail = (ctx: Context, refund: Refund) => ({
-  id: refund.id,
-  payment_id: refund.paymentId,
-  status: refund.state,
-  mode: refund.mode,
-  amount: formatUnits(refund.coin, refund.units),
-  ...apiNamesOf(refund.coin),
-  amount_usd: formatUsd(refund.usdCents),
-  rate: refund.rate,
-  address: refund.address,
-  claim_url: refund.claimUntil === null ? null : claimUrl(ctx, refund),
-  claim_expires_at: at(refund.claimUntil),
-  reason: refund.reason,
-  transaction_hash: refund.txid,
-  failure: refund.failure,
-  created_at: refund.createdAt.toISOString(),
-  approved_at: at(refund.approvedAt),
-  sent_at: at(refund.sentAt),
-  ended_at: at(refund.endedAt),
-});
+import { type AnyActor, actorText, type Departure, holdRole, memberOf, writeAudit } from '#people';
+import { forgetApprovals, notifyOfOutgoing } from './approvals.ts';
+import { changeOfPayment, changeOutgoing } from './change-outgoing.ts';
+import { claimUntil, hashOfClaim, hashOfToken } from './claims.ts';
+import { OUTGOING_COLUMNS, type Owner, type Refund, unknownOutgoing } from './outgoing-payments.ts';
+import { mailClaimLink } from './refund-mails.ts';
 
 /** What is asked for: everything that is left, an amount in the coin of the payment, or one in a currency. */
 export type AskedRefund = { kind: 'all' } | { kind: 'coin'; units(coin: Coin): bigint } | { kind: 'fiat'; currency: Fiat; minor: bigint };
@@ -241,50 +151,6 @@ export async function readRefundable(ctx: Context, of: Owner & { paymentId: stri
   return found;
 }
 
-/** A step of a refund: its payment is locked, and the events of the refund take their place among those of the payment. */
-type Step = { refund: Refund; events: readonly (readonly [RefundEventType, Refund])[] };
-/** `payment`: its ID, or a query for it. `before`: the refund of now, null if the step makes it. Errors: `unknown`, without such a payment. */
-async function step(
-  ctx: Context,
-  tx: Tx,
-  { merchantId, mode, payment, unknown }: Owner & { payment: string | Fragment; unknown: Problem },
-  write: (record: PaymentRecord) => Promise<Step & { before: Refund | null }>,
-): Promise<Refund> {
-  let done: Step | null = null;
-  const decided = await lockAndDecide(ctx, tx, payment, async (record) => {
-    if (record.merchantId !== merchantId || record.mode !== mode) throw unknown;
-    const { before, refund: last, events } = await write(record);
-    done = { refund: last, events };
-    if (events.length === 0) return 'nothing';
-    const refunds = replaceRefund(record.refunds, before, last);
-    for (const [type, refund] of events) {
-      await mailPayer(ctx, tx, { type, refund });
-      if (type === 'refund.failed') await notifyOfRefund(ctx, tx, refund, 'failed');
-      if (type === 'refund.requested' && refund.address !== null) await notifyOfRefund(ctx, tx, refund, 'approval');
-    }
-    const facts = { ...record.facts, hasRefund: hasApproved(refunds) };
-    const eventCount = record.eventCount + BigInt(events.length);
-    return {
-      record: { ...record, facts, refunds, eventCount },
-      events: events.map(([type, refund], i) =>
-        eventOf(ctx, { refund, type, sequence: record.eventCount + BigInt(i) + 1n, now: record.now }),
-      ),
-    };
-  });
-  if (!decided || !done) throw unknown;
-  return (done as Step).refund;
-}
-
-function eventOf(ctx: Context, { refund, type, sequence, now }: { refund: Refund; type: RefundEventType; sequence: bigint; now: Date }) {
-  const { merchantId, mode, paymentId } = refund;
-  // A refund that failed can be sent again.
-  const id = eventId(ctx.installKey, [refund.id, type, sequence.toString()]);
-  // Stored events do not contain the link of the claim page.
-  const data = { ...refundDetail(ctx, refund), claim_url: null, sequence: Number(sequence) };
-  const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
-  return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };
-}
-
 /**
  * Where a claim link goes: to the address that the merchant named, also if the customer left another one, or to nobody (null). Without a
  * choice, to the address on the payment page, which anyone with its link may have entered. Customers get no emails about tests. Errors:
@@ -346,7 +212,7 @@ export async function requestRefund(
 ): Promise<ReplayableReply> {
   const work = async (tx: Tx): Promise<RenderedReply> => {
     const unknown = new Problem('payment_not_found', { id: paymentId });
-    const refund = await step(ctx, tx, { ...owner, payment: paymentId, unknown }, async (record) => {
+    const refund = await changeOfPayment(ctx, tx, { ...owner, payment: paymentId, unknown }, async (record) => {
       checkShop(record, shop);
       const coin = coinOf(record, wanted);
       allows?.(coin);
@@ -367,69 +233,19 @@ export async function requestRefund(
       const display = (await readDisplayRates(ctx, tx, [owner]))(owner);
       const [made] = await tx<Refund[]>`
         with erased_again as (${eraseAgain(tx, paymentId)})
-        insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
+        insert into outgoing_payments (id, kind, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
           reason, email, email_from, requested_by, backed_by, created_at, display_currency, display_rate)
-        values (${id}, ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
+        values (${id}, 'refund', ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
           'requested', ${stored}, ${hash}, ${until}, ${reason}, ${to.email}, ${to.emailFrom}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
           ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
-        returning ${REFUND_COLUMNS(tx)}`;
+        returning ${OUTGOING_COLUMNS(tx)}`;
       await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
-      return { before: null, refund: made!, events: [['refund.requested', made!]] };
+      return { before: null, after: made!, news: [['requested', made!]] };
     });
     return render(refund);
   };
   return runOnce(ctx.db, idempotency, work, sealed(ctx));
 }
-
-/** Errors: refund_not_found. */
-export async function getRefund(ctx: Context, { merchantId, mode, id }: Owner & { id: string }, tx?: Tx): Promise<Refund> {
-  const sql = tx ?? ctx.db.sql;
-  const [row] = await sql<Refund[]>`
-    select ${REFUND_COLUMNS(sql)} from refunds where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
-  if (!row) throw unknownRefund(id);
-  return row;
-}
-const unknownRefund = (id: string) => new Problem('refund_not_found', { id: id.slice(0, 40) });
-
-/** A page of refunds, newest first. Errors: cursor_invalid. */
-export async function listRefunds(
-  ctx: Context,
-  {
-    merchantId,
-    mode,
-    limit,
-    startingAfter,
-    paymentId,
-    customerId = null,
-    state,
-  }: Owner & {
-    limit: number;
-    startingAfter: string | null;
-    paymentId: string | null;
-    customerId?: string | null;
-    state: RefundState | null;
-  },
-): Promise<{ refunds: Refund[]; hasMore: boolean }> {
-  const { sql } = ctx.db;
-  const mine = sql`merchant_id = ${merchantId} and mode = ${mode}`;
-  const [cursor] =
-    startingAfter === null ? [] : await sql<{ number: bigint }[]>`select number from refunds where id = ${startingAfter} and ${mine}`;
-  if (startingAfter !== null && !cursor) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
-  const refunds = await sql<Refund[]>`
-    select ${REFUND_COLUMNS(sql)} from refunds where ${mine}
-      ${cursor ? sql`and number < ${cursor.number}` : sql``} ${paymentId === null ? sql`` : sql`and payment_id = ${paymentId}`}
-      ${customerId === null ? sql`` : sql`and payment_id in (select id from payments where ${mine} and customer_id = ${customerId})`}
-      ${state === null ? sql`` : sql`and state = ${state}`}
-    order by number desc limit ${limit + 1}`;
-  return { refunds: refunds.slice(0, limit), hasMore: refunds.length > limit };
-}
-
-/** How many refunds or payouts of each state the list shows without other filters. */
-export const countOutgoing = ({ db: { sql } }: Context, { merchantId, mode, list }: Owner & { list: 'refunds' | 'payouts' }) =>
-  countByState(sql, {
-    states: REFUND_STATES,
-    rowsIn: (state) => sql`${sql(list)} where merchant_id = ${merchantId} and mode = ${mode} and state = ${state} order by number desc`,
-  });
 
 /** The newest refunds of each of the payments, newest first; `limit` is for each of them. */
 export async function getRefundsOfPayments(
@@ -438,65 +254,10 @@ export async function getRefundsOfPayments(
 ): Promise<Refund[]> {
   const { sql } = ctx.db;
   return await sql<Refund[]>`
-    select ${REFUND_COLUMNS(sql)} from unnest(${[...paymentIds]}::text[]) as wanted (of_payment) cross join lateral (
-      select * from refunds where payment_id = wanted.of_payment and merchant_id = ${merchantId} and mode = ${mode}
-      order by number desc limit ${limit}) as refunds
+    select ${OUTGOING_COLUMNS(sql)} from unnest(${[...paymentIds]}::text[]) as wanted (of_payment) cross join lateral (
+      select * from outgoing_payments where payment_id = wanted.of_payment and merchant_id = ${merchantId} and mode = ${mode}
+      order by number desc limit ${limit}) as outgoing_payments
     order by number desc`;
-}
-
-/** Locks the payment of a refund, reads the refund again, and changes it. Errors: refund_not_found. */
-export async function changeRefund(
-  ctx: Context,
-  tx: Tx,
-  { id, ...owner }: Owner & { id: string },
-  write: (refund: Refund, record: PaymentRecord) => Promise<Step>,
-): Promise<Refund> {
-  const payment = tx`(select payment_id from refunds where id = ${id} and merchant_id = ${owner.merchantId} and mode = ${owner.mode})`;
-  return step(ctx, tx, { ...owner, payment, unknown: unknownRefund(id) }, async (record) => {
-    const before = await getRefund(ctx, { ...owner, id }, tx);
-    return { before, ...(await write(before, record)) };
-  });
-}
-
-const refuse = ({ id, state }: Refund, action: string) => new Problem('refund_state', { id, state, action });
-function check(refund: Refund, to: RefundState, action: string): void {
-  if (!mayBecome(refund.state, to)) throw refuse(refund, action);
-}
-
-/** What a signing file sends is neither sent by hand nor canceled: a refund or a payout. Errors: `code`. */
-export function checkNoFile(
-  { id, fileId, state }: Pick<Refund, 'id' | 'fileId' | 'state'>,
-  code: 'refund_in_file' | 'payout_in_file',
-): void {
-  if (fileId !== null && state !== 'failed') throw new Problem(code, { id, file: fileId });
-}
-
-/**
- * Cancels a refund. An approved one only for a member or the operator, who know whether the money was sent. Errors: refund_not_found, refund_state,
- * refund_in_file.
- */
-export async function cancelRefund(
-  ctx: Context,
-  {
-    id,
-    actor,
-    idempotency,
-    render,
-    ...owner
-  }: Owner & { id: string; actor: AnyActor; idempotency: IdempotencyClaim | null; render(refund: Refund): RenderedReply },
-): Promise<ReplayableReply> {
-  return runOnce(ctx.db, idempotency, async (tx) => {
-    const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
-      if (before.state === 'canceled') return { refund: before, events: [] };
-      if (!mayBecome(before.state, 'canceled') || ('keyId' in actor && before.state !== 'requested')) throw refuse(before, 'canceled');
-      checkNoFile(before, 'refund_in_file');
-      const [after] = await tx<Refund[]>`
-        update refunds set state = 'canceled', ended_at = ${now} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      await writeAudit(tx, { ...owner, actor, action: 'refund.canceled', object: id });
-      return { refund: after!, events: [['refund.canceled', after!]] };
-    });
-    return render(refund);
-  });
 }
 
 /**
@@ -521,21 +282,21 @@ export async function renewClaimLink(
   },
 ): Promise<ReplayableReply> {
   const work = async (tx: Tx): Promise<RenderedReply> => {
-    const refund = await changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
+    const [refund] = await changeOutgoing(ctx, tx, { ...owner, kind: 'refund', id }, async ({ rows, now, write }) => {
+      const before = rows[0]!;
       const action = 'given a new claim link';
-      if (before.state !== 'requested') throw refuse(before, action);
+      if (before.state !== 'requested') throw new Problem('refund_state', { id, state: before.state, action });
       if (before.address !== null) throw new Problem('refund_state', { id, state: 'waiting for approval', action });
       const claimNumber = before.claimNumber + 1;
       const to = email === undefined ? before : await recipientOf(ctx, tx, { mode: owner.mode, paymentId: before.paymentId, email });
-      const [after] = await tx<Refund[]>`
-        update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber},
-          link_ended_at = null, link_mailed = false, email = ${to.email}, email_from = ${to.emailFrom}
-        where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+      const [after] = await write(
+        tx`claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_until = ${claimUntil(now)}, claim_number = ${claimNumber},
+          link_ended_at = null, link_mailed = false, email = ${to.email}, email_from = ${to.emailFrom}`,
+      );
       await writeAudit(tx, { ...owner, actor, action: 'refund.link_renewed', object: id });
       await mailClaimLink(ctx, tx, after!, { over: 'refuse' });
-      return { refund: after!, events: [] };
     });
-    return render(refund);
+    return render(refund!);
   };
   return runOnce(ctx.db, idempotency, work, sealed(ctx));
 }
@@ -552,14 +313,14 @@ async function endClaimLinks(
   { shopRefunds }: { shopRefunds: number },
 ): Promise<void> {
   const open = await tx<Refund[]>`
-    select ${REFUND_COLUMNS(tx)} from refunds
-    where merchant_id = ${merchantId} and state = 'requested' and address is null and claim_until > ${ctx.clock.now()} order by id for update`;
+    select ${OUTGOING_COLUMNS(tx)} from outgoing_payments
+    where kind = 'refund' and merchant_id = ${merchantId} and state = 'requested' and address is null and claim_until > ${ctx.clock.now()} order by id for update`;
   for (const { id, claimNumber: before } of open) {
     const claimNumber = before + 1;
     const [after] = await tx<Refund[]>`
-      update refunds set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_number = ${claimNumber},
+      update outgoing_payments set claim_hash = ${hashOfClaim(ctx, { id, claimNumber })}, claim_number = ${claimNumber},
         link_ended_at = ${ctx.clock.now()}, link_mailed = false
-      where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
+      where id = ${id} returning ${OUTGOING_COLUMNS(tx)}`;
     await mailClaimLink(ctx, tx, after!, { over: 'skip' });
   }
   const refunds = open.length + shopRefunds;
@@ -583,117 +344,38 @@ export async function claimRefund(ctx: Context, { refund, address: entered }: { 
   const { merchantId, mode, id, coin } = refund;
   const address = checkRefundAddress(ctx, { mode, coin, address: entered });
   await ctx.db.begin((tx) =>
-    changeRefund(ctx, tx, { merchantId, mode, id }, async (before, { now }) => {
-      if (before.address === address) return { refund: before, events: [] };
+    changeOutgoing(ctx, tx, { merchantId, mode, kind: 'refund', id }, async ({ rows, now, write }) => {
+      const before = rows[0]!;
+      if (before.address === address) return;
       // The link was replaced meanwhile.
-      if (before.claimNumber !== refund.claimNumber) throw unknownRefund(id);
-      const isOpen = before.state === 'requested' && before.address === null && before.claimUntil !== null && now < before.claimUntil;
-      if (!isOpen) throw refuse(before, 'claimed');
-      const [after] = await tx<Refund[]>`update refunds set address = ${address} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      await notifyOfRefund(ctx, tx, after!, 'address');
-      return { refund: after!, events: [] };
+      if (before.claimNumber !== refund.claimNumber) throw unknownOutgoing('refund', id);
+      const { state, claimUntil } = before;
+      if (state !== 'requested' || before.address !== null || claimUntil === null || now >= claimUntil)
+        throw new Problem('refund_state', { id, state, action: 'claimed' });
+      await notifyOfOutgoing(ctx, tx, await write(tx`address = ${address}`), 'address');
     }),
   );
 }
 
 /**
- * Approves a refund. What was requested must still be there: a block may have been replaced since. Above the limit of the merchant it
- * stays requested until a second member approves it. In test mode the money is sent and confirmed at once. Errors: refund_not_found,
- * refund_state, refund_payment_pending, refund_address_missing, refund_exceeds, role_too_new, second_member_required.
+ * Whether what was requested may be approved, and is still there: a block may have been replaced since. Errors: refund_payment_pending,
+ * refund_address_missing, refund_exceeds.
  */
-export async function approveRefund(ctx: Context, { id, actor, ...owner }: Owner & { id: string; actor: Actor }): Promise<Refund> {
-  return ctx.db.begin((tx) =>
-    changeRefund(ctx, tx, { ...owner, id }, async (before, record) => {
-      check(before, 'approved', 'approved');
-      const { coin, paymentId, address } = before;
-      // More money in time would complete the payment, and count what was returned.
-      const { status } = record.facts;
-      if (!isFinal(status)) throw new Problem('refund_payment_pending', { id: paymentId, status });
-      if (address === null) throw new Problem('refund_address_missing', { id });
-      const left = leftOf(record, coin);
-      if (left < 0n) {
-        const available = before.units + left > 0n ? before.units + left : 0n;
-        throw new Problem('refund_exceeds', { available: amountText(record, { coin, units: available }) });
-      }
-      const { now } = record;
-      const usdCents = weightOf(ctx, before);
-      const weight = await weighApproval(tx, 'refunds', { ...before, usdCents }, actor);
-      await writeAudit(tx, { ...owner, actor, action: weight === 'first' ? 'refund.approved_first' : 'refund.approved', object: id });
-      if (weight === 'first') {
-        const [backed] = await tx<Refund[]>`
-          update refunds set backed_by = ${actor.userId}, approved_by = ${actor.name} where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-        await notifyOfRefund(ctx, tx, backed!, 'second');
-        return { refund: backed!, events: [] };
-      }
-      const isSecond = weight === 'second';
-      const approvedBy = isSecond && before.approvedBy !== null ? `${before.approvedBy} and ${actor.name}` : actor.name;
-      const plays = owner.mode === 'test';
-      const [after] = await tx<Refund[]>`
-        update refunds set approved_by = ${approvedBy}, approved_by_user = ${actor.userId || null},
-          backed_by = ${isSecond ? before.backedBy : null}, approved_at = ${now}, approved_usd_cents = ${usdCents.toString()}, state = ${plays ? 'confirmed' : 'approved'},
-          txid = ${plays ? simulatedTxid('refund', before) : null}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
-        where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      const approved: Refund = { ...after!, state: 'approved', txid: null, sentAt: null, endedAt: null };
-      const sent: Refund = { ...after!, state: 'sent', endedAt: null };
-      const played = [['refund.sent', sent] as const, ['refund.confirmed', after!] as const];
-      return { refund: after!, events: [['refund.approved', approved], ...(plays ? played : [])] };
-    }),
-  );
+export function checkApprovable({ id, coin, paymentId, address, units }: Refund, record: PaymentRecord): void {
+  // More money in time would complete the payment, and count what was returned.
+  const { status } = record.facts;
+  if (!isFinal(status)) throw new Problem('refund_payment_pending', { id: paymentId, status });
+  if (address === null) throw new Problem('refund_address_missing', { id });
+  const left = leftOf(record, coin);
+  if (left < 0n)
+    throw new Problem('refund_exceeds', { available: amountText(record, { coin, units: units + left > 0n ? units + left : 0n }) });
 }
-
-const prefixOf = (coin: Coin): string => (kindOf(coin) === 'ethereum' ? '0x' : '');
-/** The transaction of a test refund or payout. */
-export const simulatedTxid = (what: 'refund' | 'payout', { id, coin }: { id: string; coin: Coin }): string =>
-  prefixOf(coin) + createHash('sha256').update(`${what} ${id}`).digest('hex');
-/** Errors: parameter_invalid. */
-export function readTxid(coin: Coin, text: string): string {
-  const hash = text.trim().toLowerCase();
-  const prefix = prefixOf(coin);
-  if (hash.startsWith(prefix) && /^[0-9a-f]{64}$/.test(hash.slice(prefix.length))) return hash;
-  throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(coin)}` }, { param: 'txid' });
-}
-
-/** How often the transaction that a member entered is looked for before it may be a typing error. Once a minute. */
-const MISSES = 3;
-/**
- * Whether what was sent may get another transaction: the one that a member entered is final and does not pay it, or for longer than the
- * network needs to show one, nothing has found it or could say whom it pays.
- */
-export const mayBeCorrected = ({ state, sweepId, failure, missed }: Pick<Refund, 'state' | 'sweepId' | 'failure' | 'missed'>): boolean =>
-  state === 'sent' && sweepId === null && (failure !== null || (missed ?? 0) >= MISSES);
-/**
- * Records the transaction that returned the money. The same one again changes nothing, and another one is refused, unless the first one is
- * final and does not pay the refund, or was never found: a refund is sent once. Errors: refund_not_found, refund_state, refund_in_file, parameter_invalid.
- */
-export async function markRefundSent(
-  ctx: Context,
-  { id, txid, actor, ...owner }: Owner & { id: string; txid: string; actor: Actor },
-): Promise<Refund> {
-  return ctx.db.begin((tx) =>
-    changeRefund(ctx, tx, { ...owner, id }, async (before, { now }) => {
-      const hash = readTxid(before.coin, txid);
-      if (isPaidOut(before.state) && before.txid === hash) return { refund: before, events: [] };
-      checkNoFile(before, 'refund_in_file');
-      if (!mayBeCorrected(before)) check(before, 'sent', 'marked as sent');
-      await writeAudit(tx, { ...owner, actor, action: 'refund.sent', object: id, ...correctedFrom(before), after: { txid: hash } });
-      const [after] = await tx<Refund[]>`
-        update refunds set state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null,
-          file_id = null, transaction_number = null, looked_at = null, missed = null
-        where id = ${id} returning ${REFUND_COLUMNS(tx)}`;
-      return { refund: after!, events: [['refund.sent', after!]] };
-    }),
-  );
-}
-
-/** For the audit log: the transaction that was entered before. */
-export const correctedFrom = ({ state, txid }: Pick<Refund, 'state' | 'txid'>): { before?: { txid: string } } =>
-  state === 'sent' && txid !== null ? { before: { txid } } : {};
 
 /** The refund of a claim page, and the time of its payment. Errors: refund_not_found. */
 export async function refundOfClaim(ctx: Context, { token }: { token: string }): Promise<Refund> {
   const { sql } = ctx.db;
   const hash = hashOfToken(token);
-  const [row] = await sql<Refund[]>`select ${REFUND_COLUMNS(sql)} from refunds where claim_hash = ${hash}`;
+  const [row] = await sql<Refund[]>`select ${OUTGOING_COLUMNS(sql)} from outgoing_payments where claim_hash = ${hash}`;
   if (!row) throw new Problem('refund_not_found', { id: '' });
   return row;
 }

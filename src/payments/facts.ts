@@ -214,7 +214,7 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
         || s.more from simulations s where s.payment_id = p.id) as simulation,
       ${testOffset(sql)} as "offsetSeconds",
       (select json_agg(json_build_object('coin', r.coin, 'state', r.state, 'units', r.units::text)) from (
-        select coin, state, sum(units) as units from refunds where payment_id = p.id and state <> 'canceled' group by 1, 2) as r) as refunds,
+        select coin, state, sum(units) as units from outgoing_payments where payment_id = p.id and state <> 'canceled' group by 1, 2) as r) as refunds,
       clock_timestamp() as "realNow"
     from ${from} cross join lateral (
       select count(*) from (select 1 from transfers where payment_id = p.id limit ${MAX_INLINE + 1}) as few) as held`;

@@ -545,7 +545,7 @@ function checkStillHere(record: PaymentRecord, named: ReadonlySet<string>): void
 /** Money that a refund is about to return was not sent back in another way: it would be returned twice. Errors: refund_open. */
 async function checkNotOnItsWay(tx: Tx, record: PaymentRecord, transfers: readonly Transfer[]): Promise<void> {
   const [open] = await tx<{ id: string; state: string }[]>`
-    select id, state from refunds
+    select id, state from outgoing_payments
     where payment_id = ${record.facts.id} and coin = any(${transfers.map(({ coin }) => coin)}::text[])
       and (state in ('approved', 'signed', 'failed') or (state = 'sent' and file_id is not null))
     order by number limit 1`;

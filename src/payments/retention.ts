@@ -78,10 +78,10 @@ const eraseShopRefunds = ({ db: { sql } }: Context) => sql`
 
 /** Payouts that were paid or ended long enough ago, and that no signing file can still pay. */
 const erasePayouts = ({ db: { sql } }: Context) => sql`
-  update payouts set address = null, description = null, erased_at = clock_timestamp() where id in (
+  update outgoing_payments set address = null, description = null, erased_at = clock_timestamp() where id in (
     select due.id from ${merchantDays(sql)} as m
-    cross join lateral (select p.id from payouts p
-      where p.merchant_id = m.id and p.erased_at is null and p.state in ('sent', 'confirmed', 'failed', 'canceled')
+    cross join lateral (select p.id from outgoing_payments p
+      where p.kind = 'payout' and p.merchant_id = m.id and p.erased_at is null and p.state in ('sent', 'confirmed', 'failed', 'canceled')
         and coalesce(p.ended_at, p.sent_at) < clock_timestamp() - make_interval(days => m.days)
         and not exists (select 1 from signing_files s where s.id = p.file_id and s.state in ('made', 'signed', 'sent'))
       order by coalesce(p.ended_at, p.sent_at) limit ${STEP}) as due
@@ -95,7 +95,7 @@ const erasePayoutFiles = ({ db: { sql } }: Context) => sql`
       cross join lateral (select s.id from signing_files s
         where s.merchant_id = m.id and s.purpose = 'payout' and s.erased_at is null and s.state in ('confirmed', 'failed', 'canceled')
           and s.ended_at < clock_timestamp() - make_interval(days => m.days)
-          and not exists (select 1 from payouts p where p.file_id = s.id and p.erased_at is null)
+          and not exists (select 1 from outgoing_payments p where p.file_id = s.id and p.erased_at is null)
         order by s.ended_at limit ${STEP}) as due
       where m.days is not null limit ${STEP})
     returning id)
@@ -134,7 +134,7 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   await tx`delete from refund_addresses where payment_id = any(${ids}::text[])`;
   await eraseFiles(tx, { merchantId, ids });
   await tx`
-    update refunds set address = null, reason = null, email = null, email_from = null, erased_at = clock_timestamp()
+    update outgoing_payments set address = null, reason = null, email = null, email_from = null, erased_at = clock_timestamp()
     where payment_id = any(${ids}::text[]) and erased_at is null`;
   await tx`delete from due_work where kind = ${DUE} and key = any(${ids}::text[])`;
   await tx`
@@ -152,7 +152,9 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
  * replaced from them anymore.
  */
 async function eraseFiles(tx: Tx, { merchantId, ids }: { merchantId: string; ids: readonly string[] }): Promise<void> {
-  const rows = await tx<{ id: string }[]>`select distinct payment_id as id from refunds where payment_id = any(${ids as string[]}::text[])`;
+  const rows = await tx<
+    { id: string }[]
+  >`select distinct payment_id as id from outgoing_payments where payment_id = any(${ids as string[]}::text[])`;
   if (rows.length === 0) return;
   await tx`
     with erased as (
@@ -168,12 +170,12 @@ async function eraseFiles(tx: Tx, { merchantId, ids }: { merchantId: string; ids
 const ended = (tx: Tx, days: number) => tx`
   (status in ('completed', 'expired', 'cancelled', 'failed')
     and greatest(completed_at, expires_at, extended_until, created_at) < clock_timestamp() - make_interval(days => ${days})
-    and not exists (select 1 from refunds r where r.payment_id = p.id and (r.state in ('approved', 'signed')
+    and not exists (select 1 from outgoing_payments r where r.payment_id = p.id and (r.state in ('approved', 'signed')
       -- Its transaction may not be found yet.
       or (r.state = 'sent' and r.sent_at > clock_timestamp() - make_interval(days => ${FOLLOWED_DAYS}))
       or exists (select 1 from signing_files s where s.id = r.file_id and s.state in ('made', 'signed', 'sent'))
       -- The file of a token says when its authorizations expire.
-      or exists (select 1 from refunds o
+      or exists (select 1 from outgoing_payments o
         where o.file_id = r.file_id and o.state in ('approved', 'signed', 'sent') and o.coin like '%@%')
       or (r.state = 'requested' and (r.address is not null or r.claim_until > clock_timestamp())))))`;
 

@@ -12,7 +12,6 @@ import { accountOfAnchor, nonceIn } from './holdings.ts';
 import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
 
 type Kind = 'refund' | 'payout';
-const TABLES = { refund: 'refunds', payout: 'payouts' } as const;
 type Canceled = {
   kind: Kind;
   id: string;
@@ -78,15 +77,15 @@ const inCoin = (coin: Coin): string =>
 const canceledRefunds = (sql: Sql, { merchantId, coin, which }: { merchantId: string; coin: Coin; which: Fragment }) => sql<Canceled[]>`
   select 'refund' as kind, r.id, r.coin, r.anchor, a.wallet_id as "walletId", a.address as "from", r.payment_id as "paymentId",
     null as reference, r.address
-  from refunds r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
+  from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
   where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null and ${which}
   order by r.number`;
 /** Canceled payouts that had a file. */
 const canceledPayouts = (sql: Sql, { merchantId, which }: { merchantId: string; which: Fragment }) => sql<Canceled[]>`
   select 'payout' as kind, id, coin, anchor, wallet_id as "walletId", parts -> 'parts' -> 0 ->> 'address' as "from", null as "paymentId",
     reference, address
-  from payouts
-  where merchant_id = ${merchantId} and mode = 'live' and state = 'canceled' and anchor is not null and ${which}
+  from outgoing_payments
+  where kind = 'payout' and merchant_id = ${merchantId} and mode = 'live' and state = 'canceled' and anchor is not null and ${which}
   order by number`;
 
 const isSameText = (one: string | null, other: string | null): boolean =>
@@ -190,7 +189,7 @@ const readKnown = (
             where t.file_id = s.id and t.block_height is not null
               and lower(r.anchor) = lower(concat_ws(':', 'nonce', q.request ->> 'from', q.request ->> 'nonce'))))
         else s.state = 'confirmed' and i.lost_at is null end, false) as "isDead"
-    from ${sql(TABLES[kind])} r
+    from outgoing_payments r
     left join signing_inputs i on i.chain = ${chainCode(coin)} and i.input = r.anchor and i.released_at is null
     left join signing_files s on s.id = i.file_id
     cross join lateral (

@@ -104,7 +104,7 @@ async function refundLoss(ctx: Context, tx: Tx, one: Refused): Promise<Loss | nu
   if ((await readHold(ctx, tx, one)) !== HELD.gone) return null;
   const { merchantId, sweepId, coin, number, raw } = one;
   const [gone] = await tx`
-    select 1 from refunds r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
+    select 1 from outgoing_payments r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
     left join tips on tips.chain = ${chainCode(coin)}
     where r.file_id = ${sweepId} and r.transaction_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
     having bool_and(${isGoneFor(ctx.db.sql, coin)})`;

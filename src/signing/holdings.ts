@@ -101,8 +101,8 @@ const OPEN_REFUNDS = REFUND_STATES.filter((state) => isReserved(state) && !isPai
  * stranger can leave one too, so it keeps nothing once the payment is completed and owes nothing, was handled, or had a refund that ended.
  */
 export const hasOpenRefund = (sql: Sql | Tx) => sql`
-  (exists (select 1 from refunds r where r.payment_id = p.id and r.state = any(${OPEN_REFUNDS as string[]}::text[]))
-    or (${isRefundWanted(sql)} and not exists (select 1 from refunds r where r.payment_id = p.id and r.state <> 'requested')))`;
+  (exists (select 1 from outgoing_payments r where r.payment_id = p.id and r.state = any(${OPEN_REFUNDS as string[]}::text[]))
+    or (${isRefundWanted(sql)} and not exists (select 1 from outgoing_payments r where r.payment_id = p.id and r.state <> 'requested')))`;
 
 type Row = Omit<Holding, 'outputs' | 'stays' | 'blockHeight'> & {
   outputs: unknown;
@@ -140,8 +140,8 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
  */
 async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string; coin: Coin }) {
   const rows = await sql<{ coin: Coin; anchor: string; parts: unknown }[]>`
-    select coin, anchor, parts from payouts
-    where merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = 'live'
+    select coin, anchor, parts from outgoing_payments
+    where kind = 'payout' and merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = 'live'
       and state in ('approved', 'signed', 'sent') and anchor is not null
       and (state = 'approved' or (parts is not null and (file_id is not null or published_until is not null)))`;
   const anchors = new Set(rows.map(({ anchor }) => anchor));
@@ -281,7 +281,7 @@ export async function readUnpayable(
     paymentIds.map((paymentId) => ({ merchantId, mode: 'live', paymentId })),
   );
   const rows = await sql<{ paymentId: string; units: string }[]>`
-    select payment_id as "paymentId", sum(units)::text as units from refunds
+    select payment_id as "paymentId", sum(units)::text as units from outgoing_payments
     where payment_id = any(${paymentIds}::text[]) and coin = ${coin} and state <> 'canceled' group by payment_id`;
   const reserved = new Map(rows.map(({ paymentId, units }) => [paymentId, BigInt(units)]));
   return new Map(
@@ -302,8 +302,8 @@ export async function lockRefundsIn(
   { merchantId, sweepId, number = null }: { merchantId: string; sweepId: string; number?: number | null },
 ): Promise<{ id: string; paymentId: string }[]> {
   const refunds = await tx<{ id: string; paymentId: string }[]>`
-    select id, payment_id as "paymentId" from refunds
-    where file_id = ${sweepId} and merchant_id = ${merchantId} and state in ('approved', 'signed')
+    select id, payment_id as "paymentId" from outgoing_payments
+    where kind = 'refund' and file_id = ${sweepId} and merchant_id = ${merchantId} and state in ('approved', 'signed')
       ${number === null ? tx`` : tx`and transaction_number = ${number}`}`;
   if (refunds.length > 0)
     await tx`

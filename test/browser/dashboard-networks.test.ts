@@ -221,7 +221,7 @@ test('a refund: requested with a link, entered by the customer, approved, and ma
   await dialog.getByText('Link for the customer').waitFor();
   await audit('a refund that waits for the customer');
   const { sql } = app.app.ctx.db;
-  await sql`update refunds set claim_until = claim_until - interval '1 year' where payment_id = ${json.id}`;
+  await sql`update outgoing_payments set claim_until = claim_until - interval '1 year' where payment_id = ${json.id}`;
   await open('test/refunds');
   await page.getByRole('row').filter({ hasText: '10 USDX' }).getByText('Link expired').waitFor();
   await page.getByRole('row').filter({ hasText: '10 USDX' }).getByRole('button', { name: '10 USDX' }).click();
@@ -229,8 +229,8 @@ test('a refund: requested with a link, entered by the customer, approved, and ma
   await dialog.getByRole('button', { name: 'New link' }).click();
   await page.getByRole('button', { name: 'Create link' }).click();
   await dialog.getByText('Send it only to the customer').waitFor();
-  assert.equal((await sql`select 1 from refunds where payment_id = ${json.id} and claim_number = 1`).length, 1);
-  await sql`update refunds set address = 'test_usdx_second_payer' where payment_id = ${json.id}`;
+  assert.equal((await sql`select 1 from outgoing_payments where payment_id = ${json.id} and claim_number = 1`).length, 1);
+  await sql`update outgoing_payments set address = 'test_usdx_second_payer' where payment_id = ${json.id}`;
   await open('test/refunds');
   await page.getByRole('row').filter({ hasText: 'Needs approval' }).getByRole('button', { name: '10 USDX' }).click();
   await dialog.getByRole('button', { name: 'Approve' }).click();
@@ -240,7 +240,7 @@ test('a refund: requested with a link, entered by the customer, approved, and ma
   await dialog.getByText('Confirmed').first().waitFor();
   // In live mode, the money is sent by the merchant.
   const more = (await app.test.post('/v1/refunds', { payment_id: json.id, amount: '5', address: 'test_usdx_second_payer' })).json;
-  await sql`update refunds set state = 'approved', approved_at = created_at where id = ${more.id}`;
+  await sql`update outgoing_payments set state = 'approved', approved_at = created_at where id = ${more.id}`;
   await open('test/refunds?state=approved');
   await page.getByRole('button', { name: '5 USDX' }).click();
   await dialog.getByRole('button', { name: 'Mark as sent' }).click();

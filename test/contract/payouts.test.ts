@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { PAYOUT_COMMANDS } from '../../src/cli/signing-commands.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { importPayouts } from '../../src/outgoing/payout-batches.ts';
-import { approvePayouts } from '../../src/outgoing/payouts.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
@@ -36,7 +36,8 @@ const operate = (name: string, flags: Record<string, string>): Promise<any> => {
   return command.run(app.app.ctx, { merchant: app.merchant.merchantId, mode: 'test', ...flags });
 };
 const upload = (content: string, name = 'november.csv') => importPayouts(app.app.ctx, { ...owner(), content, name, actor: ACTOR });
-const count = async (): Promise<number> => (await app.app.ctx.db.sql<{ n: number }[]>`select count(*)::int as n from payouts`)[0]!.n;
+const count = async (): Promise<number> =>
+  (await app.app.ctx.db.sql<{ n: number }[]>`select count(*)::int as n from outgoing_payments where kind = 'payout'`)[0]!.n;
 
 test('a payout: requested, approved, confirmed; every step is reported, and others see nothing of it', async () => {
   const events = ['payout.requested', 'payout.approved', 'payout.sent', 'payout.confirmed'];
@@ -67,7 +68,7 @@ test('a payout: requested, approved, confirmed; every step is reported, and othe
   refused(await app.test.post('/v1/payouts', nameless), 400, 'payout_reference_missing', 'payout_reference');
 
   const clicks = await Promise.allSettled(
-    [1, 2, 3].map(() => approvePayouts(app.app.ctx, { ...owner(), which: { id: made.id }, actor: ACTOR })),
+    [1, 2, 3].map(() => approveOutgoing(app.app.ctx, { kind: 'payout', ...owner(), id: made.id, actor: ACTOR })),
   );
   assert.equal(clicks.filter(({ status }) => status === 'fulfilled').length, 1, 'clicked three times');
   const done = (await app.test.get(`/v1/payouts/${made.id}`)).json;

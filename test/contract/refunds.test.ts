@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { REFUND_COMMANDS } from '../../src/cli/signing-commands.ts';
 import { createApiKey } from '../../src/keys/keys.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
-import { approveRefund, cancelRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
 import { simulateOnPage } from '../../src/payments/payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
@@ -89,7 +89,9 @@ test('a refund: requested, claimed by the customer, approved, confirmed; every s
   refused(await app.live.get(`/v1/refunds/${refund.id}`), 404, 'refund_not_found');
   refused(await stranger.get(`/v1/refunds/${refund.id}`), 404, 'refund_not_found');
   refused(await stranger.post('/v1/refunds', { payment_id: id }), 404, 'payment_not_found');
-  await assert.rejects(approveRefund(app.app.ctx, { ...owner(), id: refund.id, actor: ACTOR }), { code: 'refund_address_missing' });
+  await assert.rejects(approveOutgoing(app.app.ctx, { kind: 'refund', ...owner(), id: refund.id, actor: ACTOR }), {
+    code: 'refund_address_missing',
+  });
 
   assert.equal(await stateOf(await page(refund.claim_url)), 'claim');
   assert.equal((await page(`${refund.claim_url.slice(0, -1)}_`)).status, 404);
@@ -103,7 +105,7 @@ test('a refund: requested, claimed by the customer, approved, confirmed; every s
   assert.equal((await page(refund.claim_url, { address: OTHER, checked: 'yes' })).status, 409);
   assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.address, ADDRESS);
   const token = refund.claim_url.split('/').at(-1)!;
-  const [stored] = await app.app.ctx.db.sql`select refunds::text as text from refunds where id = ${refund.id}`;
+  const [stored] = await app.app.ctx.db.sql`select one::text as text from outgoing_payments one where id = ${refund.id}`;
   assert.ok(!stored!.text.includes(token), 'the database has only the hash of the token');
 
   const flags = { merchant: app.merchant.merchantId, mode: 'test' };
@@ -248,14 +250,14 @@ test('money in another coin than the payment has: returned by default if nothing
   assert.deepEqual([rest.currency, rest.network, rest.amount], ['USDC', mistaken.network, '10.50']);
   const own = made(await ask({}));
   assert.deepEqual([own.currency, own.network, own.amount], ['USDC', 'ethereum', '25.50'], 'the other coin has its own limit');
-  for (const { id: refund } of [rest, own]) await approveRefund(ctx, { ...owner(), id: refund, actor: ACTOR });
+  for (const { id: refund } of [rest, own]) await approveOutgoing(ctx, { kind: 'refund', ...owner(), id: refund, actor: ACTOR });
   assert.equal((await of(id)).amount_refunded, '25.50', 'in the coin of the payment');
 });
 
 test('a link of a claim page expires, and a canceled refund says so', async () => {
   const id = await paid();
   const refund = made(await refundOf({ payment_id: id, amount_usd: '5.00' }));
-  await app.app.ctx.db.sql`update refunds set claim_until = created_at where id = ${refund.id}`;
+  await app.app.ctx.db.sql`update outgoing_payments set claim_until = created_at where id = ${refund.id}`;
   assert.equal(await stateOf(await page(refund.claim_url)), 'expired');
   assert.equal((await page(refund.claim_url, { address: ADDRESS, checked: 'yes' })).status, 409);
   await app.test.post(`/v1/refunds/${refund.id}/cancel`);
@@ -290,7 +292,7 @@ test('the link of a claim page is stored nowhere: not in events, the log of requ
 test('a new claim link stops the one before, also after it expired; there is none once an address was entered', async () => {
   const id = await paid();
   const refund = made(await app.test.post('/v1/refunds', { payment_id: id, amount_usd: '1.00' }));
-  await app.app.ctx.db.sql`update refunds set claim_until = clock_timestamp() - interval '1 minute' where id = ${refund.id}`;
+  await app.app.ctx.db.sql`update outgoing_payments set claim_until = clock_timestamp() - interval '1 minute' where id = ${refund.id}`;
   refused(await stranger.post(`/v1/refunds/${refund.id}/claim_link`), 404, 'refund_not_found');
   const headers = { 'idempotency-key': 'new-link' };
   const first = await app.test.post(`/v1/refunds/${refund.id}/claim_link`, undefined, headers);
@@ -314,19 +316,20 @@ test('an approved refund is sent once: another transaction is refused, and the A
   const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));
   // As in live mode, where the money is sent by the merchant.
   const { ctx } = app.app;
-  await ctx.db.sql`update refunds set state = 'approved' where id = ${refund.id}`;
+  await ctx.db.sql`update outgoing_payments set state = 'approved' where id = ${refund.id}`;
   refused(await app.test.post(`/v1/refunds/${refund.id}/cancel`), 409, 'refund_state');
   const asked = made(await refundOf({ payment_id: await paid(), address: ADDRESS }));
-  await assert.rejects(markRefundSent(ctx, { ...owner(), id: asked.id, txid: 'a'.repeat(64), actor: ACTOR }), {
+  await assert.rejects(markOutgoingSent(ctx, { kind: 'refund', ...owner(), id: asked.id, txid: 'a'.repeat(64), actor: ACTOR }), {
     message: /is requested, so it cannot be marked as sent now\./,
   });
-  const send = (txid: string) => markRefundSent(ctx, { ...owner(), id: refund.id, txid, actor: ACTOR });
+  const send = (txid: string) => markOutgoingSent(ctx, { kind: 'refund', ...owner(), id: refund.id, txid, actor: ACTOR });
   await assert.rejects(send('nothing'), { code: 'parameter_invalid' });
   const sent = await Promise.allSettled(['a', 'b', 'c'].map((digit) => send(digit.repeat(64))));
   assert.deepEqual(sent.map(({ status }) => status).sort(), ['fulfilled', 'rejected', 'rejected']);
   const { transaction_hash: txid } = (await app.test.get(`/v1/refunds/${refund.id}`)).json;
   assert.equal((await send(txid.toUpperCase())).state, 'sent', 'the same transaction again changes nothing');
-  const cancel = cancelRefund(ctx, {
+  const cancel = cancelOutgoing(ctx, {
+    kind: 'refund',
     ...owner(),
     id: refund.id,
     actor: ACTOR,
@@ -341,11 +344,11 @@ test('a refund that was sent and failed can be marked as sent with the transacti
   const { ctx } = app.app;
   const id = await paid();
   const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));
-  await ctx.db.sql`update refunds set state = 'approved' where id = ${refund.id}`;
-  const send = (txid: string) => markRefundSent(ctx, { ...owner(), id: refund.id, txid, actor: ACTOR });
+  await ctx.db.sql`update outgoing_payments set state = 'approved' where id = ${refund.id}`;
+  const send = (txid: string) => markOutgoingSent(ctx, { kind: 'refund', ...owner(), id: refund.id, txid, actor: ACTOR });
   await send('a'.repeat(64));
   // As when another transaction spent the money of its file.
-  await ctx.db.sql`update refunds set state = 'failed', ended_at = clock_timestamp(), failure = 'lost' where id = ${refund.id}`;
+  await ctx.db.sql`update outgoing_payments set state = 'failed', ended_at = clock_timestamp(), failure = 'lost' where id = ${refund.id}`;
   const sent = await send('b'.repeat(64));
   assert.deepEqual([sent.state, sent.txid, sent.failure, sent.endedAt], ['sent', 'b'.repeat(64), null, null]);
   await assert.rejects(send('c'.repeat(64)), { code: 'refund_state' });
@@ -371,7 +374,7 @@ test('concurrent requests, approvals and cancels never return more than arrived'
         requests++;
         if (reply.status !== 201) return refused(reply, 409, 'refund_exceeds', 'amount');
         if (i % 3 === 0) await app.test.post(`/v1/refunds/${reply.json.id}/cancel`);
-        else if (i % 3 === 1) await approveRefund(ctx, { ...owner(), id: reply.json.id, actor: ACTOR });
+        else if (i % 3 === 1) await approveOutgoing(ctx, { kind: 'refund', ...owner(), id: reply.json.id, actor: ACTOR });
         return reply.json.id as string;
       }),
     );
@@ -402,7 +405,7 @@ test('held money that a refund returns cannot be accepted; canceling the refund 
   const accept = (id: string) => app.test.post(`/v1/payments/${id}/resolve`, { action: 'accept' });
   const id = await late();
   const refund = made(await refundOf({ payment_id: id, amount: '0.00010000', address: ADDRESS }));
-  await approveRefund(app.app.ctx, { ...owner(), id: refund.id, actor: ACTOR });
+  await approveOutgoing(app.app.ctx, { kind: 'refund', ...owner(), id: refund.id, actor: ACTOR });
   const reply = await accept(id);
   refused(reply, 409, 'money_refunded');
   assert.match(reply.json.error.message, /^Refunds returned 0\.00010000 BTC of this payment/);
@@ -413,7 +416,7 @@ test('held money that a refund returns cannot be accepted; canceling the refund 
   const other = await late();
   const approved = made(await refundOf({ payment_id: other, address: ADDRESS }));
   // As in live mode, where the money may have been sent from the approval on.
-  await app.app.ctx.db.sql`update refunds set state = 'approved' where id = ${approved.id}`;
+  await app.app.ctx.db.sql`update outgoing_payments set state = 'approved' where id = ${approved.id}`;
   refused(await accept(other), 409, 'money_refunded');
   await operate('refund cancel', { merchant: app.merchant.merchantId, mode: 'test', refund: approved.id });
   assert.equal((await accept(other)).status, 200);
@@ -445,14 +448,14 @@ test('after a partial refund, late money is not accepted automatically; cancelin
   assert.equal((await payLate(whole)).status, 'completed');
 
   const { id } = made(await refundOf({ payment_id: refunded, amount: '0.00010000', address: ADDRESS }));
-  await approveRefund(ctx, { ...owner(), id, actor: ACTOR });
+  await approveOutgoing(ctx, { kind: 'refund', ...owner(), id, actor: ACTOR });
   const held = await payLate(refunded);
   assert.deepEqual([held.status, held.exception, held.amount_refunded], ['failed', 'late', '0.00010000']);
   refused(await app.test.post(`/v1/payments/${refunded}/resolve`, { action: 'accept' }), 409, 'money_refunded');
 
   const approved = made(await refundOf({ payment_id: canceled, amount: '0.00010000', address: ADDRESS }));
   // As in live mode, where the money may have been sent from the approval on.
-  await ctx.db.sql`update refunds set state = 'approved' where id = ${approved.id}`;
+  await ctx.db.sql`update outgoing_payments set state = 'approved' where id = ${approved.id}`;
   assert.equal((await payLate(canceled)).status, 'failed');
   await operate('refund cancel', { merchant: merchantId, mode: 'test', refund: approved.id });
   assert.equal((await of(canceled)).status, 'completed');
@@ -467,11 +470,12 @@ test('a part of a pending payment is returned only once the payment ended, becau
     ({ status, exception, transfers }) => status === 'pending' && exception === 'underpaid' && transfers[0].block_height !== null,
   );
   const refund = made(await refundOf({ payment_id: id, address: ADDRESS }));
-  const approve = () => approveRefund(app.app.ctx, { ...owner(), id: refund.id, actor: ACTOR });
+  const approve = () => approveOutgoing(app.app.ctx, { kind: 'refund', ...owner(), id: refund.id, actor: ACTOR });
   await assert.rejects(approve, { code: 'refund_payment_pending' });
   assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.status, 'requested');
   assert.equal((await app.test.post(`/v1/payments/${id}/cancel`, {})).status, 200);
-  assert.equal((await approve()).state, 'confirmed');
+  assert.deepEqual(await approve(), { approved: 1, waiting: 0 });
+  assert.equal((await app.test.get(`/v1/refunds/${refund.id}`)).json.status, 'confirmed');
   const ended = await of(id);
   assert.deepEqual([ended.status, ended.amount_refunded], ['cancelled', refund.amount]);
 });

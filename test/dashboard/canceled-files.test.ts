@@ -1,8 +1,8 @@
 /** Refunds and payouts whose signing file was canceled a moment ago, before anything has freed them: no process follows files here. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { followPayouts, followRefunds } from '../../src/outgoing/follow-outgoing.ts';
-import { markPayoutSent } from '../../src/outgoing/payouts.ts';
+import { markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { followOutgoing } from '../../src/outgoing/follow-outgoing.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 import { giveWallet } from '../kit/shop.ts';
@@ -29,11 +29,11 @@ async function insertBoth(name: string, file: string): Promise<[refund: string, 
   const [refund, payout] = [`ref_${name}`, `po_${name}`];
   const [{ id: paymentId } = { id: '' }] = await sql<{ id: string }[]>`select id from payments limit 1`;
   await sql`
-    insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, requested_by, created_at, file_id, transaction_number)
-    values (${refund}, ${merchantId}, 'test', ${paymentId}, 'BTC', 1000, 100, 'payment', 'approved', 'a', 'Ada', now(), ${file}, 0)`;
+    insert into outgoing_payments (kind, id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, requested_by, created_at, file_id, transaction_number)
+    values ('refund', ${refund}, ${merchantId}, 'test', ${paymentId}, 'BTC', 1000, 100, 'payment', 'approved', 'a', 'Ada', now(), ${file}, 0)`;
   await sql`
-    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at, file_id, transaction_number)
-    values (${payout}, ${merchantId}, 'test', 'BTC', 1000, 100, 'a', 'approved', 'Ada', now(), ${file}, 1)`;
+    insert into outgoing_payments (kind, id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at, file_id, transaction_number)
+    values ('payout', ${payout}, ${merchantId}, 'test', 'BTC', 1000, 100, 'a', 'approved', 'Ada', now(), ${file}, 1)`;
   return [refund, payout];
 }
 
@@ -56,9 +56,9 @@ test('what was in a canceled file is shown as free, marked as sent without that 
     assert.equal((await owner.post(`${path}/sent`, { txid })).status, 200);
     assert.equal((await read(path)).state, 'sent');
   }
-  assert.deepEqual([await followRefunds(ctx), await followPayouts(ctx)], [0, 0]);
+  assert.equal(await followOutgoing(ctx), 0);
   const kept = await ctx.db.sql`
-    select 1 from refunds where file_id = 'swp_canceled' union all select 1 from payouts where file_id = 'swp_canceled'`;
+    select 1 from outgoing_payments where file_id = 'swp_canceled'`;
   assert.equal(kept.length, 0);
 });
 
@@ -71,9 +71,9 @@ test('a payout that another file takes while it is marked as sent is in that fil
     await tx`
       insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
       select 'swp_taken', merchant_id, id, 'BTC', 'made', '{"requests":[]}', 'x', 1000, 10, 1, 'Test' from wallets`;
-    await tx`update payouts set file_id = 'swp_taken' where id = ${id}`;
+    await tx`update outgoing_payments set file_id = 'swp_taken' where id = ${id}`;
     const actor = { userId: '', name: 'Test', ip: '' };
-    const marking = markPayoutSent(ctx, { merchantId, mode: 'test', id, txid: 'cd'.repeat(32), actor });
+    const marking = markOutgoingSent(ctx, { kind: 'payout', merchantId, mode: 'test', id, txid: 'cd'.repeat(32), actor });
     refused = assert.rejects(marking, { code: 'payout_in_file' });
     await eventually(
       () => ctx.db.sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,

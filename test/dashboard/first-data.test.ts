@@ -1,7 +1,8 @@
 /** The data that a page of the dashboard brings along: what the API would say, for the member who opens it, and nothing more. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { claimRefund, getRefund } from '../../src/outgoing/refunds.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
+import { claimRefund } from '../../src/outgoing/refunds.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -128,7 +129,10 @@ test('a stream tells when a customer enters an address for a refund, and when a 
     return JSON.parse(/event: refresh\ndata: (.*)/.exec(await firstLines(`/${mode}/stream?since=${news}`, /refresh.*\n.*\n/))![1]!);
   };
   const claim = async () =>
-    claimRefund(ctx, { refund: await getRefund(ctx, { merchantId, mode: 'test', id: refund.id }), address: 'test_btc_payer' });
+    claimRefund(ctx, {
+      refund: await getOutgoing(ctx, { kind: 'refund', merchantId, mode: 'test', id: refund.id }),
+      address: 'test_btc_payer',
+    });
   assert.ok((await told('test', claim)).includes('refunds'));
   await sql`
     insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path)

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { PAYMENT_STATUSES } from '../../src/core/payment.ts';
 import { REFUND_STATES } from '../../src/core/refund.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { countOutgoing } from '../../src/outgoing/refunds.ts';
+import { countOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { countByStatus } from '../../src/payments/search.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
@@ -78,16 +78,16 @@ test('refunds and payouts: each state counts what it lists, ends at 1,000, and r
   for (const { of, from, until } of rows) {
     const given = sql`${of[0]}::text, ${of[1]}::text, 'BTC', 1, 1, 'nowhere', ${state}, 'Olga', now() from generate_series(${from}::int, ${until}::int) as s`;
     await sql`
-      insert into refunds (id, payment_id, rate, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at)
-      select 'ref_' || md5(${of.join()} || s), ${paid}, 'payment', ${given}`;
+      insert into outgoing_payments (kind, id, payment_id, rate, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at)
+      select 'refund', 'ref_' || md5(${of.join()} || s), ${paid}, 'payment', ${given}`;
     await sql`
-      insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at)
-      select 'po_' || md5(${of.join()} || s), ${given}`;
+      insert into outgoing_payments (kind, id, merchant_id, mode, coin, units, usd_cents, address, state, requested_by, created_at)
+      select 'payout', 'po_' || md5(${of.join()} || s), ${given}`;
   }
-  await sql`vacuum analyze refunds`;
-  await sql`vacuum analyze payouts`;
+  await sql`vacuum analyze outgoing_payments`;
   const expected = { requested: 3, confirmed: 1_000, failed: 1_000, canceled: 7 } as Readonly<Record<string, number>>;
-  for (const list of ['refunds', 'payouts'] as const) {
+  for (const kind of ['refund', 'payout'] as const) {
+    const list = `${kind}s`;
     assert.deepEqual(
       (await owner.get(`/test/${list}/counts`)).json.data,
       REFUND_STATES.map((one) => ({ state: one, count: expected[one] ?? 0, is_more: one === 'confirmed' })),
@@ -95,7 +95,7 @@ test('refunds and payouts: each state counts what it lists, ends at 1,000, and r
     );
     for (const one of ['requested', 'canceled', 'sent'])
       assert.equal((await owner.get(`/test/${list}?state=${one}`)).json.data.length, expected[one] ?? 0, `${list} ${one}`);
-    const pages = await pagesTouched(ctx, (read) => countOutgoing(read, { merchantId: mine[0], mode: mine[1], list }));
+    const pages = await pagesTouched(ctx, (read) => countOutgoing(read, { merchantId: mine[0], mode: mine[1], kind }));
     assert.ok(pages < 100, `${list}: ${pages}`);
   }
 });

@@ -146,7 +146,7 @@ test('a file is imported once, approved as one amount, and canceled as a whole',
   assert.match(huge.json.error.message, /Line 2: .*1000000\.00/);
   const next = (await upload(rows('dec'))).json.batch;
   // Amounts of an earlier version had no maximum.
-  await app.app.ctx.db.sql`update payouts set usd_cents = 5000000000000000000 where batch_id = ${next.id}`;
+  await app.app.ctx.db.sql`update outgoing_payments set usd_cents = 5000000000000000000 where batch_id = ${next.id}`;
   const [large] = (await owner.get('/test/payout-batches')).json.data;
   assert.deepEqual([large.id, large.amount_usd], [next.id, '100000000000000000.00']);
   const canceled = (await owner.post(`/test/payout-batches/${next.id}/cancel`)).json.batch;

@@ -318,8 +318,8 @@ test('erasing: off by default; then customer data of payments that ended long ag
   await app.test.post(`/v1/payments/${young.id}/cancel`);
   await sql`insert into refund_addresses (payment_id, merchant_id, coin, address, email) values (${advanced.id}, ${app.merchant.merchantId}, 'BTC', 'tb1q', 'eve@mail.example')`;
   const insertRefund = (id: string, state: string, address: string | null) => sql`
-    insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_until, reason, requested_by, created_at)
-    values (${id}, ${app.merchant.merchantId}, 'test', ${advanced.id}, 'BTC', 1000, 97, 'payment', ${state}, ${address},
+    insert into outgoing_payments (kind, id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_until, reason, requested_by, created_at)
+    values ('refund', ${id}, ${app.merchant.merchantId}, 'test', ${advanced.id}, 'BTC', 1000, 97, 'payment', ${state}, ${address},
       now() - interval '70 days', 'Eve is unhappy', 'API', now())`;
   await insertRefund('ref_sent', 'sent', 'tb1qeve');
   await insertRefund('ref_open', 'approved', 'tb1qeve');
@@ -352,13 +352,13 @@ test('erasing: off by default; then customer data of payments that ended long ag
   // The worker of the service does the same in the meantime.
   for (let round = 0; round < 5; round++) await erasePayerData(ctx);
   const refunds = () =>
-    sql`select id, address, reason, erased_at is not null as erased from refunds where payment_id = ${advanced.id} order by id`;
+    sql`select id, address, reason, erased_at is not null as erased from outgoing_payments where payment_id = ${advanced.id} order by id`;
   assert.ok(
     (await refunds()).every((one) => one.reason !== null),
     'an approved refund still needs its address',
   );
   assert.equal((await sql`select 1 from refund_addresses where payment_id = ${advanced.id}`).length, 1);
-  await sql`update refunds set state = 'sent', file_id = 'swp_open' where id = 'ref_open'`;
+  await sql`update outgoing_payments set state = 'sent', file_id = 'swp_open' where id = 'ref_open'`;
   /** The service erases automatically too: a round of it that began earlier may put off what is made due here. */
   const eraseNow = async (id: string) => {
     await sql`update due_work set due_at = now() - interval '1 second' where kind = 'erase' and key = ${id}`;
@@ -373,7 +373,7 @@ test('erasing: off by default; then customer data of payments that ended long ag
   // Together, or the service would conclude the refund and settle its payment.
   await sql`
     with confirmed as (update signing_files set state = 'confirmed' where id = 'swp_open' returning id)
-    update refunds set state = 'confirmed' where file_id in (select id from confirmed)`;
+    update outgoing_payments set state = 'confirmed' where file_id in (select id from confirmed)`;
   await eventually(
     async () => {
       await eraseNow(advanced.id);
@@ -513,10 +513,11 @@ test('erasing: payouts and their signing files, once they ended long enough ago'
   ];
   for (const [id, state, days, sweep] of rows)
     await sql`
-      insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, description, reference, state, requested_by, created_at, sent_at, ended_at, file_id)
-      values (${id}, ${merchantId}, 'live', 'LTC', 1000, 97, 'tb1qbob', 'For Bob', ${id}, ${state}, 'API', now() - interval '99 days',
+      insert into outgoing_payments (kind, id, merchant_id, mode, coin, units, usd_cents, address, description, reference, state, requested_by, created_at, sent_at, ended_at, file_id)
+      values ('payout', ${id}, ${merchantId}, 'live', 'LTC', 1000, 97, 'tb1qbob', 'For Bob', ${id}, ${state}, 'API', now() - interval '99 days',
         now() - make_interval(days => ${days}), ${state === 'sent' ? null : sql`now() - make_interval(days => ${days})`}, ${sweep})`;
-  const read = () => sql`select id, address is null and description is null and erased_at is not null as erased from payouts order by id`;
+  const read = () =>
+    sql`select id, address is null and description is null and erased_at is not null as erased from outgoing_payments where kind = 'payout' order by id`;
   await erasePayerData(ctx);
   const found = await eventually(read, (all) => all.filter(({ erased }) => erased).length >= 4);
   assert.deepEqual(

@@ -571,7 +571,7 @@ test('what was canceled after it was in a signing file still counts toward the l
   await ok(rogue.post(`/live/payouts/${first}/cancel`));
   const again = await ask();
   assert.equal((await ok(rogue.post(`/live/payouts/${again}/approve`))).payout.state, 'approved');
-  await sqlOf()`update payouts set anchor = ${`${'ab'.repeat(32)}:0`} where id = ${again}`;
+  await sqlOf()`update outgoing_payments set anchor = ${`${'ab'.repeat(32)}:0`} where id = ${again}`;
   await ok(rogue.post(`/live/payouts/${again}/cancel`));
   const more = await rogue.post(`/live/payouts/${await ask()}/approve`);
   assert.deepEqual(codeOf(more), [409, 'second_member_required']);

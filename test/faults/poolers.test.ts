@@ -122,7 +122,7 @@ test('a request whose session the pooler ends gets a 503 and can be repeated', {
   t.after(() => admin.end());
   const name = database.connection.database;
   await database.db.begin(async (tx) => {
-    await tx`lock table payouts`;
+    await tx`lock table outgoing_payments`;
     const list = api.get('/v1/payouts');
     await eventually(
       () => database.db.sql`select 1 from pg_stat_activity where datname = ${name} and wait_event_type = 'Lock'`,

@@ -20,8 +20,10 @@ import { formatUnits } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { SCENARIOS } from '../../src/core/simulated.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { approvePayouts, requestPayout } from '../../src/outgoing/payouts.ts';
-import { approveRefund, cancelRefund, listRefunds, requestRefund } from '../../src/outgoing/refunds.ts';
+import { approveOutgoing, cancelOutgoing } from '../../src/outgoing/decisions.ts';
+import { listOutgoing } from '../../src/outgoing/outgoing-payments.ts';
+import { requestPayout } from '../../src/outgoing/payouts.ts';
+import { requestRefund } from '../../src/outgoing/refunds.ts';
 import {
   advanceClock,
   cancelPayment,
@@ -189,11 +191,18 @@ async function happen(owner: { merchantId: string; mode: 'test' }, given: Fact, 
       break;
     case 'approve':
     case 'drop': {
-      const { refunds } = await listRefunds(ctx, { ...owner, limit: 20, startingAfter: null, paymentId: null, state: 'requested' });
+      const { found: refunds } = await listOutgoing(ctx, {
+        kind: 'refund',
+        ...owner,
+        limit: 20,
+        startingAfter: null,
+        paymentId: null,
+        state: 'requested',
+      });
       const one = refunds[given.pick % Math.max(1, refunds.length)];
       if (!one) break;
-      if (given.do === 'approve') await attempt(() => approveRefund(ctx, { ...owner, id: one.id, actor: ACTOR }));
-      else await attempt(() => cancelRefund(ctx, { ...owner, id: one.id, actor: ACTOR, ...done }));
+      if (given.do === 'approve') await attempt(() => approveOutgoing(ctx, { kind: 'refund', ...owner, id: one.id, actor: ACTOR }));
+      else await attempt(() => cancelOutgoing(ctx, { kind: 'refund', ...owner, id: one.id, actor: ACTOR, ...done }));
       break;
     }
   }
@@ -223,15 +232,15 @@ async function refund(
     },
   });
   // As if the price had fallen since the payment.
-  if (rate === 'current') await ctx.db.sql`update refunds set usd_cents = usd_cents * 9 / 10 where id = ${id}`;
-  if (approves) await approveRefund(ctx, { ...owner, id, actor: ACTOR });
+  if (rate === 'current') await ctx.db.sql`update outgoing_payments set usd_cents = usd_cents * 9 / 10 where id = ${id}`;
+  if (approves) await approveOutgoing(ctx, { kind: 'refund', ...owner, id, actor: ACTOR });
 }
 
 /** As if everything had happened in live mode, to deposit addresses of one wallet: nothing is swept in test mode. */
 async function goLive(merchantId: string): Promise<void> {
   const { sql } = ctx.db;
   await sql`update payments set mode = 'live', sequence = sequence + 1000000 where merchant_id = ${merchantId}`;
-  await sql`update refunds set mode = 'live' where merchant_id = ${merchantId}`;
+  await sql`update outgoing_payments set mode = 'live' where merchant_id = ${merchantId}`;
   await sql`
     insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
     select family, payment_id, payment_id, payment_id, ${merchantId}, ${WALLET} || ${merchantId} || family, row_number() over (), clock_timestamp()
@@ -290,8 +299,8 @@ async function storePayout(
 ): Promise<void> {
   const id = `po_${String(++payouts).padStart(24, '0')}`;
   await ctx.db.sql`
-    insert into payouts (id, merchant_id, mode, coin, units, usd_cents, address, state, txid, requested_by, file_id, transaction_number, created_at, sent_at)
-    values (${id}, ${merchantId}, 'live', ${coin}, ${units.toString()}, ${usdCents.toString()}, 'recipient', 'sent', 'paid', 'Ada', ${file},
+    insert into outgoing_payments (kind, id, merchant_id, mode, coin, units, usd_cents, address, state, txid, requested_by, file_id, transaction_number, created_at, sent_at)
+    values ('payout', ${id}, ${merchantId}, 'live', ${coin}, ${units.toString()}, ${usdCents.toString()}, 'recipient', 'sent', 'paid', 'Ada', ${file},
       ${file === null ? null : 0}, clock_timestamp(), clock_timestamp())`;
 }
 
@@ -337,7 +346,7 @@ async function happenLater(owner: { merchantId: string; mode: 'live' }, given: L
     select t.payment_id as payment, t.coin, t.ref from transfers t where t.merchant_id = ${owner.merchantId}
       and (t.block_height is null) = ${given.do === 'mine again'} and t.conflict_txid is null
       and not exists (select 1 from signing_inputs i where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
-      and not exists (select 1 from refunds r where r.payment_id = t.payment_id)
+      and not exists (select 1 from outgoing_payments r where r.payment_id = t.payment_id)
     order by t.payment_id, t.ref`;
   const picked = free.filter((_, i) => (given.mask >> (i % 8)) & 1);
   const height = given.do === 'mine again' ? 1_000 : null;
@@ -601,9 +610,9 @@ const inputsOf = async (merchantId: string, coin: Coin): Promise<Input[]> => {
 /** The newest refunds of a merchant are paid by transactions of a file, in order. */
 async function payWith(merchantId: string, id: string, numbers: readonly number[]): Promise<void> {
   const refunds = await ctx.db.sql<{ id: string }[]>`
-    select id from refunds where merchant_id = ${merchantId} and file_id is null order by number limit ${numbers.length}`;
+    select id from outgoing_payments where kind = 'refund' and merchant_id = ${merchantId} and file_id is null order by number limit ${numbers.length}`;
   for (const [i, refund] of refunds.entries())
-    await ctx.db.sql`update refunds set file_id = ${id}, transaction_number = ${numbers[i]!} where id = ${refund.id}`;
+    await ctx.db.sql`update outgoing_payments set file_id = ${id}, transaction_number = ${numbers[i]!} where id = ${refund.id}`;
 }
 const koinlyOf = async (wish: Awaited<ReturnType<typeof wishOf>>, scope: 'all' | 'deposits'): Promise<string[]> =>
   golden((await whole(exportKoinly(ctx, { ...wish, scope }))).toString()).slice(1, -1);
@@ -795,7 +804,7 @@ test('files in the display currency have the rates of the time at which the mone
       return { status: 201, body: '' };
     },
   });
-  await approvePayouts(ctx, { ...owner, which: { id: payout }, actor: ACTOR });
+  await approveOutgoing(ctx, { kind: 'payout', ...owner, id: payout, actor: ACTOR });
   const fileAt = async (rateE8: bigint) => {
     const period = await bookPeriod(ctx, { from: dayFromNow(-1), until: dayFromNow(3), timeZone: 'UTC' });
     return (await whole(exportXero(ctx, { ...owner, period, display: { currency: 'EUR', rateE8 }, scope: 'all' }))).toString();
@@ -808,8 +817,7 @@ test('files in the display currency have the rates of the time at which the mone
   // What was valued before rates were stored has the rate of the day.
   await ctx.db
     .sql`update transfers set values = (select jsonb_agg(v - 'display') from jsonb_array_elements(values) v) where merchant_id = ${merchantId}`;
-  await ctx.db.sql`update refunds set display_currency = null, display_rate = null where merchant_id = ${merchantId}`;
-  await ctx.db.sql`update payouts set display_currency = null, display_rate = null where merchant_id = ${merchantId}`;
+  await ctx.db.sql`update outgoing_payments set display_currency = null, display_rate = null where merchant_id = ${merchantId}`;
   assert.equal(await fileAt(rateE8), file);
   assert.notEqual(await fileAt(rateE8 / 2n), file);
 });

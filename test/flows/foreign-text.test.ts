@@ -146,7 +146,7 @@ test('nothing that was stored acts on the terminal of an operator or a developer
   const payout = { currency: 'BTC', amount: '0.01', address: 'test_btc_payer', payout_reference: 'before', description: 'x' };
   await app.test.post('/v1/payouts', payout);
   // As older versions stored them.
-  await sql`update payouts set reference = ${`r${EVIL}`}, description = ${EVIL}`;
+  await sql`update outgoing_payments set reference = ${`r${EVIL}`}, description = ${EVIL}`;
   await sql`update keys set name = ${`k${EVIL}`}`;
   await sql`update merchants set name = ${`m${EVIL}`}`;
   await sql`update users set name = ${`u${EVIL}`}`;

@@ -6,12 +6,13 @@ import { signFile } from '../../signer/sign.ts';
 import { trialBalance } from '../../src/books/books.ts';
 import { ChainError, type JoinedSource } from '../../src/chains/chain-source.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
-import { followPayouts, followRefunds, followSentPayouts, followSentRefunds } from '../../src/outgoing/follow-outgoing.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { followOutgoing, followSentByHand } from '../../src/outgoing/follow-outgoing.ts';
 import { lookForReturn } from '../../src/outgoing/hand-sent.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/outgoing/payouts.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund, cancelRefund, getRefund, markRefundSent, readRefundable } from '../../src/outgoing/refunds.ts';
+import { readRefundable } from '../../src/outgoing/refunds.ts';
 import { compareFiles } from '../../src/outgoing/restored.ts';
 import { resolvePayment, reviewPayment } from '../../src/payments/payments.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
@@ -70,13 +71,13 @@ async function deskOf(told: SteppedShop): Promise<Desk> {
     },
     refund: async (paymentId, amount, address = CUSTOMER) => {
       const id = created(await told.app.live.post('/v1/refunds', { payment_id: paymentId, address, ...(amount && { amount }) }));
-      await approveRefund(ctx, { ...owner, id, actor });
+      await approveOutgoing(ctx, { kind: 'refund', ...owner, id, actor });
       return id;
     },
     payout: async (amount, { address = CUSTOMER, ...of } = {}) => {
       const body = { currency: 'BTC', amount, address, ...of };
       const id = created(await told.app.live.post('/v1/payouts', body, { 'Idempotency-Key': `${Math.random()}` }));
-      await approvePayouts(ctx, { ...owner, which: { id }, actor });
+      await approveOutgoing(ctx, { kind: 'payout', ...owner, id, actor });
       return id;
     },
     makeFile: () => makeRefundFile(ctx, { ...owner, coin: 'BTC', speed: 'normal', actor }),
@@ -98,10 +99,10 @@ async function deskOf(told: SteppedShop): Promise<Desk> {
     },
     cancelAll: async (sweepId, { refunds = [], payouts = [] }) => {
       await cancelSweep(ctx, { ...owner, id: sweepId, actor });
-      await followRefunds(ctx);
-      await followPayouts(ctx);
-      for (const id of refunds) await cancelRefund(ctx, { ...owner, id, actor, ...unread });
-      for (const id of payouts) await cancelPayout(ctx, { ...owner, id, actor, ...unread });
+      await followOutgoing(ctx);
+      await followOutgoing(ctx);
+      for (const id of refunds) await cancelOutgoing(ctx, { kind: 'refund', ...owner, id, actor, ...unread });
+      for (const id of payouts) await cancelOutgoing(ctx, { kind: 'payout', ...owner, id, actor, ...unread });
     },
     paidTo: (address) => {
       const script = Buffer.from(scriptOf(address)).toString('hex');
@@ -153,7 +154,7 @@ test('a canceled refund whose signed file another wallet sent is not paid again,
     await assert.rejects(makeFile(), { code: 'refund_file_empty', message: /was canceled, and the deposit in its signed file was spent/ });
     // The merchant finds the transaction: the refund was sent, and that is all that leaves.
     const txid = Transaction.fromRaw(Buffer.from(raws[0]!, 'hex'), OPTIONS).id;
-    await markRefundSent(desk.app.app.ctx, { ...desk.owner, id: second, txid, actor });
+    await markOutgoingSent(desk.app.app.ctx, { kind: 'refund', ...desk.owner, id: second, txid, actor });
     assert.deepEqual([desk.paidTo(CUSTOMER), desk.paidTo(OTHER)], [2_000_000n, 0n]);
   }));
 
@@ -249,12 +250,12 @@ test('a refund of money that a reorganization took away is not paid, with the mo
       message: /a refund of a payment whose money is not confirmed any more/,
     });
     await cancelSweep(ctx, { ...owner, id: early.sweep.id, actor });
-    await followRefunds(ctx);
+    await followOutgoing(ctx);
     await assert.rejects(makeFile(), {
       code: 'refund_file_empty',
       message: /is not confirmed any more, or is less than its refunds return/,
     });
-    assert.equal((await getRefund(ctx, { ...owner, id })).state, 'approved');
+    assert.equal((await getOutgoing(ctx, { kind: 'refund', ...owner, id })).state, 'approved');
   }));
 
 for (const { what, comesBack } of [
@@ -286,9 +287,12 @@ for (const { what, comesBack } of [
       chain.mine(18);
       await look(4);
       for (let looks = 0; looks < 2; looks++) await follow();
-      await followRefunds(ctx);
+      await followOutgoing(ctx);
       const { state, failure } = await read();
-      assert.deepEqual([state, failure?.slice(0, 8), (await getRefund(ctx, { ...owner, id })).state], ['signed', 'it waits', 'signed']);
+      assert.deepEqual(
+        [state, failure?.slice(0, 8), (await getOutgoing(ctx, { kind: 'refund', ...owner, id })).state],
+        ['signed', 'it waits', 'signed'],
+      );
       if (comesBack) {
         chain.mempool.set(deposit.txid, deposit);
         chain.mine(8);
@@ -305,13 +309,16 @@ for (const { what, comesBack } of [
           await look(2);
         }
       }
-      await followRefunds(ctx);
+      await followOutgoing(ctx);
       const [end, paid] = comesBack ? ['confirmed', 2_000_000n] : ['failed', 0n];
-      assert.deepEqual([(await read()).state, (await getRefund(ctx, { ...owner, id })).state, desk.paidTo(CUSTOMER)], [end, end, paid]);
+      assert.deepEqual(
+        [(await read()).state, (await getOutgoing(ctx, { kind: 'refund', ...owner, id })).state, desk.paidTo(CUSTOMER)],
+        [end, end, paid],
+      );
       if (comesBack) return;
       const [left] = await listSweepable(ctx, owner);
       assert.deepEqual([left!.count, left!.units], [1, 6_000_000n], 'what the file would have spent');
-      await cancelRefund(ctx, { ...owner, id, actor, ...unread });
+      await cancelOutgoing(ctx, { kind: 'refund', ...owner, id, actor, ...unread });
     }));
 
 /** What peers alone answer: nothing about outputs, and no refusal. */
@@ -360,8 +367,8 @@ const endWithoutDeposit = ({ isReplaced, hasNode = true }: { isReplaced: boolean
     }
     const { sweep: ended } = await getSweep(ctx, { ...owner, id: sweep.id });
     assert.deepEqual([ended.state, ended.failure?.split(':')[0]], ['failed', 'deposit gone']);
-    await followPayouts(ctx);
-    assert.equal((await getPayout(ctx, { ...owner, id })).state, 'failed');
+    await followOutgoing(ctx);
+    assert.equal((await getOutgoing(ctx, { kind: 'payout', ...owner, id })).state, 'failed');
     const [left] = await listSweepable(ctx, owner);
     assert.deepEqual([left!.count, left!.units, (await desk.detail(kept!)).status], [1, 3_000_000n, 'completed']);
   });
@@ -391,8 +398,8 @@ test('a refund waits for the deposit of its payment, and is not paid with those 
     const [raw] = (await sign(sweep.id)).raws;
     await desk.sendElsewhere(raw!);
     await cancelSweep(ctx, { ...owner, id: sweep.id, actor });
-    await followRefunds(ctx);
-    await ctx.db.sql`update refunds set anchor = null where id = ${id}`;
+    await followOutgoing(ctx);
+    await ctx.db.sql`update outgoing_payments set anchor = null where id = ${id}`;
     await assert.rejects(makeFile(), { code: 'refund_file_empty', message: /Florin does not know spent a deposit of its payment/ });
     // What is left of the payment returns as much as it holds.
     const own = await refund(other!, '0.01', OTHER);
@@ -436,7 +443,7 @@ test('after the database went back, what was approved is not paid until members 
     const made = await makePayouts();
     await desk.sendElsewhere((await sign(made.sweep.id)).raws[0]!);
     // As an older copy of the database is: it knows the approvals, and no file.
-    await sql`update payouts set file_id = null, transaction_number = null, anchor = null`;
+    await sql`update outgoing_payments set file_id = null, transaction_number = null, anchor = null`;
     await sql`delete from signing_inputs`;
     await sql`delete from signing_files`;
     // The service compares every two seconds too, and may be first. Before that no file is made, and after that nothing is approved.
@@ -447,11 +454,8 @@ test('after the database went back, what was approved is not paid until members 
     await assert.rejects(makePayouts(), { code: 'payout_file_empty' });
     await assert.rejects(makeFile(), { code: 'refund_file_empty' });
     const taken = await sql<{ object: string }[]>`select object from audit_log where action like '%.approval_ended' order by id`;
-    assert.deepEqual(
-      taken.map(({ object }) => object),
-      [asked.refund, asked.payout],
-    );
-    await approveRefund(ctx, { ...owner, id: asked.refund, actor });
+    assert.deepEqual(taken.map(({ object }) => object).toSorted(), [asked.refund, asked.payout].toSorted());
+    await approveOutgoing(ctx, { kind: 'refund', ...owner, id: asked.refund, actor });
     assert.deepEqual((await makeFile()).refunds, [asked.refund]);
     assert.equal(desk.paidTo(CUSTOMER), 2_000_000n);
   }));
@@ -469,9 +473,12 @@ test('nothing of a payment is returned while it is processing, because it could 
     chain.pay([[address, 500_000n]]);
     await look(2);
     assert.equal((await desk.detail(id)).status, 'processing');
-    await assert.rejects(approveRefund(ctx, { ...owner, id: early, actor }), { code: 'refund_payment_pending', message: /is processing/ });
+    await assert.rejects(approveOutgoing(ctx, { kind: 'refund', ...owner, id: early, actor }), {
+      code: 'refund_payment_pending',
+      message: /is processing/,
+    });
     // One that another version approved waits.
-    await ctx.db.sql`update refunds set state = 'approved', approved_at = now() where id = ${early}`;
+    await ctx.db.sql`update outgoing_payments set state = 'approved', approved_at = now() where id = ${early}`;
     await assert.rejects(makeFile(), { code: 'refund_file_empty', message: /its payment is not final/ });
     chain.mine(8);
     await look(2);
@@ -493,10 +500,10 @@ test('money is not marked as sent back while a refund of it is approved, so it i
     const mark = () => app.live.post(`/v1/payments/${id}/resolve`, { action: 'refund_sent' });
     const refused = await mark();
     assert.deepEqual([refused.status, refused.json.error.code], [409, 'refund_open']);
-    await cancelRefund(app.app.ctx, { ...desk.owner, id: first, actor, ...unread });
+    await cancelOutgoing(app.app.ctx, { kind: 'refund', ...desk.owner, id: first, actor, ...unread });
     assert.equal((await mark()).status, 200);
     // What another version let through is not paid either.
-    await app.app.ctx.db.sql`update refunds set state = 'approved' where id = ${first}`;
+    await app.app.ctx.db.sql`update outgoing_payments set state = 'approved' where id = ${first}`;
     await assert.rejects(desk.makeFile(), { code: 'refund_file_empty' });
   }));
 
@@ -539,7 +546,7 @@ test('a refund address that a stranger leaves keeps no money of a sale back, and
     assert.equal((await over.leave()).status, 303);
     assert.deepEqual(await kept(), ['5000000 refund_requested']);
     const refund = await desk.refund(over.id, '0.01');
-    await cancelRefund(ctx, { ...owner, id: refund, actor, ...unread });
+    await cancelOutgoing(ctx, { kind: 'refund', ...owner, id: refund, actor, ...unread });
     assert.deepEqual(await kept(), [], 'the merchant decided');
     const handled = await open(50);
     await handled.pay(6_000_000n);
@@ -556,18 +563,18 @@ test('a transaction that a member entered pays one refund, is corrected when not
     const [one, two, three] = await receive(25, 30, 35);
     // In capital letters, as QR codes have them: one address in one spelling.
     const refunds = [await refund(one!, '0.01'), await refund(two!, '0.01', CUSTOMER.toUpperCase())];
-    const read = (id: string) => getRefund(ctx, { ...owner, id });
+    const read = (id: string) => getOutgoing(ctx, { kind: 'refund', ...owner, id });
     assert.equal((await read(refunds[1]!)).address, CUSTOMER);
     const txid = chain.pay([[CUSTOMER, 1_000_000n]]);
     chain.mine(8);
     await look(2);
     const follow = async (times: number) => {
       for (let i = 0; i < times; i++) {
-        await followSentRefunds(ctx);
-        await ctx.db.sql`update refunds set looked_at = null`;
+        await followSentByHand(ctx);
+        await ctx.db.sql`update outgoing_payments set looked_at = null`;
       }
     };
-    for (const id of refunds) await markRefundSent(ctx, { ...owner, id, txid, actor });
+    for (const id of refunds) await markOutgoingSent(ctx, { kind: 'refund', ...owner, id, txid, actor });
     await follow(2);
     const states = await Promise.all(refunds.map(read));
     assert.deepEqual(
@@ -589,7 +596,7 @@ test('a transaction that a member entered pays one refund, is corrected when not
       insert into shop_refunds (id, merchant_id, mode, shop_key_id, name, amount, currency, coin, address, claimed_at, sent_at, units, txid)
       values ('ref_1', ${owner.merchantId}, 'live', 'shp_1', 'Order 7', '10', 'USD', 'BTC', ${CUSTOMER}, now(), now(), 1000000, ${taken})`;
     const claimed = await refund(two!, '0.005');
-    await markRefundSent(ctx, { ...owner, id: claimed, txid: taken, actor });
+    await markOutgoingSent(ctx, { kind: 'refund', ...owner, id: claimed, txid: taken, actor });
     chain.mine(8);
     await look(2);
     await follow(2);
@@ -598,16 +605,16 @@ test('a transaction that a member entered pays one refund, is corrected when not
     const right = chain.pay([[OTHER, 1_000_000n]]);
     const wrong = `${right.slice(0, -1)}${right.endsWith('0') ? '1' : '0'}`;
     const mistyped = await refund(three!, '0.01', OTHER);
-    await markRefundSent(ctx, { ...owner, id: mistyped, txid: wrong, actor });
-    await assert.rejects(markRefundSent(ctx, { ...owner, id: mistyped, txid: right, actor }), { code: 'refund_state' });
+    await markOutgoingSent(ctx, { kind: 'refund', ...owner, id: mistyped, txid: wrong, actor });
+    await assert.rejects(markOutgoingSent(ctx, { kind: 'refund', ...owner, id: mistyped, txid: right, actor }), { code: 'refund_state' });
     await follow(3);
-    await markRefundSent(ctx, { ...owner, id: mistyped, txid: right, actor });
+    await markOutgoingSent(ctx, { kind: 'refund', ...owner, id: mistyped, txid: right, actor });
     const [logged] = await ctx.db.sql<{ before: { txid: string } }[]>`
       select before from audit_log where object = ${mistyped} and action = 'refund.sent' and before is not null`;
     assert.equal(logged?.before.txid, wrong);
     // It waits: it was found, so it is not a typing error.
     await follow(4);
-    await assert.rejects(markRefundSent(ctx, { ...owner, id: mistyped, txid: wrong, actor }), { code: 'refund_state' });
+    await assert.rejects(markOutgoingSent(ctx, { kind: 'refund', ...owner, id: mistyped, txid: wrong, actor }), { code: 'refund_state' });
     chain.mine(8);
     await look(2);
     await follow(1);
@@ -637,7 +644,7 @@ test('what members say a transaction returned counts beside the refunds and payo
       const allows = await lookForReturn(ctx, { ...owner, paymentId, txid });
       return resolvePayment(ctx, { ...owner, paymentId, actor, ...nothing, action: 'refund_sent', transfers: null, txid, allows });
     };
-    const mark = (id: string, txid: string) => markRefundSent(ctx, { ...owner, id, txid, actor });
+    const mark = (id: string, txid: string) => markOutgoingSent(ctx, { kind: 'refund', ...owner, id, txid, actor });
     const sent = async (outputs: Parameters<typeof chain.pay>[0]) => {
       const txid = chain.pay(outputs);
       chain.mine(8);
@@ -645,14 +652,14 @@ test('what members say a transaction returned counts beside the refunds and payo
       return txid;
     };
     const follow = async () => {
-      await followSentRefunds(ctx);
-      await followSentPayouts(ctx);
-      await ctx.db.sql`update refunds set looked_at = null`;
-      await ctx.db.sql`update payouts set looked_at = null`;
+      await followSentByHand(ctx);
+      await followSentByHand(ctx);
+      await ctx.db.sql`update outgoing_payments set looked_at = null`;
+      await ctx.db.sql`update outgoing_payments set looked_at = null`;
     };
     const states = async (refunds: string[], payouts: string[] = []) => [
-      ...(await Promise.all(refunds.map(async (id) => getRefund(ctx, { ...owner, id })))),
-      ...(await Promise.all(payouts.map(async (id) => getPayout(ctx, { ...owner, id })))),
+      ...(await Promise.all(refunds.map(async (id) => getOutgoing(ctx, { kind: 'refund', ...owner, id })))),
+      ...(await Promise.all(payouts.map(async (id) => getOutgoing(ctx, { kind: 'payout', ...owner, id })))),
     ];
     const unpaid = ({ state, failure }: { state: string; failure: string | null }) =>
       state === 'sent' && /does not pay/.test(failure ?? '');
@@ -661,7 +668,7 @@ test('what members say a transaction returned counts beside the refunds and payo
     await say(await hold(), first.toUpperCase());
     const [later, paid] = [await refund(one!, '0.01', OTHER), await payout('0.01', { address: OTHER })];
     await mark(later, first);
-    await markPayoutSent(ctx, { ...owner, id: paid, txid: first, actor });
+    await markOutgoingSent(ctx, { kind: 'payout', ...owner, id: paid, txid: first, actor });
     await follow();
     assert.ok((await states([later], [paid])).every(unpaid), 'all of it went back to another customer');
 

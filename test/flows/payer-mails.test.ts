@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { approveRefund, claimRefund, endRefundPowers, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
+import { approveOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
+import { claimRefund, endRefundPowers } from '../../src/outgoing/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { eventually, type Reply } from '../kit/app.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';
@@ -191,13 +193,13 @@ test('a claim link is mailed when the refund is requested, a new one stops the o
     const statusOf = async (url: string) => (await fetch(app.url + new URL(url).pathname)).status;
     assert.deepEqual([await statusOf(refund.claim_url), await statusOf(renewed.json.claim_url)], [404, 200]);
 
-    await claimRefund(ctx, { refund: await getRefund(ctx, { ...ownerOf(told), id: refund.id }), address: ADDRESS });
+    await claimRefund(ctx, { refund: await getOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id: refund.id }), address: ADDRESS });
     // Another payment of the same customer, with an address that the merchant entered.
     const other = made(await app.live.post('/v1/refunds', { payment_id: second, amount_usd: '10.00', address: ADDRESS }));
     assert.deepEqual([other.claim_url, (await mailsOf(told, 'refund_claim')).length], [null, 2]);
     for (const [i, { id }] of [refund, other].entries()) {
-      await approveRefund(ctx, { ...ownerOf(told), id, actor: ACTOR });
-      await markRefundSent(ctx, { ...ownerOf(told), id, txid: `${i}`.repeat(64), actor: ACTOR });
+      await approveOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id, actor: ACTOR });
+      await markOutgoingSent(ctx, { kind: 'refund', ...ownerOf(told), id, txid: `${i}`.repeat(64), actor: ACTOR });
     }
     const sent = await mailsOf(told, 'refund_sent');
     assert.deepEqual(
@@ -209,7 +211,7 @@ test('a claim link is mailed when the refund is requested, a new one stops the o
       const texts = await pdfAt(told, note);
       assert.ok(texts.includes(id) && texts.includes(ADDRESS), String(texts));
     }
-    assert.equal((await getRefund(ctx, { ...ownerOf(told), id: none.id })).state, 'requested');
+    assert.equal((await getOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id: none.id })).state, 'requested');
   }));
 
 test('the claim link goes where the merchant says, and an address that a stranger leaves on the payment page never replaces that', () =>
@@ -237,11 +239,11 @@ test('the claim link goes where the merchant says, and an address that a strange
     // Nobody named an address, so the merchant is shown who entered the one that is used.
     const unnamed = made(await ask({ payment_id: stranger }));
     assert.equal((await recipients()).at(-1), 'stranger@example.com');
-    const from = async ({ id }: { id: string }) => (await getRefund(ctx, { ...ownerOf(told), id })).emailFrom;
+    const from = async ({ id }: { id: string }) => (await getOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id })).emailFrom;
     assert.deepEqual([await from(named), await from(silent), await from(unnamed)], ['merchant', null, 'page']);
-    await claimRefund(ctx, { refund: await getRefund(ctx, { ...ownerOf(told), id: named.id }), address: ADDRESS });
-    await approveRefund(ctx, { ...ownerOf(told), id: named.id, actor: ACTOR });
-    await markRefundSent(ctx, { ...ownerOf(told), id: named.id, txid: '7'.repeat(64), actor: ACTOR });
+    await claimRefund(ctx, { refund: await getOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id: named.id }), address: ADDRESS });
+    await approveOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id: named.id, actor: ACTOR });
+    await markOutgoingSent(ctx, { kind: 'refund', ...ownerOf(told), id: named.id, txid: '7'.repeat(64), actor: ACTOR });
     assert.deepEqual(await recipients('refund_sent'), [PAYER]);
   }));
 
@@ -256,7 +258,7 @@ test('a refund says whether its link of now was mailed, and that it has to be se
     const ask = async (of: object = {}) =>
       made(await app.live.post('/v1/refunds', { payment_id: id, amount_usd: '1.00', email: PAYER, ...of }));
     const stateOf = async (refund: { id: string }) => {
-      const { linkEndedAt, linkMailed } = await getRefund(ctx, { ...ownerOf(told), id: refund.id });
+      const { linkEndedAt, linkMailed } = await getOutgoing(ctx, { kind: 'refund', ...ownerOf(told), id: refund.id });
       return { isEnded: linkEndedAt !== null, isMailed: linkMailed };
     };
     const first = await ask();

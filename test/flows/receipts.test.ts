@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { changeSettings } from '../../src/merchants/merchants.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { mailPayer } from '../../src/outgoing/refund-mails.ts';
-import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';
@@ -101,7 +102,7 @@ test('a refund that was sent has a note as PDF, and in live mode the customer wh
   assert.deepEqual([early.status, early.headers.get('location')], [303, path]);
   const fields = new URLSearchParams({ address: 'test_btc_payer', checked: 'yes' });
   assert.equal((await fetch(app.url + path, { method: 'POST', redirect: 'manual', body: fields })).status, 303);
-  await approveRefund(ctx, { merchantId: merchant.merchantId, mode: 'test', id: refund.id, actor: ACTOR });
+  await approveOutgoing(ctx, { kind: 'refund', merchantId: merchant.merchantId, mode: 'test', id: refund.id, actor: ACTOR });
 
   const linkOf = async (page: string) => /<a href="[^"]+\/note\.pdf"[^>]*>([^<]*)<\/a>/.exec(await (await open(page)).text())?.[1];
   assert.deepEqual([await linkOf(path), await linkOf(`${path}?lang=de`)], ['Refund note (PDF)', 'Erstattungsbeleg (PDF)']);
@@ -114,11 +115,9 @@ test('a refund that was sent has a note as PDF, and in live mode the customer wh
   );
   const { sql } = ctx.db;
   assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 0, 'payers get no email about tests');
-  const sent = {
-    ...{ id: refund.id, merchantId: merchant.merchantId, paymentId: payment.id, units: 1_000n, address: 'bc1q', email: null, reason: null },
-    ...({ mode: 'live', coin: 'BTC', txid: done.transaction_hash, claimUntil: new Date(0), claimNumber: 0 } as const),
-  };
-  const tell = () => ctx.db.begin((tx) => mailPayer(ctx, tx, { type: 'refund.sent', refund: sent }));
+  const played = await getOutgoing(ctx, { kind: 'refund', merchantId: merchant.merchantId, mode: 'test', id: refund.id });
+  const sent = { ...played, mode: 'live', units: 1_000n } as const;
+  const tell = () => ctx.db.begin((tx) => mailPayer(ctx, tx, { state: 'sent', refund: sent }));
   await tell();
   await tell();
   assert.equal((await sql`select 1 from mails where kind = 'refund_sent'`).length, 1, 'another one shortly after is not sent');

@@ -4,11 +4,10 @@ import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
-import { followPayouts } from '../../src/outgoing/follow-outgoing.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
+import { followOutgoing } from '../../src/outgoing/follow-outgoing.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { approvePayouts } from '../../src/outgoing/payouts.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
 import { acceptSigned, cancelSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
@@ -30,7 +29,7 @@ const tell = (story: (desk: Desk, owner: { merchantId: string; mode: 'live' }) =
       await setDestination(ctx, { ...owner, coin: 'BTC', address: DESTINATION, ends: DESTINATION.slice(-6), actor: null });
       const refund = async (paymentId: string, amount?: string) => {
         const { json } = await told.app.live.post('/v1/refunds', { payment_id: paymentId, address: CUSTOMER, ...(amount && { amount }) });
-        await approveRefund(ctx, { ...owner, id: json.id, actor });
+        await approveOutgoing(ctx, { kind: 'refund', ...owner, id: json.id, actor });
         return json.id as string;
       };
       const makeFile = () => makeRefundFile(ctx, { ...owner, coin: 'BTC', speed: 'normal', actor });
@@ -86,11 +85,11 @@ test('a refund leaves the deposit that an approved payout has to spend, until th
       address: CUSTOMER,
       payout_reference: 'one',
     });
-    await approvePayouts(ctx, { ...owner, which: { id: json.id }, actor });
+    await approveOutgoing(ctx, { kind: 'payout', ...owner, id: json.id, actor });
     const makePayouts = () => makePayoutFile(ctx, { ...owner, coin: 'BTC', speed: 'normal', actor });
     const { sweep } = await makePayouts();
     await cancelSweep(ctx, { ...owner, id: sweep.id, actor });
-    await followPayouts(ctx);
+    await followOutgoing(ctx);
     const refund = await desk.refund(paymentId!, '0.01000000');
     const [wallet] = await readWallets(ctx, owner);
     const { holdings } = await readHoldings(ctx, { ...owner, walletId: wallet!.id, coin: 'BTC' });

@@ -13,9 +13,10 @@ import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import type { Context } from '../../src/context.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import type { Sql, Tx } from '../../src/db/db.ts';
-import { followRefunds } from '../../src/outgoing/follow-outgoing.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { followOutgoing } from '../../src/outgoing/follow-outgoing.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund, cancelRefund, markRefundSent, requestRefund } from '../../src/outgoing/refunds.ts';
+import { requestRefund } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/signing/holdings.ts';
@@ -52,7 +53,7 @@ test(`${SCHEDULES} random schedules of refunds: nobody is paid twice, nothing is
         }
       }
       const ends = await ctx.db.sql<{ what: string; count: number }[]>`
-        select state || case when file_id is null then '' else ' in a file' end as what, count(*)::int as count from refunds group by 1 order by 1`;
+        select state || case when file_id is null then '' else ' in a file' end as what, count(*)::int as count from outgoing_payments group by 1 order by 1`;
       t.diagnostic(`${kills.count} steps killed; refunds: ${ends.map(({ what, count }) => `${count} ${what}`).join(', ')}`);
     },
     { environment: { PRICES: 'static:BTC=1000.00' } },
@@ -67,7 +68,7 @@ async function makeAtOnce({ app, chain, look, pay }: SteppedShop): Promise<void>
   chain.mine(DEEP);
   await look(2);
   const { json } = await app.live.post('/v1/refunds', { payment_id: payment, address: 'bc1q34aq5drpuwy3wgl9lhup9892qp6svr8ldzyy7c' });
-  await approveRefund(ctx, { ...owner, id: json.id, actor });
+  await approveOutgoing(ctx, { kind: 'refund', ...owner, id: json.id, actor });
   const make = (by: Context) => makeRefundFile(by, { ...owner, coin: 'BTC', speed: 'normal', actor });
   let first: string | null = null;
   const begin: Context['db']['begin'] = async (work) => {
@@ -78,8 +79,8 @@ async function makeAtOnce({ app, chain, look, pay }: SteppedShop): Promise<void>
   const files = await ctx.db.sql<{ id: string }[]>`select id from signing_files`;
   assert.deepEqual([...files], [{ id: first }]);
   await cancelSweep(ctx, { ...owner, id: first!, actor });
-  await followRefunds(ctx);
-  await cancelRefund(ctx, { ...owner, id: json.id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+  await followOutgoing(ctx);
+  await cancelOutgoing(ctx, { kind: 'refund', ...owner, id: json.id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
 }
 
 class Killed extends Error {}
@@ -127,7 +128,7 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
 
   const refunds = () =>
     sql<Row[]>`
-      select id, state, units, address, txid, file_id as "sweepId" from refunds where payment_id = any(${paid}::text[]) order by number`;
+      select id, state, units, address, txid, file_id as "sweepId" from outgoing_payments where payment_id = any(${paid}::text[]) order by number`;
   // Money of earlier schedules may pay for refunds, too.
   const [last] = await sql<{ number: bigint }[]>`select coalesce(max(number), 0) as number from signing_files`;
   const sweeps = () =>
@@ -178,17 +179,17 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
     // What waited for a minute is due again.
     await sql`update signed_transactions set sent_at = sent_at - interval '61 seconds'`;
     seen = (await attempt(followSweeps(ctx, source, below(2) ? seen : null))) ?? null;
-    await attempt(followRefunds(ctx));
+    await attempt(followOutgoing(ctx));
   };
   const cancel = (ctx: Context, id: string) =>
-    cancelRefund(ctx, { ...owner, id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+    cancelOutgoing(ctx, { kind: 'refund', ...owner, id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
   /** Money that other wallets sent to customers, by refund. */
   const byHand = new Map<string, bigint>();
   const make = (ctx: Context) => makeRefundFile(ctx, { ...owner, coin: 'BTC', speed: 'normal', actor });
 
   const approve = async () => {
     const refund = await anyRefund('requested');
-    if (refund) await twice((ctx) => approveRefund(ctx, { ...owner, id: refund.id, actor }));
+    if (refund) await twice((ctx) => approveOutgoing(ctx, { kind: 'refund', ...owner, id: refund.id, actor }));
   };
   const sign = async () => {
     const sweep = await anySweep('made');
@@ -200,7 +201,7 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
     approve,
     async () => {
       const refund = await anyRefund('requested');
-      if (refund) await attempt(approveRefund(service(), { ...owner, id: refund.id, actor }));
+      if (refund) await attempt(approveOutgoing(service(), { kind: 'refund', ...owner, id: refund.id, actor }));
     },
     () => twice(make),
     () => attempt(make(service())),
@@ -219,7 +220,7 @@ async function playSchedule({ app, chain, servers, look, pay }: SteppedShop, { r
       const refund = await anyRefund('approved', 'signed', 'sent');
       if (!refund || below(3) > 0) return;
       const txid = hash(`by hand ${refund.id}`).toString('hex');
-      await twice((ctx) => markRefundSent(ctx, { ...owner, id: refund.id, txid, actor }));
+      await twice((ctx) => markOutgoingSent(ctx, { kind: 'refund', ...owner, id: refund.id, txid, actor }));
       const after = (await refunds()).find(({ id }) => id === refund.id)!;
       if (after.txid === txid) byHand.set(refund.id, after.units);
     },

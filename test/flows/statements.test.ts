@@ -5,7 +5,7 @@ import { type App, startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
-import { approveRefund } from '../../src/outgoing/refunds.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { connectShop, PLATFORM_PERMISSIONS } from '../../src/shops/shop-keys.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { client, eventually, testEnvironment } from '../kit/app.ts';
@@ -146,7 +146,7 @@ test('a refund that its customer claims takes at most 20 statements', async () =
     const body = new URLSearchParams({ address: 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl', checked: 'yes' });
     assert.equal((await fetch(page, { method: 'POST', redirect: 'manual', body })).status, 303);
     const actor = { userId: '', name: 'Ada', ip: '' };
-    await approveRefund(app.ctx, { merchantId: merchant.merchantId, mode: 'test', id, actor });
+    await approveOutgoing(app.ctx, { kind: 'refund', merchantId: merchant.merchantId, mode: 'test', id, actor });
     refunds.push(id);
   });
   for (const id of refunds) assert.equal((await api.get(`/v1/refunds/${id}`)).json.status, 'confirmed');

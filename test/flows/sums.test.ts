@@ -13,7 +13,8 @@ import { formatUnits, formatUsd, parseDecimal } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { isDust } from '../../src/core/transfer.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
-import { approveRefund, requestRefund } from '../../src/outgoing/refunds.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
+import { requestRefund } from '../../src/outgoing/refunds.ts';
 import { foldTotals } from '../../src/payments/days.ts';
 import { paymentDetail } from '../../src/payments/detail.ts';
 import { readRecords, testOffset, toView } from '../../src/payments/facts.ts';
@@ -259,8 +260,11 @@ async function decide(shop: Shop, paymentId: string, action: Act['do']): Promise
   );
   const [refund] = await ctx.db.sql<
     { id: string }[]
-  >`select id from refunds where payment_id = ${paymentId} and state = 'requested' limit 1`;
-  if (refund) await attempt(() => approveRefund(ctx, { merchantId: shop.merchantId, mode: shop.mode, id: refund.id, actor: ACTOR }));
+  >`select id from outgoing_payments where payment_id = ${paymentId} and state = 'requested' limit 1`;
+  if (refund)
+    await attempt(() =>
+      approveOutgoing(ctx, { kind: 'refund', merchantId: shop.merchantId, mode: shop.mode, id: refund.id, actor: ACTOR }),
+    );
 }
 
 async function step(shop: Shop, number: number): Promise<void> {

@@ -8,8 +8,8 @@ import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { trialBalance } from '../../src/books/books.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/signing/holdings.ts';
@@ -107,7 +107,7 @@ async function moveElsewhere({ app, chain, servers, look, pay }: SteppedShop): P
     (await readHoldings(ctx, { merchantId, walletId: id, coin: 'BTC' })).holdings.map(({ paymentId }) => paymentId).sort();
   const refuse = async (paymentId: string, why: RegExp) => {
     const { json } = await app.live.post('/v1/refunds', { payment_id: paymentId, address: DESTINATION });
-    await approveRefund(ctx, { merchantId, mode: 'live', id: json.id, actor });
+    await approveOutgoing(ctx, { kind: 'refund', merchantId, mode: 'live', id: json.id, actor });
     await assert.rejects(makeRefundFile(ctx, { merchantId, coin: 'BTC', speed: 'normal', actor }), why);
   };
   const [sent, kept, other] = (await receive(25, 40, 30)) as [string, string, string];

@@ -8,8 +8,9 @@ import { CHAIN, type ChainId, COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { type AccountRequest, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
+import { approveOutgoing, cancelOutgoing } from '../../src/outgoing/decisions.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund, cancelRefund, getRefund } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH, type SweepWish } from '../../src/signing/holdings.ts';
 import { acceptSigned, cancelSweep, getSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
@@ -169,15 +170,23 @@ export async function startAccountDesk({
       await nodeOf(coin).mine(1);
       return address!;
     },
-    refundOf: (id: string) => getRefund(ctx, { ...owner, mode: 'live', id }),
+    refundOf: (id: string) => getOutgoing(ctx, { kind: 'refund', ...owner, mode: 'live', id }),
     /** A refund that is approved. */
     approved: async (payment: { id: string }, amount: string, address: string): Promise<string> => {
       const made = await app.live.post('/v1/refunds', { payment_id: payment.id, amount, address });
       assert.equal(made.status, 201, made.text);
-      await approveRefund(ctx, { ...owner, mode: 'live', id: made.json.id, actor });
+      await approveOutgoing(ctx, { kind: 'refund', ...owner, mode: 'live', id: made.json.id, actor });
       return made.json.id;
     },
     cancelRefund: (id: string) =>
-      cancelRefund(ctx, { ...owner, mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) }),
+      cancelOutgoing(ctx, {
+        kind: 'refund',
+        ...owner,
+        mode: 'live',
+        id,
+        actor,
+        idempotency: null,
+        render: () => ({ status: 200, body: '' }),
+      }),
   };
 }

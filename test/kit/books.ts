@@ -22,8 +22,8 @@ async function recount(ctx: Context, { merchantId, mode }: BooksOwner): Promise<
   // What a member entered does not count once it is known not to pay.
   const isPaid = sql`(state = 'confirmed' or (state = 'sent' and (file_id is not null or failure is null)))`;
   const refunds = await sql<{ paymentId: string; coin: Coin; units: bigint }[]>`
-    select payment_id as "paymentId", coin, units from refunds
-    where merchant_id = ${merchantId} and mode = ${mode} and ${isPaid}`;
+    select payment_id as "paymentId", coin, units from outgoing_payments
+    where kind = 'refund' and merchant_id = ${merchantId} and mode = ${mode} and ${isPaid}`;
   const records = await readRecords(
     ctx,
     sql,
@@ -45,7 +45,7 @@ async function recount(ctx: Context, { merchantId, mode }: BooksOwner): Promise<
   }
   for (const { coin, units } of refunds) add(coin, 'refunded', units);
   const payouts = await sql<{ coin: Coin; units: bigint }[]>`
-    select coin, units from payouts where merchant_id = ${merchantId} and mode = ${mode} and ${isPaid}`;
+    select coin, units from outgoing_payments where kind = 'payout' and merchant_id = ${merchantId} and mode = ${mode} and ${isPaid}`;
   for (const { coin, units } of payouts) add(coin, 'paid out', units);
   return sums;
 }

@@ -191,7 +191,7 @@ async function judge(
     const captured = orders.flatMap(medusaPaymentsOf).filter(({ captures }) => captures?.length > 0);
     const { rows } = {
       rows: await app.app.ctx.db.sql<{ id: string; attention: boolean; asked: boolean }[]>`
-      select id, attention, exists (select 1 from refunds r where r.payment_id = p.id) as asked from payments p
+      select id, attention, exists (select 1 from outgoing_payments r where r.payment_id = p.id) as asked from payments p
       where id = any(${payments.map(({ id }) => id)})`,
     };
     const named = new Set(rows.filter(({ attention, asked }) => attention || asked).map(({ id }) => id));

@@ -14,10 +14,10 @@ import type { MemberRole } from '../../src/core/roles.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
 import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import type { OutgoingKind } from '../../src/outgoing/outgoing-payments.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { approvePayouts, cancelPayout, markPayoutSent } from '../../src/outgoing/payouts.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund, cancelRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { changeRole } from '../../src/people/team.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/signing/holdings.ts';
@@ -31,6 +31,7 @@ import { type Books, MEMBERS } from './money-ground.ts';
 const actor = { userId: '', name: 'Test', ip: '' };
 type By = { by?: number };
 type Of = By & { merchantId: string; id: string };
+type OfKind = Of & { kind: OutgoingKind };
 type InCoin = { merchantId: string; coin: Coin };
 const idOf = (merchantId: string, member: number) => `usr_${merchantId.slice(4)}${member}`;
 const actorOf = (merchantId: string, member: number) => ({ userId: idOf(merchantId, member), name: `Member ${member}`, ip: '' });
@@ -66,12 +67,9 @@ const actsOf = (ctx: Context) => ({
     }
     return { merchantId, key: keys.liveSecret };
   },
-  approveRefund: (of: Of) => approveRefund(ctx, owned(of)).then(nothing),
-  cancelRefund: (of: Of) => cancelRefund(ctx, { ...owned(of), ...unread }).then(nothing),
-  markRefundSent: ({ txid, ...of }: Of & { txid: string }) => markRefundSent(ctx, { ...owned(of), txid }).then(nothing),
-  approvePayout: (of: Of) => approvePayouts(ctx, { ...owned(of), which: { id: of.id } }).then(nothing),
-  cancelPayout: (of: Of) => cancelPayout(ctx, { ...owned(of), ...unread }).then(nothing),
-  markPayoutSent: ({ txid, ...of }: Of & { txid: string }) => markPayoutSent(ctx, { ...owned(of), txid }).then(nothing),
+  approve: ({ kind, ...of }: OfKind) => approveOutgoing(ctx, { kind, ...owned(of) }).then(nothing),
+  cancel: ({ kind, ...of }: OfKind) => cancelOutgoing(ctx, { kind, ...owned(of), ...unread }).then(nothing),
+  markSent: ({ kind, txid, ...of }: OfKind & { txid: string }) => markOutgoingSent(ctx, { kind, ...owned(of), txid }).then(nothing),
   changeRole: ({ merchantId, member, role }: { merchantId: string; member: number; role: MemberRole }) =>
     changeRole(ctx, {
       ...{ manager: { merchantId, actor: actorOf(merchantId, MEMBERS - 1) }, userId: idOf(merchantId, member), role },

@@ -83,9 +83,6 @@ const OPENED_AT_ONCE = 8;
 const STRANGERS = 6;
 /** What members do with each kind. */
 const FILES = { refund: 'makeRefundFile', payout: 'makePayoutFile' } as const;
-const APPROVE = { refund: 'approveRefund', payout: 'approvePayout' } as const;
-const CANCEL = { refund: 'cancelRefund', payout: 'cancelPayout' } as const;
-const MARK = { refund: 'markRefundSent', payout: 'markPayoutSent' } as const;
 
 const count = (into: Map<string, number>, what: string) => into.set(what, (into.get(what) ?? 0) + 1);
 /** Payments of each schedule. The last one is paid later than the others. */
@@ -328,7 +325,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
       asked.set(`${key} ${turn}`, reply.json.id);
     });
   };
-  const approveBy = (at: Desk, { kind, id }: Out, by: number) => at.ask(APPROVE[kind], { merchantId, id, by });
+  const approveBy = (at: Desk, { kind, id }: Out, by: number) => at.ask('approve', { kind, merchantId, id, by });
   const approve = async (rows: Rows) => {
     const one = pick(outsIn(rows, 'requested'));
     if (one) await Promise.all([approveBy(desk(), one, below(MEMBERS)), approveBy(desk(), one, below(MEMBERS))]);
@@ -342,7 +339,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     if (!one) return;
     const { kind, id, coin, state } = one;
     const goOn = state === 'requested' ? approveBy(desk(), one, 1) : desk().ask(FILES[kind], { merchantId, coin });
-    await Promise.all([goOn, desk().ask(CANCEL[kind], { merchantId, id, by: 0 })]);
+    await Promise.all([goOn, desk().ask('cancel', { kind, merchantId, id, by: 0 })]);
   };
   /** While they approve, members get other roles. Then a day passes for half of them. */
   const changeRoles = async (rows: Rows) => {
@@ -418,7 +415,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     if (outside.leaked.has(one.address)) return;
     outside.byHand.add(one.id);
     outside.tried.set(txid, raw);
-    await twice((at) => at.ask(MARK[one.kind], { merchantId, id: one.id, txid }));
+    await twice((at) => at.ask('markSent', { kind: one.kind, merchantId, id: one.id, txid }));
     const [row] = await readOuts(world, one.id);
     if (row?.txid === txid) await ground.send(raw);
     else outside.byHand.delete(one.id);
@@ -433,7 +430,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
     const isOther = raw !== undefined && below(2) === 0 && !(await ground.addressesIn([raw])).includes(one.address);
     const txid = isOther ? other! : made;
     outside.mistyped.set(one.id, (outside.mistyped.get(one.id) ?? new Set()).add(txid));
-    await twice((at) => at.ask(MARK[one.kind], { merchantId, id: one.id, txid }));
+    await twice((at) => at.ask('markSent', { kind: one.kind, merchantId, id: one.id, txid }));
     await desk().ask(FILES[one.kind], { merchantId, coin: one.coin });
   };
   const correct = async (rows: Rows) => {
@@ -443,7 +440,7 @@ function stepsOf(world: MoneyWorld, schedule: Omit<Schedule, 'step' | 'first'>, 
   const cancel = async (rows: Rows) => {
     const one = pick(outsIn(rows, 'requested', 'approved', 'signed', 'sent', 'failed'));
     if (one && (below(2) || !outside.leaked.has(one.address)))
-      await desk().ask(CANCEL[one.kind], { merchantId, id: one.id, by: below(MEMBERS) });
+      await desk().ask('cancel', { kind: one.kind, merchantId, id: one.id, by: below(MEMBERS) });
   };
   const broadcast = async (rows: Rows) => {
     const one = pick(sweepsIn(rows, 'signed', 'sent', 'confirmed', 'failed'));
@@ -490,7 +487,7 @@ async function signedFile(world: MoneyWorld, merchant: Merchant, desk: Desk, id:
   if (content === null) return null;
   const { sql } = world.database.db;
   const known = await sql<{ address: string }[]>`
-    select address from refunds where merchant_id = ${merchant.id} union select address from payouts where merchant_id = ${merchant.id}`;
+    select address from outgoing_payments where merchant_id = ${merchant.id}`;
   const recipients = recordsFor(
     content,
     known.map(({ address }) => address),
@@ -515,15 +512,15 @@ async function correctOne(
 ): Promise<void> {
   const { sql } = database.db;
   const [may] = await sql`
-    select 1 from (select id, missed, failure from refunds union all select id, missed, failure from payouts) o
+    select 1 from outgoing_payments
     where id = ${id} and (missed >= 3 or failure is not null)`;
   if (!may) return;
   const { txid, raw } = await ground.payByHand(out);
   outside.byHand.add(id);
   outside.tried.set(txid, raw);
-  await desk.ask(MARK[kind], { merchantId, id, txid });
+  await desk.ask('markSent', { kind, merchantId, id, txid });
   const [row] = await sql<{ txid: string }[]>`
-    select txid from refunds where id = ${id} union all select txid from payouts where id = ${id}`;
+    select txid from outgoing_payments where id = ${id}`;
   if (row?.txid === txid) await ground.send(raw);
   else outside.byHand.delete(id);
 }
@@ -540,10 +537,9 @@ let later: Promise<void> = Promise.resolve();
 /** As if what members entered had been looked for so often that it may be corrected, and were due again: also what waited in a block. */
 async function lookOften({ database }: MoneyWorld): Promise<void> {
   const { sql } = database.db;
-  for (const table of ['refunds', 'payouts'])
-    await sql`
-      update ${sql(table)} set missed = case when missed > 0 then missed + 3 else missed end, looked_at = looked_at - interval '61 seconds'
-      where state = 'sent'`;
+  await sql`
+    update outgoing_payments set missed = case when missed > 0 then missed + 3 else missed end, looked_at = looked_at - interval '61 seconds'
+    where state = 'sent'`;
 }
 /** A request that was refused because a killed process had stored the one before it leaves that one's transaction. */
 const isMistyped = ({ mistyped }: Outside, id: string, txid: string | null): boolean =>
@@ -577,10 +573,8 @@ async function rivalsOf({ database }: MoneyWorld, { young }: Outside, below: (n:
 
 const readOuts = ({ database }: MoneyWorld, id: string | null = null) =>
   database.db.sql<Out[]>`
-    select 'refund' as kind, id, merchant_id as "merchantId", payment_id as of, coin, state, units, address, txid, file_id as "sweepId" from refunds
-      where ${id}::text is null or id = ${id}
-    union all select 'payout', id, merchant_id, reference, coin, state, units, address, txid, file_id from payouts
-      where ${id}::text is null or id = ${id}`;
+    select kind, id, merchant_id as "merchantId", coalesce(payment_id, reference) as of, coin, state, units, address, txid, file_id as "sweepId"
+    from outgoing_payments where ${id}::text is null or id = ${id} order by kind desc, number`;
 async function readRows(world: MoneyWorld): Promise<Rows> {
   const sweeps = await world.database.db.sql<
     Sweep[]
@@ -630,7 +624,7 @@ async function recordedOf({ database }: MoneyWorld, { kind, id, merchantId, of, 
       or file::text like ${`%${address}%`} or id in (select file_id from signing_inputs where payment_id = ${of}))`;
   const rows = {
     paid: got,
-    outs: await sql`select to_jsonb(o) as row from ${sql(`${kind}s`)} o where merchant_id = ${merchantId} and address = ${address}`,
+    outs: await sql`select to_jsonb(o) as row from outgoing_payments o where kind = ${kind} and merchant_id = ${merchantId} and address = ${address}`,
     audit: await sql`select at, action, before, after from audit_log where object = ${id} order by id`,
     files: await sql`select to_jsonb(f) - 'file' as row from signing_files f where id in (${inFiles}) order by number`,
     transactions:
@@ -676,11 +670,11 @@ async function becomeQuiet(world: MoneyWorld, { mine, outside }: Ending): Promis
     await sql`
       update signing_files set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1')
       where state in ('confirmed', 'failed') and purpose in ('refund', 'payout') and file::jsonb #> '{requests,0,validBefore}' is not null`;
-    await sql`update payouts set published_until = 1 where published_until is not null`;
+    await sql`update outgoing_payments set published_until = 1 where published_until is not null`;
     for (let looks = 0; looks < 60; looks++) {
       const [row] = await sql<{ open: boolean }[]>`
         select exists (select 1 from signing_files where state in ('made', 'signed', 'sent'))
-          or exists (select 1 from (select id, state, file_id from refunds union all select id, state, file_id from payouts) o
+          or exists (select 1 from outgoing_payments
             where (state in ('signed', 'sent') or (state = 'approved' and file_id is not null)) and id <> all(${byHand}::text[])) as open`;
       if (!row!.open) return void (await check(world, outside));
       await sleep(50);
@@ -729,7 +723,7 @@ async function finish(world: MoneyWorld, merchant: Merchant, below: (n: number) 
 async function endRest(world: MoneyWorld, below: (n: number) => number): Promise<void> {
   const { outs } = await readRows(world);
   const open = outs.filter(({ state }) => state === 'requested' || state === 'approved');
-  await Promise.all(open.map(({ kind, id, merchantId }) => world.desk(below).ask(CANCEL[kind], { merchantId, id, by: MEMBERS - 1 })));
+  await Promise.all(open.map(({ kind, id, merchantId }) => world.desk(below).ask('cancel', { kind, merchantId, id, by: MEMBERS - 1 })));
 }
 
 /** No refund is paid with the deposits of others: files return no more of a payment than it received. */
@@ -750,11 +744,9 @@ async function checkApprovals({ merchants, database: { db } }: MoneyWorld): Prom
   for (const { id, limit } of merchants) {
     if (limit === null) continue;
     const above = await db.sql`
-      select approved_by_user, sum(cents) from (
-        select merchant_id, approved_by_user, backed_by, state, approved_usd_cents as cents from refunds
-        union all select merchant_id, approved_by_user, backed_by, state, approved_usd_cents from payouts) o
+      select approved_by_user from outgoing_payments
       where merchant_id = ${id} and approved_by_user is not null and (backed_by is null or backed_by = approved_by_user) and state <> 'canceled'
-      group by approved_by_user having sum(cents) > ${limit}`;
+      group by approved_by_user having sum(approved_usd_cents) > ${limit}`;
     assert.deepEqual([...above], [], `a member of ${id} approved more than the limit alone`);
   }
 }

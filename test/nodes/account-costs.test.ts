@@ -212,7 +212,7 @@ test('OP Mainnet: gas addresses pay for publishing too, in the file and when its
   const { requests, gasPrice } = await desk.fileOf(refund.id);
   await desk.cancel(refund.id);
   await eventually(
-    () => desk.ctx.db.sql`select 1 from refunds where file_id = ${refund.id}`,
+    () => desk.ctx.db.sql`select 1 from outgoing_payments where file_id = ${refund.id}`,
     ({ length }) => length === 0,
   );
   const fee = (requests[0] as { gas: bigint }).gas * gasPrice!.max;

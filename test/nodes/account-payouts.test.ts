@@ -18,8 +18,9 @@ import {
 } from '../../src/chains/ethereum/transaction.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { type AccountRequest, type BatchRequest, readSignedFile } from '../../src/core/signing-file.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { makePayoutFile, readPayoutCoins } from '../../src/outgoing/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout, markPayoutSent } from '../../src/outgoing/payouts.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import { cancelSweep, getSweep, makeSweep, replaceSweep } from '../../src/signing/signing-files.ts';
 import { eventually } from '../kit/app.ts';
@@ -38,7 +39,7 @@ after(() => shop?.stop());
 let people = 0;
 /** An address that nobody paid yet. */
 const somebody = (): string => checksumAddress((0xcafe0000 + ++people).toString(16).padStart(40, '0'));
-const payout = (id: string) => getPayout(shop.ctx, { ...shop.owner, id });
+const payout = (id: string) => getOutgoing(shop.ctx, { kind: 'payout', ...shop.owner, id });
 const reaches = (id: string, wanted: string) =>
   eventually(
     () => payout(id),
@@ -54,11 +55,18 @@ async function approved(coin: Coin, amount: string, address: string): Promise<st
   const [currency, network = 'ethereum'] = coin.split('@');
   const made = await shop.app.live.post('/v1/payouts', { currency, network, amount, address, payout_reference: `${Math.random()}` });
   assert.equal(made.status, 201, made.text);
-  await approvePayouts(shop.ctx, { ...shop.owner, which: { id: made.json.id }, actor: shop.actor });
+  await approveOutgoing(shop.ctx, { kind: 'payout', ...shop.owner, id: made.json.id, actor: shop.actor });
   return made.json.id;
 }
 const cancelOne = (id: string) =>
-  cancelPayout(shop.ctx, { ...shop.owner, id, actor: shop.actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+  cancelOutgoing(shop.ctx, {
+    kind: 'payout',
+    ...shop.owner,
+    id,
+    actor: shop.actor,
+    idempotency: null,
+    render: () => ({ status: 200, body: '' }),
+  });
 async function make(coin: Coin) {
   await shop.resetPrice();
   return makePayoutFile(shop.ctx, { ...shop.owner, coin, speed: 'normal', actor: shop.actor });
@@ -213,7 +221,7 @@ test('USDC: a stranger who pays a recipient first makes the transaction fail: on
   assert.match(waiting.failure ?? '', /Make the next signing file/);
   await assert.rejects(cancelOne(other), { code: 'payout_state' });
   const byHand = { ...owner, id: other, actor: shop.actor, txid: `0x${'ab'.repeat(32)}` };
-  await assert.rejects(markPayoutSent(ctx, byHand), { code: 'payout_state' });
+  await assert.rejects(markOutgoingSent(ctx, { kind: 'payout', ...byHand }), { code: 'payout_state' });
   assert.deepEqual(await readPayoutCoins(ctx, owner), [USDC]);
 
   const canceled = await make(USDC);
@@ -257,11 +265,11 @@ for (const [what, ends] of [
     assert.equal((await payout(id)).state, 'sent');
     await assert.rejects(sweep(USDC), { code: 'sweep_empty' }, 'its deposit stays for it');
     if (ends === 'confirmed') await sendAs(file.id, text, 0);
-    await ctx.db.sql`update payouts set published_until = 1 where id = ${id}`;
+    await ctx.db.sql`update outgoing_payments set published_until = 1 where id = ${id}`;
     const ended = await reaches(id, ends === 'confirmed' ? 'confirmed' : 'failed');
     if (ends !== 'confirmed') assert.match(ended.failure ?? '', /expired before anybody sent it\. Nothing was paid/);
     if (ends === 'canceled') await cancelOne(id);
-    if (ends === 'by hand') await markPayoutSent(ctx, { ...owner, id, actor, txid: `0x${'ab'.repeat(32)}` });
+    if (ends === 'by hand') await markOutgoingSent(ctx, { kind: 'payout', ...owner, id, actor, txid: `0x${'ab'.repeat(32)}` });
     await assert.rejects(make(USDC), { code: 'payout_file_empty' });
     assert.equal(await shop.held(USDC, ada), ends === 'confirmed' ? 5_000_000n : 0n);
     await books();

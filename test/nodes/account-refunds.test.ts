@@ -6,7 +6,7 @@ import { MULTICALL3, readSignedTransaction } from '../../src/chains/ethereum/tra
 import type { Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
-import { followRefunds } from '../../src/outgoing/follow-outgoing.ts';
+import { followOutgoing } from '../../src/outgoing/follow-outgoing.ts';
 import { type AccountDesk, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
 import { reach } from '../kit/shop.ts';
@@ -112,7 +112,7 @@ test('USDC: a refund whose transaction did nothing keeps its deposit until it ha
     await desk.upload(signed);
     assert.equal((await desk.finish(sweep.id, USDC)).state, 'failed');
     await desk.nodeOf(USDC).rpc('anvil_setCode', MULTICALL3, code);
-    await followRefunds(desk.ctx);
+    await followOutgoing(desk.ctx);
     assert.equal((await desk.refundOf(id)).state, 'sent');
     const other = await desk.make(USDC).catch(({ code }) => code);
     const file = typeof other === 'string' ? [] : await desk.requestsOf(other.sweep.id);

@@ -8,8 +8,9 @@ import { transferData } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
+import { approveOutgoing, cancelOutgoing } from '../../src/outgoing/decisions.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout } from '../../src/outgoing/payouts.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/signing/holdings.ts';
 import { followMoved } from '../../src/signing/moved.ts';
@@ -172,16 +173,16 @@ for (const coin of ['ETH', USDC] as const) {
     const made = await desk.app.live.post('/v1/payouts', { currency, network, amount, address: recipient, payout_reference: coin });
     assert.equal(made.status, 201, made.text);
     const { id } = made.json;
-    await approvePayouts(desk.ctx, { ...owner, which: { id }, actor });
+    await approveOutgoing(desk.ctx, { kind: 'payout', ...owner, id, actor });
     await desk.resetPrice(coin);
     const { sweep } = await makePayoutFile(desk.ctx, { ...desk.owner, coin, speed: 'normal', actor });
     const [raw] = readSignedFile(await desk.sign(sweep.id, `${recipient} ${amount}`)).transactions;
     await desk.cancel(sweep.id);
     await eventually(
-      () => getPayout(desk.ctx, { ...owner, id }),
+      () => getOutgoing(desk.ctx, { kind: 'payout', ...owner, id }),
       ({ sweepId }) => sweepId === null,
     );
-    await cancelPayout(desk.ctx, { ...owner, id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+    await cancelOutgoing(desk.ctx, { kind: 'payout', ...owner, id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
     const before = await desk.held(coin, payment!.address);
     await desk.nodeOf(coin).rpc('eth_sendRawTransaction', `0x${raw}`);
     await desk.nodeOf(coin).mine(1);

@@ -12,10 +12,10 @@ import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { type AccountRequest, readSignedFile, type SigningFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { followRefunds, followSentPayouts } from '../../src/outgoing/follow-outgoing.ts';
-import { getPayout, markPayoutSent } from '../../src/outgoing/payouts.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { followOutgoing, followSentByHand } from '../../src/outgoing/follow-outgoing.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import {
@@ -190,11 +190,11 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
     await resetPrice();
     return makeRefundFile(ctx, { ...owner(), coin: USDC, speed: 'normal', actor });
   };
-  const refundOf = (id: string) => getRefund(ctx, { ...owner(), mode: 'live', id });
+  const refundOf = (id: string) => getOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id });
   const request = async (amount: string): Promise<string> => {
     const made = await app.live.post('/v1/refunds', { payment_id: payment.id, amount, address: customer });
     assert.equal(made.status, 201, made.text);
-    await approveRefund(ctx, { ...owner(), mode: 'live', id: made.json.id, actor });
+    await approveOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.json.id, actor });
     return made.json.id;
   };
   const noncesIn = async (id: string) =>
@@ -265,7 +265,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
     const id = await request('20');
     const { sweep } = await makeFile();
     assert.equal(await sendInVain(sweep.id), 'failed');
-    await followRefunds(ctx);
+    await followOutgoing(ctx);
     assert.equal((await refundOf(id)).state, 'sent');
     if (late) await sendAs(await signed(sweep.id));
     await ctx.db.sql`update signing_files set file = jsonb_set(file::jsonb, '{requests,0,validBefore}', '1') where id = ${sweep.id}`;
@@ -274,7 +274,15 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
       (refund) => refund.state === state,
     );
     if (!late)
-      await cancelRefund(ctx, { ...owner(), mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+      await cancelOutgoing(ctx, {
+        kind: 'refund',
+        ...owner(),
+        mode: 'live',
+        id,
+        actor,
+        idempotency: null,
+        render: () => ({ status: 200, body: '' }),
+      });
   }
   assert.equal(await held(USDC, customer), 170_000_000n);
 
@@ -289,7 +297,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   );
   await sendAs(text);
   await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /already paid/.test(error.message));
-  await markRefundSent(ctx, { ...owner(), mode: 'live', id: third, actor, txid: `0x${'ab'.repeat(32)}` });
+  await markOutgoingSent(ctx, { kind: 'refund', ...owner(), mode: 'live', id: third, actor, txid: `0x${'ab'.repeat(32)}` });
   assert.equal(await held(USDC, customer), 180_000_000n);
 
   // The money moves before the last refund is in a file.
@@ -301,7 +309,7 @@ test('USDC: a refund in several files that a stranger may send is paid once, and
   await assert.rejects(makeFile(), (error: any) => error.code === 'refund_file_empty' && /was moved.*mark it as sent/.test(error.message));
 });
 
-const refundOf = (id: string) => getRefund(app.app.ctx, { ...owner(), mode: 'live', id });
+const refundOf = (id: string) => getOutgoing(app.app.ctx, { kind: 'refund', ...owner(), mode: 'live', id });
 const refundReaches = (id: string, wanted: string) =>
   eventually(
     () => refundOf(id),
@@ -311,7 +319,7 @@ const refundReaches = (id: string, wanted: string) =>
 async function approved(payment: { id: string }, amount: string, address: string): Promise<string> {
   const made = await app.live.post('/v1/refunds', { payment_id: payment.id, amount, address });
   assert.equal(made.status, 201, made.text);
-  await approveRefund(app.app.ctx, { ...owner(), mode: 'live', id: made.json.id, actor });
+  await approveOutgoing(app.app.ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.json.id, actor });
   return made.json.id;
 }
 /** A payment that was completed, with what its address received. */
@@ -343,7 +351,15 @@ async function refundFile(coin: Coin, customer: string) {
 const balanceOf = async (address: string) => BigInt(await node.rpc('eth_getBalance', address, 'latest'));
 const customerAt = (number: number) => checksumAddress(`0000000000000000000000000000000000cafe${number}0`);
 const cancelOne = (id: string) =>
-  cancelRefund(app.app.ctx, { ...owner(), mode: 'live', id, actor, idempotency: null, render: () => ({ status: 200, body: '' }) });
+  cancelOutgoing(app.app.ctx, {
+    kind: 'refund',
+    ...owner(),
+    mode: 'live',
+    id,
+    actor,
+    idempotency: null,
+    render: () => ({ status: 200, body: '' }),
+  });
 const isEmptyWith = (reason: RegExp) => (error: any) => error.code === 'refund_file_empty' && reason.test(error.message);
 /** Sends any transaction from an account, which uses its nonce. */
 async function useNonce(from: string, value = 0n): Promise<void> {
@@ -714,16 +730,16 @@ test('what a member sent in ETH or a token is confirmed by its value or its tran
     });
     assert.equal(reply.status, 201, `${name}: ${reply.text}`);
     const { id } = reply.json;
-    await sql`update payouts set state = 'approved' where id = ${id}`;
+    await sql`update outgoing_payments set state = 'approved' where id = ${id}`;
     const hash = await txid();
     await node.mine(1);
-    await markPayoutSent(ctx, { ...at, id, txid: hash });
+    await markOutgoingSent(ctx, { kind: 'payout', ...at, id, txid: hash });
     made.push(id);
   }
   const read = async () => {
-    await sql`update payouts set looked_at = null where state = 'sent'`;
-    await followSentPayouts(ctx);
-    return Promise.all(made.map((id) => getPayout(ctx, { ...at, id })));
+    await sql`update outgoing_payments set looked_at = null where state = 'sent'`;
+    await followSentByHand(ctx);
+    return Promise.all(made.map((id) => getOutgoing(ctx, { kind: 'payout', ...at, id })));
   };
   await node.mine(2);
   const found = await eventually(read, (all) =>
@@ -736,7 +752,7 @@ test('what a member sent in ETH or a token is confirmed by its value or its tran
   // Nothing says whom the contract paid, so the member who entered the wrong transaction can correct it.
   const called = made[rows.findIndex(([name]) => name.startsWith('a call of a contract'))]!;
   await eventually(read, (all) => (all.find(({ id }) => id === called)!.missed ?? 0) >= 3);
-  await markPayoutSent(ctx, { ...at, id: called, txid: await pay(recipient, 2n * half) });
+  await markOutgoingSent(ctx, { kind: 'payout', ...at, id: called, txid: await pay(recipient, 2n * half) });
   await node.mine(3);
   await eventually(read, (all) => all.find(({ id }) => id === called)!.state === 'confirmed');
 });

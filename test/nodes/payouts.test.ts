@@ -10,9 +10,10 @@ import { startApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
-import { followPayouts, followSentPayouts } from '../../src/outgoing/follow-outgoing.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { followOutgoing, followSentByHand } from '../../src/outgoing/follow-outgoing.ts';
+import { getOutgoing, type Payout } from '../../src/outgoing/outgoing-payments.ts';
 import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { approvePayouts, cancelPayout, getPayout, markPayoutSent, type Payout } from '../../src/outgoing/payouts.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
 import { DEFAULT_WISH, readHoldings, readWallets } from '../../src/signing/holdings.ts';
@@ -46,7 +47,7 @@ after(async () => {
 const actor = { userId: '', name: 'Test', ip: '' };
 const owner = () => ({ merchantId: app.merchant.merchantId, mode: 'live' }) as const;
 const makeFile = () => makePayoutFile(app.app.ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor });
-const payout = (id: string) => getPayout(app.app.ctx, { ...owner(), id });
+const payout = (id: string) => getOutgoing(app.app.ctx, { kind: 'payout', ...owner(), id });
 const stateOf = async (id: string) => (await payout(id)).state;
 const sign = async (id: string, destination: string, recipients: readonly string[]) => {
   const content = signingFileText(await readSigningFileOf(app.app.ctx, { ...owner(), id }));
@@ -82,9 +83,9 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
   const ids = [first.json.id as string, second.json.id as string];
   await assert.rejects(makeFile(), { code: 'payout_file_empty' }, 'nothing is approved');
   // A double click.
-  const clicks = await Promise.allSettled([1, 2].map(() => approvePayouts(ctx, { ...owner(), which: { id: ids[0]! }, actor })));
+  const clicks = await Promise.allSettled([1, 2].map(() => approveOutgoing(ctx, { kind: 'payout', ...owner(), id: ids[0]!, actor })));
   assert.deepEqual(clicks.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected']);
-  await approvePayouts(ctx, { ...owner(), which: { id: ids[1]! }, actor });
+  await approveOutgoing(ctx, { kind: 'payout', ...owner(), id: ids[1]!, actor });
 
   // Two members make the file at the same moment: one of them gets it.
   const files = await Promise.allSettled([makeFile(), makeFile()]);
@@ -93,9 +94,9 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
   const [canceled] = files.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   assert.deepEqual(canceled!.payouts.toSorted(), ids.toSorted());
   const inFile = { code: 'payout_in_file' };
-  await assert.rejects(markPayoutSent(ctx, { ...owner(), id: ids[0]!, txid: 'ab'.repeat(32), actor }), inFile);
+  await assert.rejects(markOutgoingSent(ctx, { kind: 'payout', ...owner(), id: ids[0]!, txid: 'ab'.repeat(32), actor }), inFile);
   const canceling = { ...owner(), id: ids[0]!, actor, idempotency: null, render: () => ({ status: 200, body: '' }) };
-  await assert.rejects(cancelPayout(ctx, canceling), inFile);
+  await assert.rejects(cancelOutgoing(ctx, { kind: 'payout', ...canceling }), inFile);
   const everybody = [ada, bob];
   // Somebody kept a signed copy of a file that was canceled: the next file spends the same output, so only one of them can be mined.
   const kept = JSON.parse(await sign(canceled!.sweep.id, destination, everybody)) as { transactions: string[] };
@@ -114,7 +115,7 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
 
   const { sweep } = await makeFile();
   const anchors = await ctx.db.sql<{ anchor: string; spent: boolean }[]>`
-    select anchor, exists (select 1 from signing_inputs i where i.file_id = ${sweep.id} and i.input = p.anchor) as spent from payouts p`;
+    select anchor, exists (select 1 from signing_inputs i where i.file_id = ${sweep.id} and i.input = p.anchor) as spent from outgoing_payments p`;
   assert.deepEqual([new Set(anchors.map(({ anchor }) => anchor)).size, anchors.every(({ spent }) => spent)], [1, true]);
   const [asked] = (await readSigningFileOf(ctx, { ...owner(), id: sweep.id })).requests;
   assert.ok(asked?.kind === 'psbt');
@@ -147,7 +148,7 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
     () => Promise.all(ids.map(stateOf)),
     (states) => states.every((state) => state === 'confirmed'),
   );
-  await followPayouts(ctx);
+  await followOutgoing(ctx);
   assert.deepEqual([await received(ada), await received(bob)], [2_000_000, 3_000_000], 'once, and in full');
   assert.deepEqual([(await payout(ids[0]!)).txid, (await payout(ids[1]!)).txid], [transactions[1]!.txid, transactions[1]!.txid]);
   const { json: listed } = await app.live.get('/v1/payouts?status=confirmed&payout_reference=ada-1');
@@ -166,7 +167,7 @@ test('payouts: requested, approved, signed in one transaction, sent, confirmed, 
     ],
   );
   await assert.rejects(makeFile(), { code: 'payout_file_empty' });
-  for (const id of ids) await assert.rejects(approvePayouts(ctx, { ...owner(), which: { id }, actor }), { code: 'payout_state' });
+  for (const id of ids) await assert.rejects(approveOutgoing(ctx, { kind: 'payout', ...owner(), id, actor }), { code: 'payout_state' });
 });
 
 /** A deposit that can pay for payouts, and the destination of what is left. */
@@ -225,7 +226,7 @@ test('what one process looks at, another one leaves alone, and waits for nothing
   const recipient = await node.newAddress();
   const { id } = (await app.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient, payout_reference: recipient }))
     .json;
-  await approvePayouts(ctx, { ...owner(), which: { id }, actor });
+  await approveOutgoing(ctx, { kind: 'payout', ...owner(), id, actor });
   const { sweep } = await makeFile();
   await upload(await sign(sweep.id, destination, [recipient]));
   const looks = () => ctx.db.sql`select looked_at from signed_transactions where file_id = ${sweep.id}`;
@@ -252,14 +253,14 @@ test('a payout that a member sent is confirmed once its transaction is final and
     const { id } = (
       await app.live.post('/v1/payouts', { currency: 'BTC', amount, address: recipient, payout_reference: `${Math.random()}` })
     ).json;
-    await sql`update payouts set state = 'approved' where id = ${id}`;
+    await sql`update outgoing_payments set state = 'approved' where id = ${id}`;
     return id as string;
   };
-  const send = (id: string, txid: string) => markPayoutSent(ctx, { ...owner(), id, txid, actor });
+  const send = (id: string, txid: string) => markOutgoingSent(ctx, { kind: 'payout', ...owner(), id, txid, actor });
   /** Looks now, not in a minute. */
   const look = async (id: string) => {
-    await sql`update payouts set looked_at = null where id = ${id}`;
-    await followSentPayouts(ctx);
+    await sql`update outgoing_payments set looked_at = null where id = ${id}`;
+    await followSentByHand(ctx);
     return payout(id);
   };
   const lookUntil = (id: string, reached: (one: Payout) => boolean) => eventually(() => look(id), reached);
@@ -305,8 +306,8 @@ test('a payout that a member sent is confirmed once its transaction is final and
   for (const one of pair) await send(one, single);
   await eventually(
     async () => {
-      await sql`update payouts set looked_at = null where id = any(${pair}::text[])`;
-      await followSentPayouts(ctx);
+      await sql`update outgoing_payments set looked_at = null where id = any(${pair}::text[])`;
+      await followSentByHand(ctx);
       return Promise.all(pair.map(payout));
     },
     (both) => both.every((one) => one.state === 'confirmed' || one.failure !== null),
@@ -344,7 +345,7 @@ test('a service that is killed after its node took the transaction, before it re
     const { id } = (
       await service.live.post('/v1/payouts', { currency: 'BTC', amount: '0.01', address: recipient, payout_reference: recipient })
     ).json;
-    await approvePayouts(ctx, { ...mine, which: { id }, actor });
+    await approveOutgoing(ctx, { kind: 'payout', ...mine, id, actor });
     const { sweep } = await makePayoutFile(ctx, { ...mine, coin: 'BTC', speed: 'normal', actor });
     const content = signingFileText(await readSigningFileOf(ctx, { ...mine, id: sweep.id }));
     const secret = account('BTC', 8).privateExtendedKey;
@@ -354,11 +355,11 @@ test('a service that is killed after its node took the transaction, before it re
     const mempool = (await node.rpc('getrawmempool')) as string[];
     const [known] = (await getSweep(ctx, { ...mine, id: sweep.id })).transactions;
     assert.deepEqual([mempool, known!.sentAt], [[known!.txid], null], 'the node has it, and nobody wrote that down');
-    assert.notEqual((await getPayout(ctx, { ...mine, id })).state, 'sent');
+    assert.notEqual((await getOutgoing(ctx, { kind: 'payout', ...mine, id })).state, 'sent');
     await service.start();
     const reached = (state: string) =>
       eventually(
-        () => getPayout(ctx, { ...mine, id }),
+        () => getOutgoing(ctx, { kind: 'payout', ...mine, id }),
         (payout) => payout.state === state,
       );
     await reached('sent');

@@ -5,8 +5,8 @@ import { signFile } from '../../signer/sign.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { getMerchant } from '../../src/merchants/merchants.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import { acceptSigned, getSweep, makeSweep, readSigningFileOf, type Sweep } from '../../src/signing/signing-files.ts';
@@ -84,7 +84,7 @@ for (const [i, [coin, script, start]] of KINDS.entries())
       return txid;
     };
     const { json } = await app.live.post('/v1/refunds', { payment_id: payments[0]!.id, amount: '0.01000000', address: customer });
-    await approveRefund(ctx, { ...owner, id: json.id, actor });
+    await approveOutgoing(ctx, { kind: 'refund', ...owner, id: json.id, actor });
     await send((await makeRefundFile(ctx, { ...owner, coin, speed: 'normal', actor })).sweep);
     assert.equal(Math.round((await nodes[coin].rpc('getreceivedbyaddress', customer)) * 1e8), 1_000_000);
     const { sweep } = await makeSweep(ctx, { ...owner, coin, walletId: null, wish: DEFAULT_WISH, actor });

@@ -5,8 +5,9 @@ import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
+import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
+import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { approveRefund, cancelRefund, getRefund, markRefundSent } from '../../src/outgoing/refunds.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import {
@@ -194,17 +195,17 @@ for (const coin of ['BTC', 'LTC'] as const)
     const customer = await nodes[coin].newAddress();
     // Everything, so that another deposit pays for the fee.
     const { json: made } = await app.live.post('/v1/refunds', { payment_id: paymentId, address: customer });
-    const refund = () => getRefund(ctx, { ...owner(), mode: 'live', id: made.id });
+    const refund = () => getOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id });
     const makeFile = () => makeRefundFile(ctx, { ...owner(), coin, speed: 'normal', actor });
     await assert.rejects(makeFile(), { code: 'refund_file_empty' });
     const change = { ...owner(), mode: 'live', id: made.id, actor } as const;
-    await approveRefund(ctx, change);
+    await approveOutgoing(ctx, { kind: 'refund', ...change });
     // The file that was canceled spends the same output as the next one, so only one of them can be mined.
     const first = await makeFile();
     await assert.rejects(makeFile(), { code: 'refund_file_empty' });
-    await assert.rejects(markRefundSent(ctx, { ...change, txid: 'ab'.repeat(32) }), { code: 'refund_in_file' });
+    await assert.rejects(markOutgoingSent(ctx, { kind: 'refund', ...change, txid: 'ab'.repeat(32) }), { code: 'refund_in_file' });
     const canceling = { ...change, idempotency: null, render: () => ({ status: 200, body: '' }) };
-    await assert.rejects(cancelRefund(ctx, canceling), { code: 'refund_in_file' });
+    await assert.rejects(cancelOutgoing(ctx, { kind: 'refund', ...canceling }), { code: 'refund_in_file' });
     const anchors = () =>
       sql`select input from signing_inputs where file_id in (select id from signing_files where purpose = 'refund') and payment_id = ${paymentId}`;
     await cancelSweep(ctx, { ...owner(), id: first.sweep.id, actor });
@@ -268,9 +269,9 @@ test('money of a payment with an open refund stays, also when the refund is requ
   const writing = ctx.db.begin(async (tx) => {
     await tx`select 1 from payments where id = ${second!} for update`;
     await tx`
-      insert into refunds (id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, requested_by, created_at)
-      select 'ref_race', merchant_id, mode, ${second!}, coin, units, usd_cents, rate, state, requested_by, created_at
-      from refunds where id = ${made.json.id}`;
+      insert into outgoing_payments (kind, id, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, requested_by, created_at)
+      select kind, 'ref_race', merchant_id, mode, ${second!}, coin, units, usd_cents, rate, state, requested_by, created_at
+      from outgoing_payments where id = ${made.json.id}`;
     written.resolve();
     await commit.promise;
   });
@@ -285,7 +286,7 @@ test('money of a payment with an open refund stays, also when the refund is requ
   const { sweep, remains } = await sweeping;
   assert.deepEqual([sweep.inputCount, remains], [1, [{ reason: 'refund_requested', count: 2, units: 5_000_000n }]]);
   await cancelSweep(ctx, { ...owner(), id: sweep.id, actor });
-  await sql`update refunds set state = 'canceled' where payment_id in (${first!}, ${second!})`;
+  await sql`update outgoing_payments set state = 'canceled' where payment_id in (${first!}, ${second!})`;
   assert.deepEqual([(await ready()).count, (await ready()).remains], [3, []]);
 });
 
@@ -360,9 +361,9 @@ test('a refund whose output was spent elsewhere fails, names that output, and ke
     select p.id from payments p join transfers t on t.payment_id = p.id and t.coin = 'BTC' order by p.sequence desc limit 1`;
   const customer = await nodes.BTC.newAddress();
   const { json: made } = await app.live.post('/v1/refunds', { payment_id: paymentId, amount: '0.01000000', address: customer });
-  const refund = () => getRefund(ctx, { ...owner(), mode: 'live', id: made.id });
+  const refund = () => getOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id });
   const makeFile = async () => (await makeRefundFile(ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor })).sweep;
-  await approveRefund(ctx, { ...owner(), mode: 'live', id: made.id, actor });
+  await approveOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id, actor });
   // A file is signed and then canceled here, but its transaction is sent elsewhere. It pays the customer.
   const first = await makeFile();
   const elsewhere = readSignedFile(await signed('BTC', first.id, destination, customer)).transactions[0]!;
@@ -381,7 +382,7 @@ test('a refund whose output was spent elsewhere fails, names that output, and ke
     },
     ({ state }) => state === 'failed',
   );
-  const [{ anchor }] = (await ctx.db.sql`select anchor from refunds where id = ${made.id}`) as unknown as [{ anchor: string }];
+  const [{ anchor }] = (await ctx.db.sql`select anchor from outgoing_payments where id = ${made.id}`) as unknown as [{ anchor: string }];
   assert.match(failed.failure ?? '', new RegExp(`spends the output ${anchor}\\. Check in a block explorer`));
   const { data } = (await app.live.get(`/v1/events?payment_id=${paymentId}&limit=100`)).json;
   assert.equal(data.filter(({ type }: any) => type === 'refund.failed').length, 1);
@@ -391,7 +392,7 @@ test('a refund whose output was spent elsewhere fails, names that output, and ke
   // The customer was paid, so the money cannot be refunded again. A member records the transaction.
   assert.equal((await app.live.post('/v1/refunds', { payment_id: paymentId })).json.amount, '0.01500000');
   const txid = txidOf(parseTransaction(Buffer.from(elsewhere, 'hex'), 'BTC'));
-  await markRefundSent(ctx, { ...owner(), mode: 'live', id: made.id, txid, actor });
+  await markOutgoingSent(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id, txid, actor });
   assert.equal((await app.live.get(`/api/payment/${paymentId}`)).json.amount_refunded, '0.01000000');
   const done = await eventually(refund, ({ state }) => state !== 'sent');
   assert.deepEqual([done.state, done.txid], ['confirmed', txid], 'the transaction is final and pays the customer');

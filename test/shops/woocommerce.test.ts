@@ -13,7 +13,7 @@ import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocomm
 import { FIATS, fiatDecimals } from '../../src/core/fiat.ts';
 import { createApiKey } from '../../src/keys/keys.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { approveRefund } from '../../src/outgoing/refunds.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { setUpPerson } from '../kit/person.ts';
 import { noPhp, startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
@@ -460,7 +460,7 @@ test('the order says what became of its refunds', { skip }, async () => {
   assert.equal((await fetch(app.url + path, { method: 'POST', redirect: 'manual', body: claim })).status, 303);
   const { ctx } = app.app;
   const owner = { merchantId: app.merchant.merchantId, mode: 'test' } as const;
-  await approveRefund(ctx, { ...owner, id: paid.id, actor: { userId: '', name: 'Ada', ip: '' } });
+  await approveOutgoing(ctx, { kind: 'refund', ...owner, id: paid.id, actor: { userId: '', name: 'Ada', ip: '' } });
   const { transaction_hash: txid } = (await app.test.get(`/v1/refunds/${paid.id}`)).json;
   await reach(id, (order) =>
     hasNote(order, new RegExp(`Refund confirmed: the customer received ${Number(paid.amount)} BTC in transaction ${txid}\\.`)),

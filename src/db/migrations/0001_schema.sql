@@ -1529,72 +1529,115 @@ create table light_clients (
   check (optimistic_slot >= finalized_slot)
 );
 
--- Refunds of payments. What they return together never exceeds what arrived: each is written under the lock of its payment.
-create table refunds (
+-- Files of payouts that were imported.
+create table payout_batches (
   number bigint generated always as identity unique,
   id text collate "C" primary key,
   merchant_id text collate "C" not null references merchants,
   mode text not null check (mode in ('live', 'test')),
-  payment_id text collate "C" not null references payments,
+  name text not null,
+  file_hash bytea not null,
+  requested_by text not null,
+  created_at timestamptz not null
+);
+create index payout_batches_of on payout_batches (merchant_id, mode, number desc);
+create index payout_batches_by_file on payout_batches (merchant_id, mode, file_hash);
+
+-- Refunds of payments, and payouts to third parties. What the refunds of a payment return together never exceeds what arrived: each is
+-- written under the lock of its payment.
+create table outgoing_payments (
+  number bigint generated always as identity unique,
+  id text collate "C" primary key,
+  kind text not null check (kind in ('refund', 'payout')),
+  merchant_id text collate "C" not null references merchants,
+  mode text not null check (mode in ('live', 'test')),
   coin text not null,
   units numeric(38, 0) not null check (units > 0),
   usd_cents bigint not null check (usd_cents >= 0),
-  rate text not null check (rate in ('payment', 'current')),
-  state text not null check (state in ('requested', 'approved', 'signed', 'sent', 'confirmed', 'failed', 'canceled')),
+  -- The display currency of the merchant when it was valued, and its units for one US dollar, times 10^8.
+  display_currency text,
+  display_rate numeric(38, 0) check (display_rate > 0),
   address text,
-  -- The hash of the token of its claim page; null when the address was given by the merchant.
-  claim_hash bytea unique,
-  claim_until timestamptz,
-  reason text,
+  state text not null check (state in ('requested', 'approved', 'signed', 'sent', 'confirmed', 'failed', 'canceled')),
+  -- `failure` of one that a member sent: its transaction does not pay it.
   txid text collate "C",
+  failure text,
+  -- What a member marked as sent is looked for on the chain. `missed`: how often nothing found it, so that a typing error can be corrected.
+  looked_at timestamptz,
+  missed int,
+  -- Who approves what is above the limit of the merchant. `backed_by`: the member who requested it or approved it first;
+  -- `approved_by_user`: the member whose approval was the last one needed. `approved_usd_cents`: its worth then, which the limit is about.
   requested_by text not null,
+  backed_by text collate "C",
   approved_by text,
+  approved_by_user text collate "C",
+  approved_usd_cents bigint,
+  -- The file that pays it, and its transaction in it. `anchor`: what every transaction of it spends, so that at most one of them can be
+  -- mined. It never changes.
+  file_id text collate "C" references signing_files,
+  transaction_number int,
+  anchor text collate "C",
   created_at timestamptz not null,
   approved_at timestamptz,
   sent_at timestamptz,
   ended_at timestamptz,
-  failure text,
-  -- Refunds whose address and reason were erased keep their amounts, states and times.
+  -- Without address and texts. Amounts, states and times stay.
   erased_at timestamptz,
-  -- Who approves refunds above the limit of the merchant. `backed_by`: the member who requested a refund or approved it first;
-  -- `approved_by_user`: the member whose approval was the last one needed.
-  backed_by text collate "C",
-  approved_by_user text collate "C",
-  -- The output that every transaction of the refund spends, so that at most one of them can be mined. It never changes.
-  anchor text collate "C",
-  -- The file that pays it, and its transaction in it.
-  file_id text collate "C" references signing_files,
-  transaction_number int,
-  -- What a member marked as sent is looked for on the chain. `failure` of one that is sent: its transaction does not pay it.
-  looked_at timestamptz,
-  -- How often the claim link of a refund was replaced: the token of the link follows from it.
+
+  -- Of refunds only.
+  payment_id text collate "C" references payments,
+  rate text check (rate in ('payment', 'current')),
+  reason text,
+  -- The hash of the token of its claim page. `claim_until`: null when the address was given by the merchant. `claim_number`: how often the
+  -- link was replaced; the token follows from it.
+  claim_hash bytea unique,
+  claim_until timestamptz,
   claim_number int not null default 0,
-  -- When the claim link was replaced because a member could have copied it, if nobody was mailed the new one. A member has to send it.
-  link_ended_at timestamptz,
-  -- Whether the claim link of now was mailed. Without it, the address in `email` got none, such as after too many emails.
-  link_mailed boolean not null default false,
-  -- The display currency of the merchant when a refund or payout was valued, and its units for one US dollar, times 10^8.
-  display_currency text,
-  display_rate numeric(38, 0) check (display_rate > 0),
-  -- How often nothing found a transaction that a member entered for a refund or a payout, so that a typing error can be corrected.
-  missed int,
-  -- The worth at the approval, which the limit of one member is about.
-  approved_usd_cents bigint,
-  -- Where the claim link of a refund is mailed, and who entered that: decided when the link is made, so that nobody can replace it later.
+  -- Where the claim link is mailed, and who entered that: decided when the link is made, so that nobody can replace it later.
   email text,
   email_from text,
-  check ((address is not null) or (state in ('requested', 'canceled')) or (erased_at is not null)),
-  constraint refunds_email check (((email is null) = (email_from is null)) and (email_from in ('merchant', 'page')))
+  -- Whether the claim link of now was mailed. Without it, the address in `email` got none, such as after too many emails.
+  link_mailed boolean not null default false,
+  -- When the claim link was replaced because a member could have copied it, if nobody was mailed the new one. A member has to send it.
+  link_ended_at timestamptz,
+
+  -- Of payouts only.
+  batch_id text collate "C" references payout_batches,
+  reference text collate "C",
+  description text,
+  event_count bigint not null default 0,
+  -- The wallet whose deposits pay for it, fixed with its anchor.
+  wallet_id text collate "C" references wallets,
+  -- Payouts from accounts. `parts`: the deposits whose addresses authorize a payout, fixed by its first file. `published_until`:
+  -- the second at which the last authorization of it that may be known to others expires; such a payout can be in another file at once.
+  parts jsonb,
+  published_until bigint,
+  check ((kind = 'refund') = (payment_id is not null and rate is not null)),
+  check (address is not null or erased_at is not null or (kind = 'refund' and state in ('requested', 'canceled'))),
+  check (((email is null) = (email_from is null)) and (email_from in ('merchant', 'page')))
 );
-create index refunds_of on refunds (merchant_id, mode, number desc);
-create index refunds_by_state on refunds (merchant_id, mode, state, number);
-create index refunds_of_payment on refunds (payment_id, number);
-create index refunds_approved on refunds (merchant_id, approved_by_user, approved_at) where approved_by_user is not null;
-create index refunds_in_files on refunds (file_id) where (state in ('approved', 'signed', 'sent')) and (file_id is not null);
-create index refunds_sent_by_hand on refunds (looked_at nulls first, number)
+create index outgoing_payments_of on outgoing_payments (merchant_id, mode, kind, number desc);
+create index outgoing_payments_by_state on outgoing_payments (merchant_id, mode, kind, state, number);
+create index outgoing_payments_of_payment on outgoing_payments (payment_id, number) where payment_id is not null;
+create index outgoing_payments_of_batch on outgoing_payments (batch_id, number) where batch_id is not null;
+create unique index outgoing_payments_by_reference on outgoing_payments (merchant_id, mode, reference)
+  where (reference is not null) and (state <> 'canceled');
+create index outgoing_payments_approved on outgoing_payments (merchant_id, approved_by_user, approved_at) where approved_by_user is not null;
+create index outgoing_payments_to_sign on outgoing_payments (merchant_id, kind, coin, number)
+  where (state = 'approved') and (file_id is null) and (mode = 'live');
+create index outgoing_payments_in_files on outgoing_payments (file_id) where (state in ('approved', 'signed', 'sent')) and (file_id is not null);
+create index outgoing_payments_published on outgoing_payments (published_until)
+  where (state in ('signed', 'sent')) and (file_id is null) and (published_until is not null);
+create index outgoing_payments_reserving on outgoing_payments (merchant_id, coin)
+  where (kind = 'payout') and (state in ('approved', 'signed', 'sent')) and (anchor is not null);
+create index outgoing_payments_sent_by_hand on outgoing_payments (looked_at nulls first, number)
   where (state = 'sent') and (file_id is null) and (mode = 'live') and ((failure is null) or (missed > 0)) and (address is not null);
-create index refunds_by_txid on refunds (txid) where state in ('sent', 'confirmed');
-create trigger wake after insert or update of state, txid, file_id on refunds
+create index outgoing_payments_by_txid on outgoing_payments (txid) where state in ('sent', 'confirmed');
+-- What a signed file of a canceled payout spends outlives the cancellation.
+create index outgoing_payments_canceled on outgoing_payments (merchant_id) where (state = 'canceled') and (anchor is not null);
+create index outgoing_payments_to_erase on outgoing_payments (merchant_id, coalesce(ended_at, sent_at))
+  where (kind = 'payout') and (erased_at is null) and (state in ('sent', 'confirmed', 'failed', 'canceled'));
+create trigger wake after insert or update of state, txid, file_id on outgoing_payments
   for each row when (new.mode = 'live') execute function wake('money_out');
 
 -- What open addresses held when their balance was last proven, so that a restart forgets nothing: whatever they gained since then must be
@@ -1624,82 +1667,6 @@ create table balance_gains (
   units numeric not null check (units > 0),
   primary key (chain, key, height, hash)
 );
-
--- Payouts to third parties. Columns that refunds have too mean the same. `wallet_id`: the wallet whose deposits pay for it, fixed
--- with its anchor.
-create table payout_batches (
-  number bigint generated always as identity unique,
-  id text collate "C" primary key,
-  merchant_id text collate "C" not null references merchants,
-  mode text not null check (mode in ('live', 'test')),
-  name text not null,
-  file_hash bytea not null,
-  requested_by text not null,
-  created_at timestamptz not null
-);
-create index payout_batches_of on payout_batches (merchant_id, mode, number desc);
-create index payout_batches_by_file on payout_batches (merchant_id, mode, file_hash);
-
-create table payouts (
-  number bigint generated always as identity unique,
-  id text collate "C" primary key,
-  merchant_id text collate "C" not null references merchants,
-  mode text not null check (mode in ('live', 'test')),
-  batch_id text collate "C" references payout_batches,
-  reference text collate "C",
-  coin text not null,
-  units numeric(38, 0) not null check (units > 0),
-  usd_cents bigint not null check (usd_cents >= 0),
-  address text,
-  description text,
-  state text not null check (state in ('requested', 'approved', 'signed', 'sent', 'confirmed', 'failed', 'canceled')),
-  txid text collate "C",
-  failure text,
-  requested_by text not null,
-  backed_by text collate "C",
-  approved_by text,
-  approved_by_user text collate "C",
-  wallet_id text collate "C" references wallets,
-  anchor text collate "C",
-  file_id text collate "C" references signing_files,
-  transaction_number int,
-  event_count bigint not null default 0,
-  created_at timestamptz not null,
-  approved_at timestamptz,
-  sent_at timestamptz,
-  ended_at timestamptz,
-  looked_at timestamptz,
-  -- Payouts are erased by the setting of the merchant, and the files that paid them once they have ended.
-  erased_at timestamptz,
-  -- Payouts from accounts. `parts`: the deposits whose addresses authorize a payout, fixed by its first file. `published_until`:
-  -- the second at which the last authorization of it that may be known to others expires; such a payout can be in another file at once.
-  parts jsonb,
-  published_until bigint,
-  display_currency text,
-  display_rate numeric(38, 0) check (display_rate > 0),
-  missed int,
-  approved_usd_cents bigint,
-  constraint payouts_address_check check ((address is not null) or (erased_at is not null))
-);
-create index payouts_of on payouts (merchant_id, mode, number desc);
-create index payouts_by_state on payouts (merchant_id, mode, state, number);
-create index payouts_of_batch on payouts (batch_id, number) where batch_id is not null;
-create unique index payouts_by_reference on payouts (merchant_id, mode, reference) where (reference is not null) and (state <> 'canceled');
-create index payouts_to_sign on payouts (merchant_id, coin, number) where (state = 'approved') and (file_id is null) and (mode = 'live');
-create index payouts_in_files on payouts (file_id) where (state in ('approved', 'signed', 'sent')) and (file_id is not null);
-create index payouts_approved on payouts (merchant_id, approved_by_user, approved_at) where approved_by_user is not null;
-create index payouts_to_erase on payouts (merchant_id, coalesce(ended_at, sent_at))
-  where (erased_at is null) and (state in ('sent', 'confirmed', 'failed', 'canceled'));
-create index payouts_published on payouts (published_until)
-  where (state in ('signed', 'sent')) and (file_id is null) and (published_until is not null);
-create index payouts_reserving on payouts (merchant_id, coin) where (state in ('approved', 'signed', 'sent')) and (anchor is not null);
-create index payouts_sent_by_hand on payouts (looked_at nulls first, number)
-  where (state = 'sent') and (file_id is null) and (mode = 'live') and ((failure is null) or (missed > 0)) and (address is not null);
-create index payouts_by_txid on payouts (txid) where state in ('sent', 'confirmed');
--- What a signed file of a canceled payout spends outlives the cancellation.
-create index payouts_canceled on payouts (merchant_id) where (state = 'canceled') and (anchor is not null);
-create trigger wake after insert or update of state, txid, file_id on payouts
-  for each row when (new.mode = 'live') execute function wake('money_out');
 
 -- What addresses of payments that ended long ago held when they were last looked at, on chains that are read by ranges; one a day.
 create table old_holdings (

@@ -11,7 +11,7 @@ import { cutText, parseWebUrl, toPrintableLine } from '#core/text';
 import type { Tx } from '#db';
 import { type ParsedBody, toProblem, writtenAt } from '#http';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
-import { type AskedRefund, claimUrl, getRefund, requestRefund } from '#outgoing';
+import { type AskedRefund, claimUrl, getOutgoing, requestRefund } from '#outgoing';
 import {
   archivePayment,
   cancelPayment,
@@ -603,7 +603,7 @@ async function ofPayment(
     render: ({ id }) => ({ status: 200, body: Buffer.from(id) }),
   });
   const id = Buffer.from(reply.body).toString();
-  const refund = await getRefund(ctx, { merchantId, mode, id });
+  const refund = await getOutgoing(ctx, { kind: 'refund', merchantId, mode, id });
   return { id, createdAt: refund.createdAt, expiresAt: refund.claimUntil, viewLink: claimUrl(ctx, refund) };
 }
 

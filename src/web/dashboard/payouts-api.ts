@@ -1,30 +1,27 @@
-/** Payouts to third parties: request, import from a CSV file, approve, make signing files, record as sent, cancel. */
+/** Payouts to third parties: the request, and batches from a CSV file. What refunds have too is in outgoing-api.ts. */
 import Type from 'typebox';
 import { COIN } from '#core/coin';
 import { formatUnits, formatUsd } from '#core/money';
 import { REFUND_STATES } from '#core/refund';
 import { LONGEST_DESCRIPTION, LONGEST_REFERENCE, literals } from '#http';
 import {
-  approvePayouts,
+  approveOutgoing,
   batchBody,
   cancelBatch,
-  cancelPayout,
-  countOutgoing,
   getBatch,
-  getPayout,
+  getOutgoing,
   importPayouts,
   listBatches,
-  listPayouts,
+  listOutgoing,
   MOST_FILE_BYTES,
   makePayoutFile,
-  markPayoutSent,
   type Payout,
   readPayoutCoins,
   requestPayout,
 } from '#outgoing';
 import { AnyCoinField, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { MadeFile, madeFile, readAmount, TransactionBody, timeText, transactionBody, WantedFile, wantedFile } from './refunds-api.ts';
-import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
+import { outgoingRoutes, readAmount, TransactionBody, timeText, transactionBody } from './outgoing-api.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 export const PayoutBody = Type.Object({
   ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: AnyCoinField, amount: PlainText },
@@ -49,7 +46,7 @@ export const payoutBody = (call: Pick<MemberCall, 'ctx' | 'mode'>, payout: Payou
 const One = Type.Object({ success: Type.Boolean(), payout: PayoutBody });
 const readOne = async (call: MemberCall, id: string) => ({
   success: true,
-  payout: payoutBody(call, await getPayout(call.ctx, { ...ownerOfCall(call), id })),
+  payout: payoutBody(call, await getOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'payout', id })),
 });
 
 const Sum = {
@@ -81,21 +78,10 @@ const READS: readonly DashboardRoute[] = [
     handle: async (call) => {
       const { limit, starting_after, batch, state } = call.query;
       const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
-      const filter = { batchId: batch ?? null, reference: null, state: state ?? null };
-      const { payouts, hasMore } = await listPayouts(call.ctx, { ...ownerOfCall(call), ...page, ...filter });
-      return { success: true, data: payouts.map((payout) => payoutBody(call, payout)), has_more: hasMore };
+      const filter = { kind: 'payout', batchId: batch ?? null, state: state ?? null } as const;
+      const { found, hasMore } = await listOutgoing(call.ctx, { ...ownerOfCall(call), ...page, ...filter });
+      return { success: true, data: found.map((payout) => payoutBody(call, payout)), has_more: hasMore };
     },
-  }),
-  countsRoute({
-    ...{ path: '/payouts/counts', action: 'payouts.read', states: REFUND_STATES },
-    count: (ctx, owner) => countOutgoing(ctx, { ...owner, list: 'payouts' }),
-  }),
-  memberRoute({
-    method: 'GET',
-    path: '/payouts/:id',
-    action: 'payouts.read',
-    reply: One,
-    handle: (call) => readOne(call, call.params.id),
   }),
   memberRoute({
     method: 'GET',
@@ -116,14 +102,6 @@ const READS: readonly DashboardRoute[] = [
     action: 'payouts.read',
     reply: OneBatch,
     handle: (call) => readOneBatch(call, call.params.id),
-  }),
-  memberRoute({
-    method: 'GET',
-    path: '/payout-files/coins',
-    action: 'payouts.read',
-    /** Coins with approved payouts that a signing file can pay. */
-    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(AnyCoinField) }),
-    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readPayoutCoins(call.ctx, ownerOfCall(call)) : [] }),
   }),
 ];
 
@@ -176,7 +154,7 @@ const ACTS: readonly DashboardRoute[] = [
     body: NoFields,
     reply: OneBatch,
     handle: async (call) => {
-      await approvePayouts(call.ctx, { ...ownerOfCall(call), which: { batchId: call.params.id }, actor: call.actor });
+      await approveOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'payout', batchId: call.params.id, actor: call.actor });
       return readOneBatch(call, call.params.id);
     },
   }),
@@ -192,56 +170,16 @@ const ACTS: readonly DashboardRoute[] = [
       return readOneBatch(call, call.params.id);
     },
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/payout-files',
-    action: 'sweeps.use',
-    recent: true,
-    body: WantedFile,
-    reply: MadeFile,
-    handle: async (call) => {
-      const { payouts, ...made } = await makePayoutFile(call.ctx, wantedFile(call));
-      return madeFile(made, payouts);
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/payouts/:id/approve',
-    action: 'payouts.approve',
-    recent: true,
-    body: NoFields,
-    reply: One,
-    handle: async (call) => {
-      await approvePayouts(call.ctx, { ...ownerOfCall(call), which: { id: call.params.id }, actor: call.actor });
-      return readOne(call, call.params.id);
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/payouts/:id/sent',
-    action: 'payouts.approve',
-    recent: true,
-    body: Type.Object({ txid: Type.String({ minLength: 1, maxLength: 100 }) }),
-    reply: One,
-    handle: async (call) => {
-      const { txid } = call.body;
-      await markPayoutSent(call.ctx, { ...ownerOfCall(call), id: call.params.id, txid, actor: call.actor });
-      return readOne(call, call.params.id);
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/payouts/:id/cancel',
-    action: 'payouts.approve',
-    recent: true,
-    body: NoFields,
-    reply: One,
-    handle: async (call) => {
-      const of = { ...ownerOfCall(call), id: call.params.id };
-      await cancelPayout(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
-      return readOne(call, of.id);
+];
+
+export const DASHBOARD_PAYOUTS: readonly DashboardRoute[] = [
+  ...READS,
+  ...ACTS,
+  ...outgoingRoutes({
+    ...{ kind: 'payout', reads: 'payouts.read', one: One, readOne, readCoins: readPayoutCoins },
+    makeFile: async (ctx, wanted) => {
+      const { payouts, ...made } = await makePayoutFile(ctx, wanted);
+      return { ...made, paid: payouts };
     },
   }),
 ];
-
-export const DASHBOARD_PAYOUTS: readonly DashboardRoute[] = [...READS, ...ACTS];

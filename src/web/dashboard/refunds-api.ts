@@ -1,24 +1,18 @@
-/** Refunds of payments: request, approve, record as sent, cancel. */
-import Type, { type Static } from 'typebox';
-import { COIN, type Coin, feeCoinOf } from '#core/coin';
+/** Refunds of payments: what can be refunded, the request, and the claim link. What payouts have too is in outgoing-api.ts. */
+import Type from 'typebox';
+import { COIN, type Coin } from '#core/coin';
 import { FIATS } from '#core/fiat';
-import { formatUnits, formatUsd, readAmountText } from '#core/money';
-import { explorerUrl } from '#core/networks';
-import { Problem } from '#core/problem';
+import { formatUnits, formatUsd } from '#core/money';
 import { REFUND_EMAIL_SOURCES, REFUND_RATES, REFUND_STATES } from '#core/refund';
 import { mayDo } from '#core/roles';
 import { readCustomersOf } from '#customers';
 import { literals } from '#http';
 import {
   type AskedRefund,
-  approveRefund,
-  cancelRefund,
   claimUrl,
-  countOutgoing,
-  getRefund,
-  listRefunds,
+  getOutgoing,
+  listOutgoing,
   makeRefundFile,
-  markRefundSent,
   type Refund,
   readReadyCoins,
   readRefundable,
@@ -26,16 +20,9 @@ import {
   requestRefund,
 } from '#outgoing';
 import { readAttention } from '#payments';
-import { SWEEP_SPEEDS, type Sweep } from '#signing';
-import { AnyCoinField, CustomerField, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
-
-/** The transaction that paid a refund or a payout. */
-export const TransactionBody = Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) }));
-export function transactionBody({ ctx, mode }: Pick<MemberCall, 'ctx' | 'mode'>, { coin, txid }: { coin: Coin; txid: string | null }) {
-  if (txid === null) return null;
-  return { id: txid, explorer_url: mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null };
-}
+import { AnyCoinField, CustomerField, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { outgoingRoutes, readAmount, TransactionBody, timeText, transactionBody } from './outgoing-api.ts';
+import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 export const RefundBody = Type.Object({
   ...{
@@ -64,7 +51,6 @@ export const RefundBody = Type.Object({
   file: Nullable(PlainText),
   ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
 });
-export const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
 export function shownRefund({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
   const { coin, address, claimUntil } = refund;
   return {
@@ -89,38 +75,18 @@ export function shownRefund({ ctx, mode, member }: Pick<MemberCall, 'ctx' | 'mod
   };
 }
 const One = Type.Object({ success: Type.Boolean(), refund: RefundBody });
-const one = (call: MemberCall, refund: Refund) => ({ success: true, refund: shownRefund(call, refund) });
+const readOne = async (call: MemberCall, id: string) => ({
+  success: true,
+  refund: shownRefund(call, await getOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'refund', id })),
+});
 const render = (refund: Refund) => ({ status: 200, body: Buffer.from(refund.id) });
 
-/** An amount as a member types it. Errors: parameter_invalid. */
-export function readAmount(text: string, decimals: number): bigint {
-  const units = readAmountText(text.trim(), decimals);
-  if (units !== null && units > 0n) return units;
-  throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
-}
 /** Errors: parameter_invalid. */
 function askedOf({ amount, unit }: { amount?: string; unit?: 'coin' | 'usd' }): AskedRefund {
   if (amount === undefined) return { kind: 'all' };
   if (unit === 'usd') return { kind: 'fiat', currency: 'USD', minor: readAmount(amount, 2) };
   return { kind: 'coin', units: (coin: Coin) => readAmount(amount, COIN[coin].decimals) };
 }
-
-/** A signing file of approved refunds or payouts. */
-export const WantedFile = Type.Object({ currency: AnyCoinField, speed: Type.Optional(literals(SWEEP_SPEEDS)) });
-/** `paid`: how many refunds or payouts are in the file. `left`: those that are approved and not in it. */
-export const MadeFile = Type.Object({
-  ...{ success: Type.Boolean(), file: PlainText, paid: Type.Integer(), fee: PlainText, fee_currency: AnyCoinField },
-  left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
-});
-/** Errors: live_mode_only. */
-export function wantedFile({ mode, member: { merchantId }, actor, body }: MemberCall & { body: Static<typeof WantedFile> }) {
-  if (mode !== 'live') throw new Problem('live_mode_only');
-  return { merchantId, coin: body.currency, speed: body.speed ?? 'normal', actor };
-}
-export const madeFile = ({ sweep, left }: { sweep: Sweep; left: Static<typeof MadeFile>['left'] }, paid: readonly string[]) => ({
-  ...{ success: true, file: sweep.id, paid: paid.length, left },
-  ...{ fee: formatUnits(feeCoinOf(sweep.coin), sweep.feeUnits), fee_currency: feeCoinOf(sweep.coin) },
-});
 
 /** An amount in the currency of the price of the payment. */
 const WorthBody = Type.Object({ amount: PlainText, currency: literals(FIATS) });
@@ -140,8 +106,8 @@ const READS: readonly DashboardRoute[] = [
     handle: async (call) => {
       const { limit, starting_after, payment, customer, state } = call.query;
       const owner = ownerOfCall(call);
-      const { refunds, hasMore } = await listRefunds(call.ctx, {
-        ...owner,
+      const { found: refunds, hasMore } = await listOutgoing(call.ctx, {
+        ...{ ...owner, kind: 'refund' },
         ...{ limit: Number(limit ?? 25), startingAfter: starting_after ?? null },
         ...{ paymentId: payment ?? null, customerId: customer ?? null, state: state ?? null },
       });
@@ -149,25 +115,6 @@ const READS: readonly DashboardRoute[] = [
       const data = refunds.map((refund) => ({ ...shownRefund(call, refund), customer: customers.get(refund.paymentId) ?? null }));
       return { success: true, data, has_more: hasMore };
     },
-  }),
-  countsRoute({
-    ...{ path: '/refunds/counts', action: 'payments.read', states: REFUND_STATES },
-    count: (ctx, owner) => countOutgoing(ctx, { ...owner, list: 'refunds' }),
-  }),
-  memberRoute({
-    method: 'GET',
-    path: '/refunds/:id',
-    action: 'payments.read',
-    reply: One,
-    handle: async (call) => one(call, await getRefund(call.ctx, { ...ownerOfCall(call), id: call.params.id })),
-  }),
-  memberRoute({
-    method: 'GET',
-    path: '/refund-files/coins',
-    action: 'payments.read',
-    /** Coins with approved refunds that a signing file can pay. */
-    reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(AnyCoinField) }),
-    handle: async (call) => ({ success: true, coins: call.mode === 'live' ? await readReadyCoins(call.ctx, ownerOfCall(call)) : [] }),
   }),
   memberRoute({
     method: 'GET',
@@ -225,19 +172,7 @@ const ACTS: readonly DashboardRoute[] = [
         ...{ address: address?.trim() || null, reason: reason?.trim() || null, email: emailOf(email) },
         ...{ actor: call.actor, idempotency: null, render },
       });
-      return one(call, await getRefund(call.ctx, { ...ownerOfCall(call), id: Buffer.from(made.body).toString() }));
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/refund-files',
-    action: 'sweeps.use',
-    recent: true,
-    body: WantedFile,
-    reply: MadeFile,
-    handle: async (call) => {
-      const { refunds, ...made } = await makeRefundFile(call.ctx, wantedFile(call));
-      return madeFile(made, refunds);
+      return readOne(call, Buffer.from(made.body).toString());
     },
   }),
   memberRoute({
@@ -249,43 +184,19 @@ const ACTS: readonly DashboardRoute[] = [
     handle: async (call) => {
       const of = { ...ownerOfCall(call), id: call.params.id };
       await renewClaimLink(call.ctx, { ...of, email: emailOf(call.body.email), actor: call.actor, idempotency: null, render });
-      return one(call, await getRefund(call.ctx, of));
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/refunds/:id/approve',
-    action: 'refunds.approve',
-    recent: true,
-    body: NoFields,
-    reply: One,
-    handle: async (call) => one(call, await approveRefund(call.ctx, { ...ownerOfCall(call), id: call.params.id, actor: call.actor })),
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/refunds/:id/sent',
-    action: 'refunds.approve',
-    recent: true,
-    body: Type.Object({ txid: Type.String({ minLength: 1, maxLength: 100 }) }),
-    reply: One,
-    handle: async (call) => {
-      const { txid } = call.body;
-      return one(call, await markRefundSent(call.ctx, { ...ownerOfCall(call), id: call.params.id, txid, actor: call.actor }));
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/refunds/:id/cancel',
-    action: 'refunds.approve',
-    recent: true,
-    body: NoFields,
-    reply: One,
-    handle: async (call) => {
-      const of = { ...ownerOfCall(call), id: call.params.id };
-      await cancelRefund(call.ctx, { ...of, actor: call.actor, idempotency: null, render });
-      return one(call, await getRefund(call.ctx, of));
+      return readOne(call, of.id);
     },
   }),
 ];
 
-export const DASHBOARD_REFUNDS: readonly DashboardRoute[] = [...READS, ...ACTS];
+export const DASHBOARD_REFUNDS: readonly DashboardRoute[] = [
+  ...READS,
+  ...ACTS,
+  ...outgoingRoutes({
+    ...{ kind: 'refund', reads: 'payments.read', one: One, readOne, readCoins: readReadyCoins },
+    makeFile: async (ctx, wanted) => {
+      const { refunds, ...made } = await makeRefundFile(ctx, wanted);
+      return { ...made, paid: refunds };
+    },
+  }),
+];

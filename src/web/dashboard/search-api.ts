@@ -3,7 +3,7 @@ import Type, { type Static } from 'typebox';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
 import { getCustomer, listCustomers } from '#customers';
-import { getPayout, getRefund } from '#outgoing';
+import { getOutgoing } from '#outgoing';
 import { findPayments, getLink, NO_FILTER } from '#payments';
 import { getSweep, sweepBody } from '#signing';
 import { getEvent } from '#webhooks';
@@ -48,11 +48,11 @@ const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, 
   },
   ref: {
     action: 'payments.read',
-    find: async (call, id) => ({ refunds: [shownRefund(call, await getRefund(call.ctx, { ...ownerOfCall(call), id }))] }),
+    find: async (call, id) => ({ refunds: [shownRefund(call, await getOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'refund', id }))] }),
   },
   po: {
     action: 'payouts.read',
-    find: async (call, id) => ({ payouts: [payoutBody(call, await getPayout(call.ctx, { ...ownerOfCall(call), id }))] }),
+    find: async (call, id) => ({ payouts: [payoutBody(call, await getOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'payout', id }))] }),
   },
   swp: {
     action: 'sweeps.read',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '../core/problem.ts';
 import { REFUND_STATES } from '../core/refund.ts';
-import { checkNoFile, correctedFrom, mayBeCorrected, readTxid, simulatedTxid } from './refunds.ts';
+import { checkNoFile, mayBeCorrected, readTxid, simulatedTxid } from './decisions.ts';
 
 test('a transaction ID has 64 hexadecimal digits, with 0x on chains of accounts and without it on others', () => {
   const hex = 'aB'.repeat(32);
@@ -25,10 +25,10 @@ test('a transaction ID has 64 hexadecimal digits, with 0x on chains of accounts 
 });
 
 test('a transaction of a test is one of its coin, and its own for each refund and payout', () => {
-  const one = { id: 'x_1', coin: 'LTC' as const };
-  assert.equal(readTxid('LTC', simulatedTxid('refund', one)), simulatedTxid('refund', one));
-  assert.notEqual(simulatedTxid('refund', one), simulatedTxid('payout', one));
-  assert.match(simulatedTxid('refund', { ...one, coin: 'ETH' }), /^0x[0-9a-f]{64}$/);
+  const one = { kind: 'refund', id: 'x_1', coin: 'LTC' } as const;
+  assert.equal(readTxid('LTC', simulatedTxid(one)), simulatedTxid(one));
+  assert.notEqual(simulatedTxid(one), simulatedTxid({ ...one, kind: 'payout' }));
+  assert.match(simulatedTxid({ ...one, coin: 'ETH' }), /^0x[0-9a-f]{64}$/);
 });
 
 test('another transaction takes the place of one that was entered by hand and does not pay, or was not found three times', () => {
@@ -39,19 +39,17 @@ test('another transaction takes the place of one that was entered by hand and do
   assert.equal(mayBeCorrected({ ...sent, failure: 'does not pay' }), true);
   assert.equal(mayBeCorrected({ ...sent, failure: 'does not pay', sweepId: 'swp_1' }), false, 'that of a file is never replaced');
   for (const state of REFUND_STATES) if (state !== 'sent') assert.equal(mayBeCorrected({ ...sent, state, missed: 9 }), false);
-  assert.deepEqual(correctedFrom({ state: 'sent', txid: 'ab' }), { before: { txid: 'ab' } });
-  assert.deepEqual(correctedFrom({ state: 'approved', txid: null }), {});
 });
 
 test('what an open file sends is neither canceled nor sent by hand, unless it failed', () => {
-  const one = { id: 'ref_1', fileId: 'swp_1' };
+  const one = { kind: 'refund', id: 'ref_1', fileId: 'swp_1' } as const;
   for (const state of REFUND_STATES) {
-    if (state === 'failed') checkNoFile({ ...one, state }, 'refund_in_file');
+    if (state === 'failed') checkNoFile({ ...one, state });
     else
       assert.throws(
-        () => checkNoFile({ ...one, state }, 'refund_in_file'),
+        () => checkNoFile({ ...one, state }),
         (error: Problem) => error.code === 'refund_in_file',
       );
-    checkNoFile({ ...one, fileId: null, state }, 'payout_in_file');
+    checkNoFile({ ...one, kind: 'payout', fileId: null, state });
   }
 });

@@ -1,0 +1,116 @@
+/** What refunds and payouts have in common: read one, count, approve, record as sent, cancel, and make the signing files that pay them. */
+import Type, { type Static, type TObject } from 'typebox';
+import type { Context } from '#context';
+import { COIN, type Coin, feeCoinOf } from '#core/coin';
+import { formatUnits, readAmountText } from '#core/money';
+import { explorerUrl } from '#core/networks';
+import { Problem } from '#core/problem';
+import { REFUND_STATES } from '#core/refund';
+import { literals, type ReplyOf } from '#http';
+import { approveOutgoing, cancelOutgoing, countOutgoing, markOutgoingSent, type OutgoingKind } from '#outgoing';
+import { SWEEP_SPEEDS, type Sweep } from '#signing';
+import { AnyCoinField, NoFields, Nullable, PlainText } from './fields.ts';
+import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
+
+/** The transaction that paid a refund or a payout. */
+export const TransactionBody = Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) }));
+export function transactionBody({ ctx, mode }: Pick<MemberCall, 'ctx' | 'mode'>, { coin, txid }: { coin: Coin; txid: string | null }) {
+  if (txid === null) return null;
+  return { id: txid, explorer_url: mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null };
+}
+
+export const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
+
+/** An amount as a member types it. Errors: parameter_invalid. */
+export function readAmount(text: string, decimals: number): bigint {
+  const units = readAmountText(text.trim(), decimals);
+  if (units !== null && units > 0n) return units;
+  throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
+}
+
+/** A signing file of approved refunds or payouts. */
+const WantedFile = Type.Object({ currency: AnyCoinField, speed: Type.Optional(literals(SWEEP_SPEEDS)) });
+/** `paid`: how many refunds or payouts are in the file. `left`: those that are approved and not in it. */
+const MadeFile = Type.Object({
+  ...{ success: Type.Boolean(), file: PlainText, paid: Type.Integer(), fee: PlainText, fee_currency: AnyCoinField },
+  left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
+});
+/** Errors: live_mode_only. */
+function wantedFile({ mode, member: { merchantId }, actor, body }: MemberCall & { body: Static<typeof WantedFile> }) {
+  if (mode !== 'live') throw new Problem('live_mode_only');
+  return { merchantId, coin: body.currency, speed: body.speed ?? 'normal', actor };
+}
+
+type Made = { sweep: Sweep; paid: readonly string[]; left: { id: string; reason: string }[] };
+/** `one`: the schema of `readOne`. */
+export function outgoingRoutes<One extends TObject>({
+  kind,
+  reads,
+  one,
+  readOne,
+  readCoins,
+  makeFile,
+}: {
+  kind: OutgoingKind;
+  reads: 'payments.read' | 'payouts.read';
+  one: One;
+  readOne(call: MemberCall, id: string): Promise<ReplyOf<One>>;
+  readCoins(ctx: Context, owner: { merchantId: string }): Promise<readonly Coin[]>;
+  makeFile(ctx: Context, wanted: ReturnType<typeof wantedFile>): Promise<Made>;
+}): readonly DashboardRoute[] {
+  const path = `/${kind}s` as const;
+  const act = { method: 'POST', action: `${kind}s.approve`, recent: true, reply: one } as const;
+  const ofCall = (call: MemberCall & { params: { id: string } }) => ({ ...ownerOfCall(call), kind, id: call.params.id, actor: call.actor });
+  return [
+    countsRoute({
+      ...{ path: `${path}/counts`, action: reads, states: REFUND_STATES },
+      count: (ctx, owner) => countOutgoing(ctx, { ...owner, kind }),
+    }),
+    memberRoute({ method: 'GET', path: `${path}/:id`, action: reads, reply: one, handle: (call) => readOne(call, call.params.id) }),
+    memberRoute({
+      method: 'GET',
+      path: `/${kind}-files/coins`,
+      action: reads,
+      /** Coins with some that are approved and that a signing file can pay. */
+      reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(AnyCoinField) }),
+      handle: async (call) => ({ success: true, coins: call.mode === 'live' ? [...(await readCoins(call.ctx, ownerOfCall(call)))] : [] }),
+    }),
+    memberRoute({
+      method: 'POST',
+      path: `/${kind}-files`,
+      action: 'sweeps.use',
+      recent: true,
+      body: WantedFile,
+      reply: MadeFile,
+      handle: async (call) => {
+        const { sweep, paid, left } = await makeFile(call.ctx, wantedFile(call));
+        const feeCoin = feeCoinOf(sweep.coin);
+        return {
+          ...{ success: true, file: sweep.id, paid: paid.length, left },
+          ...{ fee: formatUnits(feeCoin, sweep.feeUnits), fee_currency: feeCoin },
+        };
+      },
+    }),
+    memberRoute({
+      ...{ ...act, path: `${path}/:id/approve`, body: NoFields },
+      handle: async (call) => {
+        await approveOutgoing(call.ctx, ofCall(call));
+        return readOne(call, call.params.id);
+      },
+    }),
+    memberRoute({
+      ...{ ...act, path: `${path}/:id/sent`, body: Type.Object({ txid: Type.String({ minLength: 1, maxLength: 100 }) }) },
+      handle: async (call) => {
+        await markOutgoingSent(call.ctx, { ...ofCall(call), txid: call.body.txid });
+        return readOne(call, call.params.id);
+      },
+    }),
+    memberRoute({
+      ...{ ...act, path: `${path}/:id/cancel`, body: NoFields },
+      handle: async (call) => {
+        await cancelOutgoing(call.ctx, { ...ofCall(call), idempotency: null, render: ({ id }) => ({ status: 200, body: id }) });
+        return readOne(call, call.params.id);
+      },
+    }),
+  ];
+}
