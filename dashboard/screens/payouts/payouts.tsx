@@ -7,7 +7,7 @@ import { ListCard } from '../../ui/list.tsx';
 import { countsOf, StateTabs } from '../../ui/state-tabs.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Money, Time } from '../../ui/values.tsx';
-import { MakeFile } from '../refunds/make-file.tsx';
+import { MakeFile } from '../outgoing/make-file.tsx';
 import { STATE_WORDS } from '../refunds/state.tsx';
 import { SweepDrawer, Upload } from '../sweeps/history.tsx';
 import { Batches } from './batches.tsx';

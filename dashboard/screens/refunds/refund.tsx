@@ -1,17 +1,16 @@
-/** One refund: what it returns and where to, and what a member can do with it. */
+/** One refund: what it returns and where to, and the link where its customer enters an address. */
 import { type FormEvent, useState } from 'react';
 import { ApiError } from '../../lib/api.ts';
-import { PAYMENT_READS, useAct, useApi, useMay } from '../../lib/hooks.ts';
-import { say } from '../../lib/toasts.ts';
+import { PAYMENT_READS, useAct, useApi } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Code } from '../../ui/code.tsx';
-import { Ask, Dialog, Drawer, Foot } from '../../ui/dialog.tsx';
+import { Dialog, Drawer, Foot } from '../../ui/dialog.tsx';
 import { ErrorNote, Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
-import { Money, TestLabel, Time } from '../../ui/values.tsx';
+import { TestLabel, Time } from '../../ui/values.tsx';
+import { Acts, factsOf } from '../outgoing/acts.tsx';
 import { ClaimEmail } from './claim-email.tsx';
-import { MarkSent, TransactionLink, WaitingFile } from './sent.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
 /** What an act on a refund changes. */
@@ -34,7 +33,7 @@ export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void 
           </div>
           {refund.failure !== null && <Note tone="bad">{refund.failure}</Note>}
           <div className="rounded-xl border border-line">
-            <Facts rows={rowsOf(refund)} />
+            <Facts rows={factsOf(refund, aboutOf(refund))} />
           </div>
           {refund.claim && <ClaimLink refund={refund} claim={refund.claim} />}
           {refund.address !== null && (
@@ -43,20 +42,14 @@ export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void 
               <Code text={refund.address} label="Copy the address" />
             </div>
           )}
-          <Acts refund={refund} />
+          <Acts of="refund" one={refund} refreshes={REFUND_READS} />
         </>
       )}
     </Drawer>
   );
 }
 
-const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
-  [
-    'Amount',
-    <span key="amount" className="flex flex-wrap justify-end gap-x-1.5">
-      <Money amount={refund.amount} currency={refund.currency} /> <Money amount={refund.amount_usd} className="text-soft" />
-    </span>,
-  ],
+const aboutOf = (refund: Refund): [string, React.ReactNode][] => [
   [
     'Payment',
     <ModeLink key="payment" to={`payments/${refund.payment_id}`} className="font-mono text-xs break-all underline">
@@ -64,13 +57,6 @@ const rowsOf = (refund: Refund): [string, React.ReactNode][] => [
     </ModeLink>,
   ],
   ['Reason', refund.reason ?? '–'],
-  ['Requested', <Time key="at" at={refund.created_at} />],
-  ['Requested by', refund.requested_by],
-  ['Approved', <Time key="approved" at={refund.approved_at} />],
-  ['Approved by', refund.approved_by ?? '–'],
-  ['Sent', <Time key="sent" at={refund.sent_at} />],
-  ['Transaction', <TransactionLink key="txid" of={refund.transaction} />],
-  ['ID', <code key="id">{refund.id}</code>],
 ];
 
 function ClaimLink({ refund, claim }: { refund: Refund; claim: NonNullable<Refund['claim']> }) {
@@ -141,91 +127,5 @@ function NewLink({ refund, onClose }: { refund: Refund; onClose: () => void }) {
         </form>
       )}
     </Dialog>
-  );
-}
-
-type Question = 'approve' | 'cancel';
-function Acts({ refund }: { refund: Refund }) {
-  const { id, state, address, file } = refund;
-  const may = useMay('refunds.approve');
-  const [asked, setAsked] = useState<Question | null>(null);
-  const [sending, setSending] = useState(false);
-  const approve = useAct('POST /:mode/refunds/:id/approve', { refreshes: REFUND_READS });
-  const cancel = useAct('POST /:mode/refunds/:id/cancel', { refreshes: REFUND_READS, done: 'Refund canceled.' });
-  const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
-  // The transaction that a member entered does not pay it.
-  const isWrong = state === 'sent' && refund.failure !== null;
-  if (file !== null && state === 'signed' && refund.failure !== null) return <WaitingFile />;
-  if (file !== null && isOpen && state !== 'failed')
-    return (
-      <p className="text-sm text-soft">
-        It is part of a signing file. Sign, send or cancel the file under <ModeLink to="sweeps">Sweeps</ModeLink>.
-      </p>
-    );
-  if (!may || !(isOpen || isWrong)) return null;
-  const done = ({ refund: { state: now } }: { refund: Refund }) =>
-    say(now === 'requested' ? 'Approved. A second member has to approve it too.' : 'Refund approved.');
-  const onAct = () => {
-    setAsked(null);
-    if (asked === 'approve') approve.mutate({ params: { id }, body: {} }, { onSuccess: done });
-    else cancel.mutate({ params: { id }, body: {} });
-  };
-  return (
-    <div className="flex flex-wrap gap-2">
-      {state === 'requested' && address !== null && (
-        <Button look="main" busy={approve.isPending} onClick={() => setAsked('approve')}>
-          Approve
-        </Button>
-      )}
-      {(state === 'approved' || state === 'failed' || isWrong) && (
-        <Button look="main" onClick={() => setSending(true)}>
-          {isWrong ? 'Correct the transaction' : 'Mark as sent'}
-        </Button>
-      )}
-      {isOpen && (
-        <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
-          Cancel refund
-        </Button>
-      )}
-      {asked && <Question asked={asked} refund={refund} onClose={() => setAsked(null)} onAct={onAct} />}
-      {sending && <MarkSent of="refund" paid={refund} refreshes={REFUND_READS} onClose={() => setSending(false)} />}
-    </div>
-  );
-}
-
-function Question({ asked, refund, onClose, onAct }: { asked: Question; refund: Refund; onClose: () => void; onAct: () => void }) {
-  const { state, amount, currency, address } = refund;
-  const sum = <Money amount={amount} currency={currency} />;
-  if (asked === 'approve')
-    return (
-      <Ask
-        open
-        onClose={onClose}
-        title="Approve this refund?"
-        text={
-          <>
-            {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what your customer told you.
-          </>
-        }
-        act="Approve"
-        onAct={onAct}
-      />
-    );
-  return (
-    <Ask
-      open
-      onClose={onClose}
-      title="Cancel this refund?"
-      text={
-        state === 'approved' || state === 'failed' ? (
-          <>Cancel it only if {sum} was not sent. Otherwise, the same money can be refunded again.</>
-        ) : (
-          <>The customer does not get {sum}. You can request another refund later.</>
-        )
-      }
-      act="Cancel refund"
-      danger
-      onAct={onAct}
-    />
   );
 }

@@ -8,7 +8,7 @@ import { ListCard } from '../../ui/list.tsx';
 import { countsOf, StateTabs } from '../../ui/state-tabs.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/values.tsx';
-import { MakeFile } from './make-file.tsx';
+import { MakeFile } from '../outgoing/make-file.tsx';
 import { RefundDrawer } from './refund.tsx';
 import { leadingColumns, STATE_WORDS } from './state.tsx';
 

@@ -8,7 +8,6 @@ import { Code } from '../../ui/code.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { ErrorNote } from '../../ui/form.tsx';
-import { ModeLink } from '../../ui/link.tsx';
 import { Money } from '../../ui/values.tsx';
 
 type Transaction = Reply<'GET /:mode/refunds/:id'>['refund']['transaction'];
@@ -25,13 +24,6 @@ export const TransactionLink = ({ of }: { of: Transaction }) =>
       )}
     </span>
   );
-
-/** What a member can do while a refund or payout is signed and its transaction is not sent. */
-export const WaitingFile = () => (
-  <p className="text-sm text-soft">
-    Its signing file is under <ModeLink to="sweeps">Sweeps</ModeLink>, where you can raise the fee.
-  </p>
-);
 
 const SENT = {
   refund: { endpoint: 'POST /:mode/refunds/:id/sent', done: 'Refund marked as sent.' },

@@ -9,7 +9,7 @@ import { Download } from '../../ui/download.tsx';
 import { Choice, ErrorNote, Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Money } from '../../ui/values.tsx';
-import { REFUND_READS } from './refund.tsx';
+import { REFUND_READS } from '../refunds/refund.tsx';
 
 const KINDS = {
   refund: {

@@ -1,0 +1,143 @@
+/** What refunds and payouts show and offer alike: what they pay, by whom and when, and what a member can do with one. */
+import { useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
+import { useAct, useMay } from '../../lib/hooks.ts';
+import { say } from '../../lib/toasts.ts';
+import { Button } from '../../ui/button.tsx';
+import { Ask } from '../../ui/dialog.tsx';
+import { ModeLink } from '../../ui/link.tsx';
+import { Money, Time } from '../../ui/values.tsx';
+import { MarkSent, TransactionLink } from './sent.tsx';
+
+type Refund = Reply<'GET /:mode/refunds/:id'>['refund'];
+type Payout = Reply<'GET /:mode/payouts/:id'>['payout'];
+export type Outgoing = Refund | Payout;
+type Facts = [string, React.ReactNode][];
+
+/** `about`: the rows that only refunds, or only payouts, have. */
+export const factsOf = (one: Outgoing, about: Facts): Facts => [
+  [
+    'Amount',
+    <span key="amount" className="flex flex-wrap justify-end gap-x-1.5">
+      <Money amount={one.amount} currency={one.currency} /> <Money amount={one.amount_usd} className="text-soft" />
+    </span>,
+  ],
+  ...about,
+  ['Requested', <Time key="at" at={one.created_at} />],
+  ['Requested by', one.requested_by],
+  ['Approved', <Time key="approved" at={one.approved_at} />],
+  ['Approved by', one.approved_by ?? '–'],
+  ['Sent', <Time key="sent" at={one.sent_at} />],
+  ['Transaction', <TransactionLink key="txid" of={one.transaction} />],
+  ['ID', <code key="id">{one.id}</code>],
+];
+
+const KINDS = {
+  refund: {
+    title: 'Refund',
+    approve: 'POST /:mode/refunds/:id/approve',
+    cancel: 'POST /:mode/refunds/:id/cancel',
+    permission: 'refunds.approve',
+    who: 'customer',
+    told: 'your customer',
+  },
+  payout: {
+    title: 'Payout',
+    approve: 'POST /:mode/payouts/:id/approve',
+    cancel: 'POST /:mode/payouts/:id/cancel',
+    permission: 'payouts.approve',
+    who: 'recipient',
+    told: 'the recipient',
+  },
+} as const;
+
+/** `refreshes`: what an act changes. */
+export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outgoing; refreshes: readonly (readonly unknown[])[] }) {
+  const { id, state, file, amount, currency, address, failure } = one;
+  const kind = KINDS[of];
+  const may = useMay(kind.permission);
+  const [asked, setAsked] = useState<'approve' | 'cancel' | 'sent' | null>(null);
+  const approve = useAct(kind.approve, { refreshes });
+  const cancel = useAct(kind.cancel, { refreshes, done: `${kind.title} canceled.` });
+  const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
+  // The transaction that a member entered does not pay it.
+  const isWrong = state === 'sent' && failure !== null;
+  if (file !== null && state === 'signed' && failure !== null)
+    return (
+      <p className="text-sm text-soft">
+        Its signing file is under <ModeLink to="sweeps">Sweeps</ModeLink>, where you can raise the fee.
+      </p>
+    );
+  if (file !== null && state === 'approved')
+    return (
+      <p className="text-sm text-soft">
+        It is part of a signing file. Sign, send or cancel the file under <ModeLink to="sweeps">Sweeps</ModeLink>.
+      </p>
+    );
+  if (!may || !(isOpen || isWrong)) return null;
+  const close = () => setAsked(null);
+  const done = (reply: { refund: Refund } | { payout: Payout }) => {
+    const { state: now } = 'refund' in reply ? reply.refund : reply.payout;
+    say(now === 'requested' ? 'Approved. A second member has to approve it too.' : `${kind.title} approved.`);
+  };
+  const options = { params: { id }, body: {} };
+  const sum = <Money amount={amount} currency={currency} />;
+  return (
+    <div className="flex flex-wrap gap-2">
+      {state === 'requested' && address !== null && (
+        <Button look="main" busy={approve.isPending} onClick={() => setAsked('approve')}>
+          Approve
+        </Button>
+      )}
+      {state !== 'requested' && (
+        <Button look="main" onClick={() => setAsked('sent')}>
+          {isWrong ? 'Correct the transaction' : 'Mark as sent'}
+        </Button>
+      )}
+      {isOpen && (
+        <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
+          Cancel {of}
+        </Button>
+      )}
+      <Ask
+        open={asked === 'approve'}
+        onClose={close}
+        title={`Approve this ${of}?`}
+        text={
+          <>
+            {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what {kind.told} told you.
+          </>
+        }
+        act="Approve"
+        onAct={() => {
+          close();
+          approve.mutate(options, { onSuccess: done });
+        }}
+      />
+      <Ask
+        open={asked === 'cancel'}
+        onClose={close}
+        title={`Cancel this ${of}?`}
+        text={
+          state === 'requested' ? (
+            <>
+              The {kind.who} does not get {sum}. You can request another {of} later.
+            </>
+          ) : (
+            <>
+              Cancel it only if {sum} was not sent. Delete every signed copy of its files first: anyone who has one can still send it, and
+              another {of} would then pay the same money again.
+            </>
+          )
+        }
+        act={`Cancel ${of}`}
+        danger
+        onAct={() => {
+          close();
+          cancel.mutate(options);
+        }}
+      />
+      {asked === 'sent' && <MarkSent of={of} paid={one} refreshes={refreshes} onClose={close} />}
+    </div>
+  );
+}
