@@ -1,6 +1,6 @@
 /**
- * Makes a release in dist/release: the archive, in which the dashboard, the client package and the plugins are already built, Debian
- * packages, the client, the plugins, what all of it contains, and the checksums. The same commit makes the same bytes.
+ * Makes a release in dist/release: the archive, in which the dashboard, the client package and the plugins are already built, the client,
+ * the plugins, what all of it contains, and the checksums. The same commit makes the same bytes.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -61,6 +61,8 @@ async function fillFolder(folder: string, { time }: { time: Date }): Promise<voi
   // Served under /plugins.
   packPlugin(join(folder, 'dist/plugins'));
   await packProvider(join(folder, 'dist/plugins'));
+  const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
+  writeFileSync(join(folder, 'dist/release.json'), `${JSON.stringify({ installed_by: 'archive', commit })}\n`);
   writeFileSync(join(folder, 'THIRD-PARTY.txt'), thirdPartyNotices());
   const { cyclonedx, spdx } = billsOfMaterials({ time });
   writeFileSync(join(folder, 'sbom.cdx.json'), cyclonedx);

@@ -1,7 +1,7 @@
 /** The composition root: builds each part once, starts and stops the roles in order. */
 import { randomBytes, randomFillSync } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { createChainStore } from '#chain-store';
 import { openSources, type SourceReplacements } from '#chains';
 import type { Config } from '#config';
@@ -21,6 +21,7 @@ import {
   type BackupResult,
   openSecrets,
   type RestoreResult,
+  readVersion,
   restoreBackup,
   writeBackup,
 } from '#operate';
@@ -60,7 +61,7 @@ type Store = { db: Db; dataFolder: string; close(): Promise<void> };
 /** The database, started when embedded, without migrations. */
 async function openStore(config: Config, log: Log): Promise<Store> {
   const dataFolder = resolve(config.dataFolder);
-  const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, log }) : null;
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataFolder, programs: config.postgresBin, log }) : null;
   try {
     const db = await openDb(embedded ? { ...embedded.connection, log } : { url: config.databaseUrl!, log });
     return {
@@ -90,6 +91,17 @@ export async function backup(config: Config, { file, log }: { file: string; log:
   const { db, dataFolder, close } = await openStore(config, log);
   try {
     return await writeBackup({ db, dataFolder, secretKey: config.secretKey, file });
+  } finally {
+    await close();
+  }
+}
+
+/** What is installed, and what the database has, if there is one. It does not migrate. */
+export async function inspect(config: Config, { log }: { log: Log }): ReturnType<typeof readVersion> {
+  if (config.databaseUrl === null && !hasCluster(resolve(config.dataFolder))) return readVersion(null);
+  const { db, close } = await openStore(config, log);
+  try {
+    return await readVersion(db);
   } finally {
     await close();
   }
@@ -138,6 +150,26 @@ export async function restore(config: Config, { file, log }: { file: string; log
 /** What a folder contains; null when there is none. */
 const namesIn = (folder: string): string[] | null => (existsSync(folder) ? readdirSync(folder) : null);
 
+/** How many backups of before an upgrade are kept. */
+const KEPT_BACKUPS = 3;
+/** Before the first migration of a newer version: nothing undoes one, and not everyone runs a command first. */
+async function backUpBefore(migration: string, { store, config, log }: { store: Store; config: Config; log: Log }): Promise<void> {
+  if (!config.backupBeforeUpgrade) return;
+  const { db, dataFolder } = store;
+  const file = join(dataFolder, `before-${migration.replace(/\.sql$/, '')}.backup`);
+  try {
+    const { bytes } = await writeBackup({ db, dataFolder, secretKey: config.secretKey, file });
+    log.info({ file, bytes }, 'Backed up before the upgrade');
+  } catch (cause) {
+    throw new Error(
+      `The backup before the upgrade failed, so nothing was changed: ${(cause as Error).message} Make room for it in ${dataFolder}, or set BACKUP_BEFORE_UPGRADE=off if you have another backup.`,
+      { cause },
+    );
+  }
+  const kept = readdirSync(dataFolder).filter((name) => /^before-\d{4}_\w+\.backup$/.test(name));
+  for (const name of kept.sort().slice(0, -KEPT_BACKUPS)) rmSync(join(dataFolder, name));
+}
+
 /** Everything below the roles: database (started when embedded), keys, clock, chains, prices. Operator commands need no more. */
 export async function openCore(config: Config, log: Log = createLog(config.logLevel), replaced: SourceReplacements = {}): Promise<Core> {
   const closers: (() => Promise<void> | void)[] = [];
@@ -148,7 +180,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     const store = await openStore(config, log);
     const { db, dataFolder } = store;
     closers.push(() => store.close());
-    await migrate(db, log);
+    await migrate(db, log, { beforeUpgrade: (next) => backUpBefore(next, { store, config, log }) });
     const sealer = await openSecrets({ db, secretKey: config.secretKey, dataFolder, log });
     const clock = await startClock(db);
     closers.push(() => clock.stop());

@@ -1,5 +1,8 @@
 /** Settings with less obvious rules: the trust level of sources. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { ConfigError, readConfig } from './config.ts';
 
@@ -104,4 +107,21 @@ test('the public address is an origin: Florin cannot be served below a path', ()
   for (const wrong of ['/florin', '/florin/', '?shop=1', '/?', '#top', '/#'])
     assert.throws(() => address(`https://pay.example${wrong}`), /PUBLIC_URL must be only a scheme, .*below a path/, wrong);
   assert.throws(() => address('https://olga:secret@pay.example'), /PUBLIC_URL must be only/);
+});
+
+test('the setup code is long, comes from one place, and from a file without its line end', (t) => {
+  const code = 'a'.repeat(24);
+  const folder = mkdtempSync(join(tmpdir(), 'florin-config-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'code');
+  writeFileSync(file, `${code}\n`);
+  assert.equal(readConfig({}).setupToken, null);
+  assert.equal(readConfig({ SETUP_TOKEN: code }).setupToken, code);
+  assert.equal(readConfig({ SETUP_TOKEN_FILE: file }).setupToken, code);
+  for (const wrong of ['a'.repeat(23), 'a'.repeat(65), `${code} b`, `${code}#`])
+    assert.throws(() => readConfig({ SETUP_TOKEN: wrong }), /SETUP_TOKEN must be 24 to 64/);
+  assert.throws(() => readConfig({ SETUP_TOKEN: code, SETUP_TOKEN_FILE: file }), /cannot both be set/);
+  assert.throws(() => readConfig({ SETUP_TOKEN_FILE: join(folder, 'none') }), /SETUP_TOKEN_FILE cannot be read/);
+  assert.deepEqual([readConfig({}).backupBeforeUpgrade, readConfig({ BACKUP_BEFORE_UPGRADE: 'off' }).backupBeforeUpgrade], [true, false]);
+  assert.throws(() => readConfig({ BACKUP_BEFORE_UPGRADE: 'no' }), /must be on or off/);
 });

@@ -1,4 +1,5 @@
 /** The only reader of the environment: every setting with its type, default and risk. docs/reference/config.md is generated from it. */
+import { readFileSync } from 'node:fs';
 import {
   CHAIN,
   CHAINS,
@@ -68,6 +69,14 @@ export const CONFIG: readonly ConfigKey[] = [
     danger: 'It contains the key that encrypts stored secrets. Back it up and keep it private.',
   },
   {
+    name: 'POSTGRES_BIN',
+    type: 'folder',
+    default: '',
+    description:
+      'Folder with the programs of another PostgreSQL 17 or newer for the embedded database, such as /usr/lib/postgresql/18/bin. The distribution then updates it.',
+    danger: 'A database that one major version made is not opened by another.',
+  },
+  {
     name: 'DATABASE_URL',
     type: 'url',
     default: '',
@@ -82,6 +91,20 @@ export const CONFIG: readonly ConfigKey[] = [
     description: 'Key that encrypts stored secrets.',
     danger: 'It must stay what it was at the first start. If you lose it, stored signing secrets cannot be read.',
   },
+  {
+    name: 'BACKUP_BEFORE_UPGRADE',
+    type: 'on or off',
+    default: 'on',
+    description: 'Whether a new version writes a backup into FLORIN_DATA before it changes the schema. The last three are kept.',
+  },
+  {
+    name: 'SETUP_TOKEN',
+    type: 'secret',
+    default: '',
+    description:
+      'The code with which the first account is created, 24 to 64 characters, for platforms that show it to their users. Without it, the first start prints a link.',
+  },
+  { name: 'SETUP_TOKEN_FILE', type: 'file', default: '', description: 'A file that contains SETUP_TOKEN.' },
   {
     name: 'REDIS_URL',
     type: 'url',
@@ -251,6 +274,11 @@ export type Config = {
   dataFolder: string;
   databaseUrl: string | null;
   secretKey: string | undefined;
+  /** The programs of the embedded PostgreSQL; null for those that npm installed. */
+  postgresBin: string | null;
+  backupBeforeUpgrade: boolean;
+  /** What creates the first account; null for one that the first start makes. */
+  setupToken: string | null;
   redisUrl: string | null;
   /** Null: no emails are sent. */
   mail: { url: string; from: string } | null;
@@ -311,6 +339,28 @@ function readCheckpoint(value: string | null): string | null {
   if (!/^0x[0-9a-fA-F]{64}$/.test(value))
     throw new ConfigError('ETH_CHECKPOINT', 'must be 0x and 64 hex digits, the root of a finalized beacon block');
   return value.toLowerCase();
+}
+
+function readSwitch(name: string, value: string): boolean {
+  if (value !== 'on' && value !== 'off') throw new ConfigError(name, 'must be on or off');
+  return value === 'on';
+}
+
+/** Long enough that nobody can guess it. */
+function readSetupToken(given: string | null, file: string | null): string | null {
+  if (given !== null && file !== null) throw new ConfigError('SETUP_TOKEN', 'and SETUP_TOKEN_FILE cannot both be set');
+  if (given === null && file === null) return null;
+  let token = given;
+  if (file !== null) {
+    try {
+      token = readFileSync(file, 'utf8').trim();
+    } catch (cause) {
+      throw new ConfigError('SETUP_TOKEN_FILE', `cannot be read: ${(cause as Error).message}`);
+    }
+  }
+  if (!/^[\w.~+/=-]{24,64}$/.test(token!))
+    throw new ConfigError(file === null ? 'SETUP_TOKEN' : 'SETUP_TOKEN_FILE', 'must be 24 to 64 letters, digits or . _ ~ + / = -');
+  return token;
 }
 
 /** Reads and checks all settings. An empty value counts as unset. Errors: ConfigError. */
@@ -386,6 +436,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     dataFolder: text('FLORIN_DATA') ?? './data',
     databaseUrl: text('DATABASE_URL'),
     secretKey: text('SECRET_KEY') ?? undefined,
+    postgresBin: text('POSTGRES_BIN'),
+    backupBeforeUpgrade: readSwitch('BACKUP_BEFORE_UPGRADE', text('BACKUP_BEFORE_UPGRADE') ?? 'on'),
+    setupToken: readSetupToken(text('SETUP_TOKEN'), text('SETUP_TOKEN_FILE')),
     redisUrl: readRedisUrl(text('REDIS_URL')),
     mail: readMail(text('SMTP_URL'), text('MAIL_FROM') ?? `florin@${new URL(publicUrl).hostname}`),
     metricsToken: text('METRICS_TOKEN'),

@@ -6,9 +6,12 @@ import { Entry } from '../ui/entry.tsx';
 import { Field } from '../ui/field.tsx';
 import { PasswordField } from '../ui/password.tsx';
 
-const token = () => location.hash.slice(1).replace(/^token=/, '');
+/** The end of the setup link; empty on a page that was opened without it. */
+const givenToken = () => location.hash.slice(1).replace(/^token=/, '');
 
 export function Screen() {
+  const [given] = useState(givenToken);
+  const [token, setToken] = useState(given);
   const [name, setName] = useState('');
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
@@ -21,7 +24,7 @@ export function Screen() {
     event.preventDefault();
     setBusy(true);
     try {
-      await call('POST /set-up', { body: { token: token(), name, email, password } });
+      await call('POST /set-up', { body: { token: token.trim().replace(/^.*#token=/, ''), name, email, password } });
       location.assign('/dashboard');
     } catch (failure) {
       setError(failure as Error);
@@ -32,6 +35,17 @@ export function Screen() {
   return (
     <Entry title="Create your account" lead="You can invite your team later.">
       <form onSubmit={submit} className="grid gap-4">
+        {given === '' && (
+          <Field
+            label="Setup code"
+            required
+            autoComplete="off"
+            value={token}
+            onChange={(e) => setToken(e.target.value)}
+            fault={faultOf('token')}
+            hint="The setup link, or the code at its end. A server prints the link in its log at every start: “journalctl -u florin” or “docker logs”. On a home server, the page of the app shows the code. If SETUP_TOKEN is set, it is the code."
+          />
+        )}
         <Field
           label="Name"
           autoComplete="name"

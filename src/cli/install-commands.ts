@@ -1,5 +1,5 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
-import { acceptSecretKey, backup, PROCESS_ROLES, type Role, restore, startApp } from '#app';
+import { acceptSecretKey, backup, inspect, PROCESS_ROLES, type Role, restore, startApp } from '#app';
 import { forgetCertificate } from '#chain-store';
 import type { Config } from '#config';
 import type { Context } from '#context';
@@ -95,6 +95,11 @@ export const INSTALL_COMMANDS: Commands = {
       };
     },
   },
+  version: {
+    about: 'Show the version, how it was installed, and the versions of Node, PostgreSQL and the schema',
+    createsDatabase: true,
+    onStore: (config, _flags, log) => inspect(config, { log }),
+  },
   migrate: { about: 'Update the database schema (a start does this too)', run: async () => ({ migrated: true }) },
 };
 
@@ -127,7 +132,7 @@ async function serve(config: Config, flags: Flags): Promise<void> {
   process.on('SIGINT', stop);
   if (app.url) process.stdout.write(`\nFlorin is ready at ${config.publicUrl}\n`);
   else process.stdout.write(`\nFlorin is running: ${roles.join(', ')}\n`);
-  if (roles.includes('api')) await welcome(app.ctx);
+  if (roles.includes('api')) await welcome(app.ctx, config);
   // Printed last, so that it is noticed.
   if (process.getuid?.() === 0) process.stderr.write(`\n${AS_ROOT}\n`);
   // In the background: the service already answers, and later starts find the build.
@@ -144,10 +149,10 @@ async function serve(config: Config, flags: Flags): Promise<void> {
  * On an empty install: creates the first merchant and prints its setup link, its test keys and a command to try. Until there is an
  * account, later starts print the link again, because it may be lost.
  */
-async function welcome(ctx: Context): Promise<void> {
-  const first = await createFirstMerchant(ctx, { name: 'My shop' });
+async function welcome(ctx: Context, { setupToken }: Pick<Config, 'setupToken'>): Promise<void> {
+  const first = await createFirstMerchant(ctx, { name: 'My shop', setupToken });
   if (!first) {
-    const waiting = await keepSetupLink(ctx);
+    const waiting = await keepSetupLink(ctx, { setupToken });
     if (!waiting) return;
     const { merchantId, setupUrl } = waiting;
     const link = setupUrl ?? `Get a link: ./florin merchant setup-link --merchant ${merchantId}`;

@@ -24,7 +24,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '#log';
 import { type Db, openDb, type Sql } from './db.ts';
@@ -41,6 +41,7 @@ const IN_USE_LOCK = 7_233_101;
  * exclusively.
  */
 export const SERVE_LOCK = 7_233_102;
+const OLDEST_MAJOR = 17;
 const SYSTEM_USER = 'florin';
 const SERVER_COPY = '/var/lib/florin';
 
@@ -57,17 +58,28 @@ const COMES_OR_GOES =
 
 /** How the server runs: as another user, or (for root, in a folder that no other user can enter) in a user namespace. */
 type RunAs = { uid: number; gid: number; prefix: string[] };
+/** Only root changes the user: with its own user as well, a process asks the system for what a strict supervisor refuses. */
+const userOf = ({ uid, gid, prefix }: RunAs) => (process.getuid?.() === 0 && prefix.length === 0 ? { uid, gid } : {});
 
 /**
  * Makes sure the server of this data folder runs, and returns how to connect. An flock on a file in the folder lives as long as the
- * server, so two servers never share a folder, even across containers; a running one is adopted through its socket. Errors say in one
- * line what to do.
+ * server, so two servers never share a folder, even across containers; a running one is adopted through its socket. `programs`: the
+ * folder of the operator's own PostgreSQL. Errors say in one line what to do.
  */
-export async function startEmbedded({ dataFolder, log }: { dataFolder: string; log: Log }): Promise<Embedded> {
+export async function startEmbedded({
+  dataFolder,
+  programs = null,
+  log,
+}: {
+  dataFolder: string;
+  programs?: string | null;
+  log: Log;
+}): Promise<Embedded> {
   const folder = prepareFolder(dataFolder);
   const cluster = join(folder, 'postgres');
   const runAs = chooseUser(folder, cluster);
-  const native = serverFiles(runAs);
+  const native = programs === null ? serverFiles(runAs) : givenServer(programs);
+  checkMajor(cluster, native);
   const socket = socketFolder(folder, runAs, { log });
   const end = performance.now() + START_TIMEOUT_MS;
   /** Starts the server unless it is running; null when it is. */
@@ -209,6 +221,34 @@ function systemUser(): { uid: number; gid: number } {
   return look() ?? { uid: 65_534, gid: 65_534 };
 }
 
+/** The operator's own PostgreSQL: the folder above its programs. */
+function givenServer(programs: string): string {
+  for (const name of ['postgres', 'initdb'])
+    if (!existsSync(join(programs, name))) throw new Error(`POSTGRES_BIN is ${programs}, which does not contain ${name}.`);
+  const native = dirname(resolve(programs));
+  const major = majorOf(native);
+  if (Number.isNaN(major)) throw new Error(`The PostgreSQL in ${programs} (POSTGRES_BIN) cannot be run.`);
+  // Older ones cannot order texts the same on every system.
+  if (major < OLDEST_MAJOR) throw new Error(`POSTGRES_BIN is PostgreSQL ${major}; the embedded database needs ${OLDEST_MAJOR} or newer.`);
+  return native;
+}
+const majorOf = (native: string): number =>
+  Number(
+    /\(PostgreSQL\) (\d+)/.exec(spawnSync(join(native, 'bin/postgres'), ['--version'], { cwd: '/', encoding: 'utf8' }).stdout ?? '')?.[1],
+  );
+
+/** A server opens only what its own major version made. */
+function checkMajor(cluster: string, native: string): void {
+  const file = join(cluster, 'PG_VERSION');
+  if (!existsSync(file)) return;
+  const made = Number(readFileSync(file, 'utf8'));
+  const major = majorOf(native);
+  if (made === major) return;
+  throw new Error(
+    `${cluster} was made by PostgreSQL ${made}, and this is PostgreSQL ${major}. Use a PostgreSQL ${made} (POSTGRES_BIN), or back up with it and restore into a new FLORIN_DATA.`,
+  );
+}
+
 /** The folder of the server's programs, with the library links that the package's install script would have created. */
 function serverFiles(runAs: RunAs): string {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
@@ -225,7 +265,7 @@ function serverFiles(runAs: RunAs): string {
     spawnSync(
       runAs.prefix[0] ?? join(folder, 'bin/postgres'),
       [...runAs.prefix.slice(1), ...(runAs.prefix.length > 0 ? [join(folder, 'bin/postgres')] : []), '--version'],
-      { ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }), cwd: '/', stdio: 'ignore' },
+      { ...userOf(runAs), cwd: '/', stdio: 'ignore' },
     ).status === 0;
   if (linkLibraries(packaged) && runs(packaged)) return packaged;
   const copy = join(SERVER_COPY, `postgres-${version}`);
@@ -266,7 +306,7 @@ function linkLibraries(native: string): boolean {
 function runTool(runAs: RunAs, program: string, args: string[]): string | null {
   const [command, ...rest] = [...runAs.prefix, program, ...args];
   const result = spawnSync(command!, rest, {
-    ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }),
+    ...userOf(runAs),
     cwd: '/',
     encoding: 'utf8',
   });
@@ -354,7 +394,7 @@ function startServer({
   const [command, ...rest] = [...runAs.prefix, join(native, 'bin/postgres'), ...args];
   // Detached, so that a Ctrl-C does not reach it first. It inherits the descriptor of the lock, which lives as long as the server.
   const child = spawn(command!, rest, {
-    ...(runAs.prefix.length > 0 ? {} : { uid: runAs.uid, gid: runAs.gid }),
+    ...userOf(runAs),
     cwd: '/',
     detached: true,
     stdio: ['ignore', output, output, lock],

@@ -48,10 +48,15 @@ export async function applyMigration(session: Sql | Tx, name: string): Promise<v
 }
 
 /**
- * Updates the schema. A lock serializes concurrent starts. Errors: the database has a breaking migration that this version does not
+ * Updates the schema. A lock serializes concurrent starts. `beforeUpgrade` runs under it before the first migration of a database that
+ * holds something. Errors: the database has a breaking migration that this version does not
  * know, or is from before the first release.
  */
-export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> {
+export async function migrate(
+  db: Db,
+  log: Log,
+  { beforeUpgrade }: { beforeUpgrade?: (next: string) => Promise<void> } = {},
+): Promise<{ applied: string[] }> {
   const files = migrationNames();
   const { sql, close } = db.session();
   const applied: string[] = [];
@@ -76,6 +81,9 @@ export async function migrate(db: Db, log: Log): Promise<{ applied: string[] }> 
         `The database was brought to ${foreign.name} by a newer Florin, which this one cannot work with. Use that version or newer.`,
       );
     const done = new Set(rows.map((row) => row.number));
+    const next = files.find((name) => !done.has(migrationNumber(name)));
+    // A database that holds nothing yet has nothing to lose.
+    if (next !== undefined && done.size > 0) await beforeUpgrade?.(next);
     for (const name of files) {
       if (done.has(migrationNumber(name))) continue;
       try {

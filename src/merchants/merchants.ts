@@ -124,16 +124,23 @@ export async function createMerchant(ctx: Context, { name, plan }: { name: strin
 }
 
 /** Creates the first merchant of an install. Null when one exists, also when several processes start at the same time. */
-export const createFirstMerchant = (ctx: Context, { name }: { name: string }): Promise<NewMerchant | null> =>
-  makeMerchant(ctx, { name, plan: undefined, onlyFirst: true });
+export const createFirstMerchant = (
+  ctx: Context,
+  { name, setupToken }: { name: string; setupToken?: string | null },
+): Promise<NewMerchant | null> => makeMerchant(ctx, { name, plan: undefined, onlyFirst: true, setupToken });
 
 async function makeMerchant(
   ctx: Context,
-  { name, plan, onlyFirst }: { name: string; plan: Plan | undefined; onlyFirst: boolean },
+  {
+    name,
+    plan,
+    onlyFirst,
+    setupToken: given,
+  }: { name: string; plan: Plan | undefined; onlyFirst: boolean; setupToken?: string | null | undefined },
 ): Promise<NewMerchant | null> {
   const shown = readName(name, 'name');
   const merchantId = newId('mer', ctx.random);
-  const setupToken = firstSetupToken(ctx, merchantId);
+  const setupToken = given ?? firstSetupToken(ctx, merchantId);
   const keys = await ctx.db.begin(async (tx) => {
     // Of two concurrent calls, only one may create the first merchant.
     await tx`select pg_advisory_xact_lock(hashtext('florin first merchant'))`;
@@ -164,16 +171,19 @@ const firstSetupToken = ({ derive }: Context, merchantId: string): string =>
 
 /**
  * The setup link of the first merchant while an install has no account, valid for as long as a new one; null in place of the link if it was
- * replaced. Null once there is an account.
+ * replaced. Null once there is an account. `setupToken`: what the operator set, which replaces every other one.
  */
-export async function keepSetupLink(ctx: Context): Promise<{ merchantId: string; setupUrl: string | null } | null> {
+export async function keepSetupLink(
+  ctx: Context,
+  { setupToken }: { setupToken: string | null },
+): Promise<{ merchantId: string; setupUrl: string | null } | null> {
   const [first] = await ctx.db.sql<{ id: string }[]>`
     select id from merchants where not exists (select 1 from users) order by created_at, id limit 1`;
   if (!first) return null;
-  const token = firstSetupToken(ctx, first.id);
+  const token = setupToken ?? firstSetupToken(ctx, first.id);
   const kept = await ctx.db.sql`
-    update merchants set setup_expires_at = clock_timestamp() + make_interval(days => ${SETUP_DAYS})
-    where id = ${first.id} and setup_token_hash = ${hashOf(token)}`;
+    update merchants set setup_token_hash = ${hashOf(token)}, setup_expires_at = clock_timestamp() + make_interval(days => ${SETUP_DAYS})
+    where id = ${first.id} and (${setupToken !== null} or setup_token_hash = ${hashOf(token)})`;
   return { merchantId: first.id, setupUrl: kept.count > 0 ? setupUrlOf(ctx, token) : null };
 }
 

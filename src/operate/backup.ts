@@ -5,9 +5,9 @@
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream, readFileSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { pipeline, finished as whenFinished } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -30,6 +30,7 @@ import {
 import type { Log } from '#log';
 import { notifyOperators } from '#notices';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
+import { florinVersion } from './version.ts';
 
 /** Version of the file format, not of the tables: those follow from the migrations listed in it. */
 const FORMAT = 1;
@@ -60,8 +61,6 @@ type FileEnd = { end: true; tables: number; rows: number };
 /** Why a backup or a restore was refused, for the operator. Nothing was changed. */
 export class BackupError extends Error {}
 
-export const florinVersion = (): string =>
-  (JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string }).version;
 const checksum = (text: string): string => createHash('sha256').update(text).digest('hex');
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 const KEY_PURPOSE = 'backup';

@@ -3,7 +3,6 @@ export {
   alertBackup,
   BackupError,
   type BackupResult,
-  florinVersion,
   type RestoreResult,
   readInstall,
   restoreBackup,
@@ -12,3 +11,4 @@ export {
 export { diagnose, verifyAddresses } from './doctor.ts';
 export type { Finding } from './range-findings.ts';
 export { acceptKey, openSecrets } from './secret-key.ts';
+export { florinVersion, readVersion } from './version.ts';

@@ -49,6 +49,9 @@ test('when signed out, a screen asks you to sign in and then opens', async () =>
   await page.getByRole('link', { name: 'Back to sign in' }).click();
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
   noFaults();
+  await open('set-up');
+  await page.getByLabel('Setup code').fill('https://pay.example/setup#token=made-up');
+  await audit('set up, opened without the link');
   await open('reset-password#made-up');
   await page.getByLabel('New password').fill('correct horse battery');
   await audit('reset password');

@@ -15,6 +15,12 @@ function build(folder: string, { umask, zone }: { umask: string; zone: string })
   execFileSync('cp', ['-al', join(ROOT, 'node_modules'), join(folder, 'node_modules')]);
   execFileSync('git', ['init', '-q'], { cwd: folder });
   execFileSync('git', ['add', '-A'], { cwd: folder });
+  const who = ['-c', 'user.name=T', '-c', 'user.email=t@shop.example'];
+  const date = '2026-01-01T00:00:00Z';
+  execFileSync('git', [...who, 'commit', '-qm', 'All'], {
+    cwd: folder,
+    env: { ...process.env, GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date },
+  });
   const env = { ...process.env, TZ: zone, SOURCE_DATE_EPOCH: EPOCH, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
   execFileSync('sh', ['-c', `umask ${umask}; exec "$0" --disable-warning=ExperimentalWarning scripts/release.ts`, process.execPath], {
     ...{ cwd: folder, env, stdio: ['ignore', 'ignore', 'inherit'] },

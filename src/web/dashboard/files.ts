@@ -180,7 +180,7 @@ function registerSetup(app: FastifyInstance, ctx: Context): void {
     return sendPlain(reply, {
       status: 404,
       title: 'Set up Florin',
-      main: html`<h1>This link is not valid</h1><p>It was used already, or never existed. Use the set-up link that the service printed,
+      main: html`<h1>This link is not valid</h1><p>It was used already, or never existed. Use the set-up link that the service printed at its last start,
 <a href="/dashboard">sign in</a>, or create a merchant with <code>./florin merchant create</code>.</p>`,
     });
   });

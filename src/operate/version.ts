@@ -1,0 +1,34 @@
+/** Which Florin this is, how it was installed, and what its database has. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Db } from '#db';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+export const florinVersion = (): string => (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
+
+/** How the code got here. Releases, packages and images contain a file that says so; a clone has none. */
+type Origin = { installed_by: 'archive' | 'deb' | 'image' | 'clone'; commit: string | null };
+function readOrigin(): Origin {
+  const file = join(ROOT, 'dist/release.json');
+  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Origin) : { installed_by: 'clone', commit: null };
+}
+
+/** `db`: null if there is no database yet. Does not migrate. */
+export async function readVersion(db: Db | null) {
+  const known = { version: florinVersion(), ...readOrigin(), node: process.versions.node };
+  if (db === null) return { ...known, postgresql: null, schema: null, newest_breaking: null };
+  const [server] = await db.sql<
+    { version: string; there: boolean }[]
+  >`select current_setting('server_version') as version, to_regclass('migrations') is not null as there`;
+  const applied = server!.there
+    ? await db.sql<{ name: string; breaking: boolean }[]>`select name, breaking from migrations order by number`
+    : [];
+  return {
+    ...known,
+    postgresql: server!.version,
+    schema: applied.at(-1)?.name ?? null,
+    /** The last migration that older versions must not run with. */
+    newest_breaking: applied.findLast(({ breaking }) => breaking)?.name ?? null,
+  };
+}
