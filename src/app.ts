@@ -10,6 +10,7 @@ import type { Context } from '#context';
 import { ASSETS, COIN, type Coin, coinsOf } from '#core/coin';
 import { claimServe, type Db, hasCluster, migrate, openDb, readInstallKey, removeCluster, startClock, startEmbedded } from '#db';
 import { startFollowing } from '#follow';
+import { startLightning } from '#lightning';
 import { createLog, type Log } from '#log';
 import { createMailer } from '#mail';
 import { alertUsage } from '#merchants';
@@ -288,6 +289,8 @@ export async function startApp(
         const sweeps = startSweeps(ctx, chain);
         closers.push(() => sweeps.stop());
       }
+      const lightning = startLightning(ctx);
+      closers.push(() => lightning.stop());
       const outgoing = startOutgoing(ctx);
       closers.push(() => outgoing.stop());
     }

@@ -21,7 +21,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['api'],
   ['web', 'http', 'shops'],
   ['operate'],
-  ['follow', 'outgoing'],
+  ['follow', 'outgoing', 'lightning'],
   ['signing', 'books'],
   ['payments'],
   ['webhooks'],
@@ -203,6 +203,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'old_holdings',
     'token_contracts',
   ],
+  lightning: ['lightning_backends', 'lightning_invoices'],
   signing: ['sweep_destinations', 'signing_files', 'signed_transactions', 'signing_inputs', 'moved_deposits'],
   outgoing: ['outgoing_payments', 'payout_batches'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
@@ -218,6 +219,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
 /** Statements over several owners' tables, with the reason. */
 const SHARED: ReadonlySet<string> = new Set([
   'follow transfers', // what a chain shows is written while lockAndSettle holds the payments
+  'lightning transfers', // what an invoice received is written while lockAndSettle holds the payment
   'operate install', // the time of the last backup
   'outgoing signing_inputs', // a refund that ended frees the deposits that its signing file held
   'people merchants', // the setup link becomes its first owner; a team may require a second factor

@@ -2,7 +2,7 @@
 
 export type Coin = 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC' | 'USDT' | 'EURC' | 'PYUSD' | 'DAI';
 export type ArrivedCoin = 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC' | 'USDT' | 'EURC' | 'PYUSD' | 'DAI' | 'USDC.e' | 'USDbC' | 'USDT.e' | 'USDT0' | 'POL';
-export type PaymentNetwork = 'bitcoin' | 'ethereum' | 'litecoin' | 'dash' | 'dogecoin' | 'base' | 'arbitrum' | 'optimism' | 'polygon';
+export type PaymentNetwork = 'bitcoin' | 'ethereum' | 'litecoin' | 'dash' | 'dogecoin' | 'base' | 'arbitrum' | 'optimism' | 'polygon' | 'lightning';
 export type Mode = 'live' | 'test';
 export type FiatCurrency = 'USD' | 'EUR' | 'GBP' | 'CAD' | 'AUD' | 'CHF' | 'JPY' | 'AED' | 'ALL' | 'AMD' | 'AOA' | 'ARS' | 'AWG' | 'AZN' | 'BAM' | 'BBD' | 'BDT' | 'BHD' | 'BIF' | 'BMD' | 'BND' | 'BOB' | 'BRL' | 'BSD' | 'BTN' | 'BWP' | 'BYN' | 'BZD' | 'CDF' | 'CLP' | 'CNY' | 'COP' | 'CRC' | 'CVE' | 'CZK' | 'DJF' | 'DKK' | 'DOP' | 'DZD' | 'EGP' | 'ETB' | 'FJD' | 'GEL' | 'GHS' | 'GIP' | 'GMD' | 'GNF' | 'GTQ' | 'GYD' | 'HKD' | 'HNL' | 'HTG' | 'HUF' | 'IDR' | 'ILS' | 'INR' | 'IQD' | 'ISK' | 'JMD' | 'JOD' | 'KES' | 'KGS' | 'KHR' | 'KMF' | 'KRW' | 'KWD' | 'KYD' | 'KZT' | 'LAK' | 'LKR' | 'LRD' | 'LSL' | 'MAD' | 'MDL' | 'MGA' | 'MKD' | 'MNT' | 'MOP' | 'MUR' | 'MVR' | 'MWK' | 'MXN' | 'MYR' | 'MZN' | 'NAD' | 'NGN' | 'NIO' | 'NOK' | 'NPR' | 'NZD' | 'OMR' | 'PAB' | 'PEN' | 'PGK' | 'PHP' | 'PKR' | 'PLN' | 'PYG' | 'QAR' | 'RON' | 'RSD' | 'RWF' | 'SAR' | 'SBD' | 'SCR' | 'SEK' | 'SGD' | 'SRD' | 'SZL' | 'THB' | 'TJS' | 'TND' | 'TOP' | 'TRY' | 'TTD' | 'TWD' | 'TZS' | 'UAH' | 'UGX' | 'UYU' | 'UZS' | 'VND' | 'VUV' | 'WST' | 'XAF' | 'XCD' | 'XOF' | 'XPF' | 'ZAR' | 'ZMW';
 export type PaymentStatus = 'pending' | 'processing' | 'completed' | 'expired' | 'cancelled' | 'failed';
@@ -10,8 +10,8 @@ export type PaymentException = 'reorged' | 'replaced' | 'paid_after_cancel' | 'w
 export type PaymentEventType = 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled';
 export type EndpointEventType = '*' | 'payment.created' | 'payment.processing' | 'payment.completed' | 'payment.failed' | 'payment.expired' | 'payment.cancelled' | 'payment.updated' | 'payment.reversed' | 'refund.requested' | 'refund.approved' | 'refund.sent' | 'refund.confirmed' | 'refund.failed' | 'refund.canceled' | 'payout.requested' | 'payout.approved' | 'payout.sent' | 'payout.confirmed' | 'payout.failed' | 'payout.canceled';
 export type Scenario = 'success' | 'slow' | 'failed' | 'underpaid' | 'overpaid' | 'late' | 'reorg' | 'replaced' | 'expired' | 'reversed' | 'wrong_network' | 'wrong_token';
-export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized';
-export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers';
+export type CompletionRule = 'confirmations' | 'instantsend' | 'instantsend_or_chainlock' | 'chainlock' | 'safe' | 'finalized' | 'preimage';
+export type Verifier = 'node' | 'proof_of_work' | 'sync_committee' | 'providers' | 'preimage';
 export type KeyKind = 'secret' | 'public';
 export type ResolveAction = 'accept' | 'reject' | 'refund_sent';
 export type PriceChangeOrigin = 'sources' | 'history' | 'none';

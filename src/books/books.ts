@@ -3,7 +3,7 @@
  * entry follows from facts (transfers, what completed payments count, decisions, refunds, payouts, sweeps), so the books cannot disagree with them.
  */
 import type { Context } from '#context';
-import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, type Mode } from '#core/coin';
+import { ALL_COINS, COIN, type Coin, chainCode, feeCoinOf, kindOf, LIGHTNING, type Mode } from '#core/coin';
 import { type Fiat, fiatDecimals } from '#core/fiat';
 import { invariant } from '#core/invariant';
 import type { Fragment, Sql, Tx } from '#db';
@@ -88,7 +88,9 @@ const coinTable = (sql: Sql | Tx): Fragment => sql`
   coins as (
     select * from unnest(${[...ALL_COINS]}::text[], ${ALL_COINS.map((coin) => feeCoinOf(coin))}::text[],
       ${ALL_COINS.map((coin) => chainCode(coin))}::text[], ${ALL_COINS.map((coin) => COIN[coin].dustUnits.toString())}::text[]::numeric[],
-      ${ALL_COINS.map((coin) => (kindOf(coin) === 'ethereum' ? 't' : 'f'))}::text[]::bool[]) as c (coin, fee_coin, chain, dust, has_accounts)
+      ${ALL_COINS.map((coin) => (kindOf(coin) === 'ethereum' ? 't' : 'f'))}::text[]::bool[],
+      ${ALL_COINS.map((coin) => (coin === LIGHTNING ? 'destination_wallet' : 'deposit_addresses'))}::text[])
+      as c (coin, fee_coin, chain, dust, has_accounts, arrives_in)
   )`;
 
 /**
@@ -138,14 +140,14 @@ const arrivals = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display: Disp
         coalesce((t.values -> -1 ->> 'usdE8')::numeric, 0) as usd, t.units < c.dust * t.output_count as is_dust
       from transfers t join coins c on c.coin = t.coin where t.merchant_id = ${merchantId}) as w) as summed
   ), known as (
-    select payment_id, coin, ref, txid, units, first_seen_at, block_height, conflict_height, values from transfers where merchant_id = ${merchantId}
+    select payment_id, coin, ref, txid, units, first_seen_at, block_height is not null or lock = 'preimage' as mined, conflict_height, values from transfers where merchant_id = ${merchantId}
     union all
     -- A transfer without a transaction of its own is deleted when its block is.
-    select r.payment_id, r.coin, r.ref, null, r.first_units, r.sold_at, null, null, '[]'
+    select r.payment_id, r.coin, r.ref, null, r.first_units, r.sold_at, false, null, '[]'
     from recorded r where not exists (select 1 from transfers t where t.payment_id = r.payment_id and t.coin = r.coin and t.ref = r.ref)
   ), arrived as (
     select t.payment_id, t.coin, t.ref, t.txid, t.units, t.first_seen_at as at,
-      case when r.ref is null then t.block_height is not null else here_units > 0 end as mined,
+      case when r.ref is null then t.mined else here_units > 0 end as mined,
       coalesce(here_cents, w.cents) as cents, first_units, coalesce(first_cents, w.cents) as first_cents,
       -- A refund that is sent before it is settled that a completed payment counts more returns a part of the sale.
       case when r.ref is not null then greatest(p.completed_at, t.first_seen_at) end as sold_at, coalesce(sold, 0) as sold, coalesce(sold_cents, 0) as sold_cents,
@@ -392,9 +394,9 @@ const parting = (sql: Sql | Tx): Fragment => sql`
 const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): Fragment => sql`
   with ${coinTable(sql)}, ${arrivals(sql, owner, display)}, ${refunding(sql, owner, display)},
   ${payingOut(sql, owner, display)}, ${refundingShops(sql, owner, display)}, ${sweeping(sql, owner)}, ${parting(sql)}, entries as (
-    select at, 'received' as kind, coin, 'deposit_addresses' as debit, 'held_for_review' as credit, coalesce(first_units, units) as units,
+    select at, 'received' as kind, coin, arrives_in as debit, 'held_for_review' as credit, coalesce(first_units, units) as units,
       first_cents as cents, payment_id, ref, txid, first_units is not null as counts, null as purpose, first_displayed as displayed
-    from valued where mined or first_units is not null
+    from valued join coins using (coin) where mined or first_units is not null
     union all
     select at, case when net_units < 0 then 'reversed' when net_units > 0 then 'restored' when account = 'sales' then 'sale' else 'overpayment' end,
       coin, case when part.units > 0 then other else account end, case when part.units > 0 then account else other end, abs(part.units),

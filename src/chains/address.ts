@@ -113,6 +113,8 @@ function elsewhere(text: string, family: Family, network: Network): string | nul
 export function paymentUri(asked: Asked): string {
   const { coin, address, units } = asked;
   const { kind, scheme } = chainOf(coin);
+  // An invoice contains its amount.
+  if (kind === 'lightning') return `${scheme}:${address}`;
   // Some forms of address begin with the scheme.
   if (kind !== 'ethereum') return `${address.includes(':') ? address : `${scheme}:${address}`}?amount=${formatUnits(coin, units)}`;
   const [chainId, contract] = [chainIdOf(asked), contractFor(asked)];

@@ -10,6 +10,7 @@ import type { Finding } from '#operate';
 import { BOOK_COMMANDS } from './book-commands.ts';
 import type { Command, Commands, Flags } from './command.ts';
 import { INSTALL_COMMANDS, SERVE_COMMAND } from './install-commands.ts';
+import { LIGHTNING_COMMANDS } from './lightning-commands.ts';
 import { MERCHANT_COMMANDS } from './merchant-commands.ts';
 import { SHOP_COMMANDS } from './shop-commands.ts';
 import { PAYOUT_COMMANDS, REFUND_COMMANDS, SWEEP_COMMANDS } from './signing-commands.ts';
@@ -211,6 +212,7 @@ export function printError(message: string, hint?: string): void {
 export const COMMANDS: Commands = {
   ...SERVE_COMMAND,
   ...MERCHANT_COMMANDS,
+  ...LIGHTNING_COMMANDS,
   ...SHOP_COMMANDS,
   ...SWEEP_COMMANDS,
   ...REFUND_COMMANDS,

@@ -1,9 +1,10 @@
 /** The only way out over HTTP: time and size limits, no redirects, and public addresses only for merchants' URLs. */
+import { X509Certificate } from 'node:crypto';
 import http, { type IncomingMessage, type RequestOptions } from 'node:http';
 import https from 'node:https';
 import { connect, isIP, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { connect as connectTls } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { createGunzip } from 'node:zlib';
 import { matchNetworks } from '#core/networks';
 import type { UnreachedReason } from '#core/unreached';
@@ -177,7 +178,7 @@ type Pinned = { at: readonly Address[]; progress: Progress; ended: AbortSignal }
 function optionsOf(
   { agents, ca }: HttpAgents,
   url: URL,
-  { method = 'GET', headers, body, gzip }: OutgoingRequest,
+  { method = 'GET', headers, body, gzip, certificate }: OutgoingRequest,
   pinned: Pinned | undefined,
 ): RequestOptions {
   const accepted = gzip && { 'Accept-Encoding': 'gzip' };
@@ -187,7 +188,7 @@ function optionsOf(
     ...all,
     // Without an agent, so a pinned socket is never reused: a pool is keyed by name, not by the addresses that were checked this time.
     createConnection: (_options, done) => {
-      open(url, ca, pinned).then(
+      open(url, certificate === undefined ? { ca } : ownCertificate(certificate), pinned).then(
         (socket) => done(null, socket),
         (error: Error) => done(error, undefined as never),
       );
@@ -196,8 +197,19 @@ function optionsOf(
   };
 }
 
+type Trust = Pick<ConnectionOptions, 'ca' | 'checkServerIdentity'>;
+
+/** A certificate that its server signed names no host that could be checked. It must be the same one, byte for byte. */
+const ownCertificate = (certificate: string): Trust => ({
+  ca: certificate,
+  checkServerIdentity: (_host, { fingerprint256 }) =>
+    fingerprint256 === new X509Certificate(certificate).fingerprint256
+      ? undefined
+      : new Error(`the certificate has changed: it now has the fingerprint ${fingerprint256}`),
+});
+
 /** A connection to the first of the checked addresses that accepts one; with TLS, the handshake is under way. */
-async function open(url: URL, ca: string | undefined, { at, progress, ended }: Pinned): Promise<Socket> {
+async function open(url: URL, trust: Trust, { at, progress, ended }: Pinned): Promise<Socket> {
   const isSecure = url.protocol === 'https:';
   const tried = (address: string) => void progress.tried.push(address);
   const { socket, address } = await dial({ addresses: at, port: Number(url.port || (isSecure ? 443 : 80)), tried, ended });
@@ -206,7 +218,7 @@ async function open(url: URL, ca: string | undefined, { at, progress, ended }: P
   if (!isSecure) return socket;
   // RFC 6066, section 3: SNI names a host without its final dot.
   const host = url.hostname.replace(/^\[|\]$|\.$/g, '');
-  const secure = connectTls({ socket, host, servername: isIP(host) === 0 ? host : '', ALPNProtocols: ['http/1.1'], ...(ca && { ca }) });
+  const secure = connectTls({ socket, host, servername: isIP(host) === 0 ? host : '', ALPNProtocols: ['http/1.1'], ...trust });
   secure.once('secureConnect', () => {
     progress.phase = 'asking';
   });
@@ -224,7 +236,7 @@ async function reach(way: HttpAgents, url: URL, at: readonly Address[], timeoutM
       const late = () =>
         reject(new OutgoingError('timeout', `no connection within ${timeoutMs} ms`, { reason: TIMED_OUT[progress.phase] }));
       timer = setTimeout(late, timeoutMs);
-      open(url, way.ca, { at, progress, ended: ended.signal }).then((opened) => {
+      open(url, { ca: way.ca }, { at, progress, ended: ended.signal }).then((opened) => {
         socket = opened.on('error', reject).once('close', () => reject(new OutgoingError('reset', 'the connection was closed')));
         if (progress.phase === 'asking') resolve();
         else opened.once('secureConnect', () => resolve());

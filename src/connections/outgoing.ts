@@ -15,6 +15,8 @@ export type OutgoingRequest = {
   /** Longer replies are cut (`cut`) or refused (`refuse`). Counted after decompression. */
   maxReplyBytes: number;
   over?: 'cut' | 'refuse';
+  /** The only certificate to accept, as PEM: a server that signed its own. Without one, those that an authority signed. */
+  certificate?: string | undefined;
   /** Accepts a reply compressed with gzip. */
   gzip?: boolean;
   /**

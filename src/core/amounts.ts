@@ -52,16 +52,16 @@ function remaining({
   return divideCeil(units, step) * step;
 }
 
-const WEAKNESS: Readonly<Record<Verifier, number>> = { proof_of_work: 0, sync_committee: 1, node: 2, providers: 3 };
+const WEAKNESS: Readonly<Record<Verifier, number>> = { preimage: 0, proof_of_work: 0, sync_committee: 1, node: 2, providers: 3 };
 /** The weakest of these; null when one is missing, or there are none. */
 export const weakestOf = (found: readonly (Verifier | null)[]): Verifier | null =>
   found.reduce<Verifier | null | undefined>(
     (worst, one) => (worst === null || one === null ? null : worst === undefined || WEAKNESS[one] > WEAKNESS[worst] ? one : worst),
     undefined,
   ) ?? null;
-/** The weakest proof of everything that counts. A lock, which only your own node reports, is its word. */
+/** The weakest proof of everything that counts. A lock of a network, which only your own node reports, is its word. */
 function verifierOf(counted: readonly JudgedTransfer[]): Verifier | null {
-  const found = counted.map(({ t }) => t.verifiedBy ?? (t.lock === null ? null : 'node'));
+  const found = counted.map(({ t }) => t.verifiedBy ?? (t.lock === null ? null : t.lock === 'preimage' ? 'preimage' : 'node'));
   return weakestOf(found);
 }
 

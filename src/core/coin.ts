@@ -39,19 +39,66 @@ const RECOGNIZED_COINS = [
   { coin: 'DAI@polygon', asset: 'DAI', chain: 'polygon', contract: '0x8f3Cf7ad23Cd3CaDbD9735AFf958023239c6A063', ...EIGHTEEN },
 ] as const;
 
+// Bitcoin over Lightning: the payer is shown an invoice that the merchant's own node or provider made. Offered only to merchants that set it
+// up, and followed by looking at each invoice: this chain has no blocks and no tip. A base unit is a millisatoshi, as invoices count.
+/** No account key serves it, so that wallets, and the type of their families, do not know it. */
+const LIGHTNING_FAMILY = { family: 'LIGHTNING', kind: 'lightning' } as const;
+const LIGHTNING_CHAIN = {
+  chain: 'lightning',
+  code: 'lightning',
+  name: 'Lightning',
+  networkName: 'Lightning',
+  family: 'LIGHTNING',
+  scheme: 'lightning',
+  chainIds: null,
+  rpcPort: 8080,
+  blockSeconds: 1,
+  firstBlock: '2018-01-01',
+  pollSeconds: 1,
+  slackSeconds: 10,
+  maxReorg: 0,
+  deepReorg: 0,
+  agreeWithin: 0,
+  safeVersion: null,
+  coinbaseMaturity: 0,
+  feeUnit: 'sat',
+  confirmations: [{ belowUsdCents: null, confirmations: 0, rule: 'preimage' }],
+  explorer: {},
+} as const;
+const LIGHTNING_COIN = {
+  coin: 'BTC@lightning',
+  asset: 'BTC',
+  chain: 'lightning',
+  contract: null,
+  decimals: 11,
+  dustUnits: 1n,
+  typicalSize: 0,
+} as const;
+
 export const NETWORKS = ['mainnet', 'testnet', 'regtest'] as const;
 export type Network = (typeof NETWORKS)[number];
 
 export const MODES = ['live', 'test'] as const;
 export type Mode = (typeof MODES)[number];
 
-/** Confirmations required below each USD bound; the last tier has no bound. `lock`, `safe` and `finalized` are chain rules. */
+/** Confirmations required below each USD bound; the last tier has no bound. `lock`, `safe` and `finalized` are chain rules; `preimage`: the invoice is settled. */
 export type ConfirmationTier = { belowUsdCents: bigint | null; confirmations: number; rule: CompletionRule };
-export const COMPLETION_RULES = ['confirmations', 'instantsend', 'instantsend_or_chainlock', 'chainlock', 'safe', 'finalized'] as const;
+export const COMPLETION_RULES = [
+  'confirmations',
+  'instantsend',
+  'instantsend_or_chainlock',
+  'chainlock',
+  'safe',
+  'finalized',
+  'preimage',
+] as const;
 export type CompletionRule = (typeof COMPLETION_RULES)[number];
 
-/** What chains have in common, and which folder of `src/chains` reads them: `bitcoin` counts outputs, `ethereum` accounts. */
-export const CHAIN_KINDS = ['bitcoin', 'ethereum'] as const;
+/**
+ * What chains have in common, and which folder of `src/chains` reads them: `bitcoin` counts outputs, `ethereum` accounts. `lightning` counts
+ * invoices, which `src/lightning` asks for.
+ */
+export const CHAIN_KINDS = ['bitcoin', 'ethereum', 'lightning'] as const;
 export type ChainKind = (typeof CHAIN_KINDS)[number];
 
 /** Where prices come from. */
@@ -545,8 +592,8 @@ export type Asset = (typeof ASSET_ROWS | typeof RECOGNIZED_ASSETS)[number]['asse
 export type Family = (typeof FAMILY_ROWS)[number]['family'];
 /** Families whose chains `src/chains/bitcoin` reads. */
 export type BitcoinFamily = Extract<(typeof FAMILY_ROWS)[number], { kind: 'bitcoin' }>['family'];
-export type ChainId = (typeof CHAIN_ROWS)[number]['chain'];
-export type Coin = (typeof COIN_ROWS | typeof RECOGNIZED_COINS)[number]['coin'];
+export type ChainId = (typeof CHAIN_ROWS)[number]['chain'] | typeof LIGHTNING_CHAIN.chain;
+export type Coin = (typeof COIN_ROWS | typeof RECOGNIZED_COINS)[number]['coin'] | typeof LIGHTNING_COIN.coin;
 export type NativeCoin = Extract<(typeof COIN_ROWS)[number], { contract: null }>['coin'];
 
 type AssetSpec = Readonly<AssetRow & { asset: Asset }>;
@@ -567,6 +614,7 @@ const [everyAsset, everyCoin]: [Asset[], Coin[]] = [[], []];
 /** Adds rows to the tables. Tests add rows of their own, before they load a module that reads the tables while it loads. */
 export function addRows(rows: Rows): void {
   addKnown(rows);
+  familyCodes.push(...(rows.families as readonly FamilySpec[]).map(({ family }) => family));
   assetCodes.push(...(rows.assets as readonly AssetSpec[]).map(({ asset }) => asset));
   coinCodes.push(...(rows.coins as readonly CoinSpec[]).map(({ coin }) => coin));
 }
@@ -575,10 +623,7 @@ function addKnown(rows: Rows): void {
     assets[row.asset] = row;
     everyAsset.push(row.asset);
   }
-  for (const row of rows.families as readonly FamilySpec[]) {
-    families[row.family] = row;
-    familyCodes.push(row.family);
-  }
+  for (const row of rows.families as readonly FamilySpec[]) families[row.family] = row;
   for (const row of rows.chains as readonly ChainSpec[]) {
     chains[row.chain] = { ...row, kind: families[row.family].kind };
     chainCodes.push(row.chain);
@@ -590,13 +635,17 @@ function addKnown(rows: Rows): void {
 }
 addRows({ assets: ASSET_ROWS, families: FAMILY_ROWS, chains: CHAIN_ROWS, coins: COIN_ROWS });
 addKnown({ assets: RECOGNIZED_ASSETS, families: [], chains: [], coins: RECOGNIZED_COINS });
+addKnown({ assets: [], families: [LIGHTNING_FAMILY], chains: [LIGHTNING_CHAIN], coins: [LIGHTNING_COIN] });
+
+/** Bitcoin over Lightning, for merchants that set it up. */
+export const LIGHTNING = LIGHTNING_COIN.coin;
 
 /** What can be offered. */
 export const ASSETS: readonly Asset[] = assetCodes;
 export const FAMILIES: readonly Family[] = familyCodes;
 export const CHAINS: readonly ChainId[] = chainCodes;
 export const COINS: readonly Coin[] = coinCodes;
-/** What can arrive: besides, what is recognized and never offered. */
+/** What can arrive: besides, what is recognized and never offered, and Lightning. */
 export const ALL_ASSETS: readonly Asset[] = everyAsset;
 export const ALL_COINS: readonly Coin[] = everyCoin;
 
@@ -616,6 +665,7 @@ const RESTS_ON = {
   chainlock: 'locks',
   safe: 'tags',
   finalized: 'tags',
+  preimage: null,
 } as const satisfies Record<CompletionRule, string | null>;
 /** What finality of a coin's chain rests on besides depth: locks by masternodes, or the blocks that its nodes tag as final. */
 export const finalityOf = (coin: Coin): 'locks' | 'tags' | null => {

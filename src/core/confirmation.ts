@@ -60,6 +60,7 @@ export const confirmationsOf = (t: Transfer, tip: Tip | undefined): number =>
   t.block && tip ? Math.max(0, tip.height - t.block.height + 1) : 0;
 
 export function isConfirmed(t: Transfer, { rule, confirmations }: ConfirmationTier, tip: Tip | undefined): boolean {
+  if (rule === 'preimage') return t.lock === 'preimage';
   const count = confirmationsOf(t, tip);
   if (!tip || (t.kind === 'coinbase' && count < chainOf(t.coin).coinbaseMaturity)) return false;
   const chainlocked = t.lock === 'chainlock' || (t.block !== null && tip.chainlockHeight !== null && t.block.height <= tip.chainlockHeight);
@@ -88,6 +89,7 @@ function workNeeded(t: Transfer, wanted: ConfirmationTier, tip: Tip): number | n
       return Math.max(1, wanted.confirmations);
     case 'safe':
     case 'finalized':
+    case 'preimage':
       return null;
     case 'instantsend':
     case 'instantsend_or_chainlock':
@@ -151,12 +153,14 @@ export function whyNotFinal(t: Transfer, wanted: ConfirmationTier, tip: Tip | un
 
 /** What keeps a transfer from being confirmed besides time; null when only more blocks are needed. */
 export const whyNotConfirmed = (t: Transfer, { rule }: ConfirmationTier, tip: Tip | undefined): string | null =>
-  t.block !== null && tip?.isFinalUnknown && (rule === 'safe' || rule === 'finalized')
-    ? 'a source of this chain does not say which blocks are final, and this payment needs one'
-    : null;
+  rule === 'preimage'
+    ? 'the Lightning invoice is called paid, but without the preimage that proves it'
+    : t.block !== null && tip?.isFinalUnknown && (rule === 'safe' || rule === 'finalized')
+      ? 'a source of this chain does not say which blocks are final, and this payment needs one'
+      : null;
 
 export const requiredOf = ({ rule, confirmations }: ConfirmationTier): number | null =>
-  rule === 'confirmations' ? Math.max(1, confirmations) : null;
+  rule === 'confirmations' ? Math.max(1, confirmations) : rule === 'preimage' ? 0 : null;
 
 /** The fewest confirmations that fulfil a rule where every block is final and locked as soon as it is found. */
 export const fewestOf = ({ rule, confirmations }: ConfirmationTier): number =>
@@ -183,6 +187,7 @@ const GRADE: Readonly<Record<CompletionRule, number>> = {
   chainlock: 3,
   safe: 1,
   finalized: 2,
+  preimage: 2,
 };
 
 /** Whether a tier asks for less than another one: only an operator's override does. */

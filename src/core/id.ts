@@ -20,7 +20,8 @@ type IdPrefix =
   | 'ref'
   | 'po'
   | 'bat'
-  | 'swp';
+  | 'swp'
+  | 'ln';
 
 /** Base62 text of `length` characters from random bytes, by rejection sampling (no modulo bias). `random(n)` yields n fresh bytes, or such as latin1 text. */
 export function base62(length: number, random: (bytes: number) => Uint8Array | string): string {

@@ -74,10 +74,14 @@ export type Decision = {
   byPayer?: boolean;
 };
 
-export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta' | 'token';
-export type Lock = 'instantsend' | 'chainlock' | null;
-/** What vouches for a block: your own node, proof of work or Ethereum's sync committee, which Florin checked, or two providers that agree. */
-export const VERIFIERS = ['node', 'proof_of_work', 'sync_committee', 'providers'] as const;
+export type TransferKind = 'output' | 'pegout' | 'coinbase' | 'direct' | 'internal' | 'delta' | 'token' | 'invoice';
+/** What makes a transfer final without a block. `preimage`: the Lightning invoice is settled, and its preimage was checked. */
+export type Lock = 'instantsend' | 'chainlock' | 'preimage' | null;
+/**
+ * What vouches for a block: your own node, proof of work or Ethereum's sync committee, which Florin checked, or two providers that agree. A
+ * Lightning invoice has no block: its preimage vouches for it.
+ */
+export const VERIFIERS = ['node', 'proof_of_work', 'sync_committee', 'providers', 'preimage'] as const;
 export type Verifier = (typeof VERIFIERS)[number];
 
 /** Another currency, and its units for one US dollar with eight decimals. */
@@ -106,7 +110,7 @@ export type Transfer = {
   coin: Coin;
   /**
    * Identity on its chain: `txid:vout`; for ETH `txid:tx`, `txid:to:<account>` by a contract, `delta:<height>:<account>` unnamed; for
-   * tokens `txid:log:<account>:<n>`, the nth transfer to the account.
+   * tokens `txid:log:<account>:<n>`, the nth transfer to the account; for Lightning `ln:<payment hash>`.
    */
   ref: string;
   txid: string | null;

@@ -1,7 +1,7 @@
 /** The simulated chain of a test payment: a pure function of what its payer did, when, and the test clock. */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import { COIN, COINS, type Coin, isToken, kindOf } from './coin.ts';
+import { COIN, COINS, type Coin, isToken, kindOf, LIGHTNING } from './coin.ts';
 import { addMs, MINUTE_MS } from './dates.ts';
 import { dueUnit } from './money.ts';
 import type { Tip, Transfer } from './payment.ts';
@@ -22,15 +22,18 @@ export const SCENARIOS = [
 ] as const;
 export type Scenario = (typeof SCENARIOS)[number];
 
-/** What a test payment shows as its address: `test_btc_success`, of a token with its chain. */
-export const testIdentifier = (coin: Coin, scenario: string): string => `test_${coin.toLowerCase().replace('@', '_')}_${scenario}`;
+/** What a test payment shows as its address: `test_btc_success`, of a token with its chain; `test_lightning_success`. */
+export const testIdentifier = (coin: Coin, scenario: string): string =>
+  `test_${coin === LIGHTNING ? 'lightning' : coin.toLowerCase().replace('@', '_')}_${scenario}`;
 
 /** The coin and the scenario of a test identifier; null if it names no coin. Without a chain, `test_usdc_success` is on the first one. */
 export function scenarioFromText(text: string | null): { coin: Coin; name: string } | null {
   const match = text === null ? null : /^test_([a-z_]+?)_(wrong_network|wrong_token|[a-z]+)$/.exec(text);
   if (!match) return null;
   const [, named, scenario] = match;
-  const coin = COINS.find((one) => testIdentifier(one, scenario!) === text) ?? COINS.find((one) => COIN[one].asset.toLowerCase() === named);
+  const coin =
+    [...COINS, LIGHTNING].find((one) => testIdentifier(one, scenario!) === text) ??
+    COINS.find((one) => COIN[one].asset.toLowerCase() === named);
   return coin ? { coin, name: scenario! } : null;
 }
 
@@ -46,9 +49,13 @@ function wrongCoin(scenario: string, coin: Coin): Coin | null {
   if (scenario === 'wrong_network') return there.find((one) => COIN[one].asset === asset) ?? there[0] ?? null;
   return scenario === 'wrong_token' ? (here[0] ?? null) : null;
 }
+/** An invoice is paid as a whole, and settled for good. `slow`: its node holds the payment before it settles it. */
+const OF_LIGHTNING: readonly Scenario[] = ['success', 'slow', 'overpaid', 'late', 'expired'];
 /** The scenarios that a coin can play: its wallet must be able to receive another one. */
 export const scenariosOf = (coin: Coin): readonly Scenario[] =>
-  SCENARIOS.filter((one) => (one !== 'wrong_network' && one !== 'wrong_token') || wrongCoin(one, coin) !== null);
+  coin === LIGHTNING
+    ? OF_LIGHTNING
+    : SCENARIOS.filter((one) => (one !== 'wrong_network' && one !== 'wrong_token') || wrongCoin(one, coin) !== null);
 
 /** In the place of a scenario: where the money of test payments comes from. */
 export const PAYER = 'payer';
@@ -106,6 +113,7 @@ const HALF: Share = { of: 1n, by: 2n };
 function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed, number = 0 }: OnePlay) {
   const elapsed = now.getTime() - startedAt.getTime();
   const isAccount = kindOf(coin) === 'ethereum';
+  const isInvoice = kindOf(coin) === 'lightning';
   const again = number === 0 ? '' : ` ${number}`;
   const hash = (what: string): string =>
     (isAccount ? '0x' : '') + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
@@ -117,11 +125,11 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed,
     const amount = ((units * share.of) / share.by / step) * step;
     return {
       coin,
-      ref: isAccount ? `${txid}:tx` : `${txid}:0`,
+      ref: isInvoice ? `ln:${txid}` : isAccount ? `${txid}:tx` : `${txid}:0`,
       txid,
       address: testIdentifier(coin, scenario),
       units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
-      kind: COIN[coin].contract === null ? (isAccount ? 'direct' : 'output') : 'token',
+      kind: isInvoice ? 'invoice' : COIN[coin].contract === null ? (isAccount ? 'direct' : 'output') : 'token',
       firstSeenAt: startedAt,
       block: null,
       lock: null,
@@ -130,6 +138,8 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed,
       unminedSince: null,
       disputedSince: null,
       ...more,
+      // What is in a block elsewhere is a settled invoice here.
+      ...(isInvoice && more.block && { block: null, lock: 'preimage' as const }),
     };
   };
   const chain = (

@@ -89,6 +89,51 @@ create table wallets (
 CREATE UNIQUE INDEX wallets_active ON wallets USING btree (merchant_id, family) WHERE active;
 CREATE TRIGGER wake AFTER INSERT ON wallets FOR EACH ROW EXECUTE FUNCTION wake('wallets');
 
+create table lightning_backends (
+  id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  kind text not null,
+  name text not null,
+  access bytea not null,
+  payee text,
+  least_msat numeric(38,0) not null,
+  most_msat numeric(38,0) not null,
+  active boolean not null default true,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  failure text,
+  away_until timestamp with time zone,
+  PRIMARY KEY (id),
+  FOREIGN KEY (merchant_id) REFERENCES merchants(id),
+  CHECK ((kind = ANY (ARRAY['address'::text, 'lnd'::text])))
+);
+CREATE UNIQUE INDEX lightning_backends_active ON lightning_backends USING btree (merchant_id) WHERE active;
+
+create table lightning_invoices (
+  payment_hash text not null,
+  payment_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  backend_id text collate "C" not null,
+  bolt11 text not null,
+  handle text not null,
+  msat numeric(38,0) not null,
+  created_at timestamp with time zone not null default clock_timestamp(),
+  shown_until timestamp with time zone not null,
+  expires_at timestamp with time zone not null,
+  state text not null default 'open'::text,
+  preimage text,
+  settled_at timestamp with time zone,
+  looked_at timestamp with time zone,
+  due_at timestamp with time zone not null default clock_timestamp(),
+  failures integer not null default 0,
+  failure text,
+  PRIMARY KEY (payment_hash),
+  CHECK ((msat > (0)::numeric)),
+  CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'ended'::text])))
+);
+CREATE INDEX lightning_invoices_due ON lightning_invoices USING btree (due_at) WHERE (state = 'open'::text);
+CREATE INDEX lightning_invoices_of ON lightning_invoices USING btree (payment_id);
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON lightning_invoices FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('lightning');
+
 create table live_usage (
   merchant_id text collate "C" not null,
   month date not null,
@@ -320,7 +365,7 @@ create table transfers (
   place integer,
   PRIMARY KEY (payment_id, coin, ref),
   CHECK ((units > (0)::numeric)),
-  CHECK ((verified_by = ANY (ARRAY['node'::text, 'proof_of_work'::text, 'sync_committee'::text, 'providers'::text])))
+  CHECK ((verified_by = ANY (ARRAY['node'::text, 'proof_of_work'::text, 'sync_committee'::text, 'providers'::text, 'preimage'::text])))
 );
 CREATE INDEX transfers_by_address ON transfers USING btree (merchant_id, coin, address);
 CREATE INDEX transfers_by_block ON transfers USING btree (coin, block_height);

@@ -1,7 +1,21 @@
 /** Reads what schemas cannot express: amounts from their source text, URLs, metadata, test identifiers, query parameters. */
 import Type from 'typebox';
 import type { Context } from '#context';
-import { type Asset, CHAINS, type ChainId, COIN, COINS, type Coin, coinsOf, isAsset, isChain, type Mode, NATIVE_ASSETS } from '#core/coin';
+import {
+  type Asset,
+  CHAIN,
+  CHAINS,
+  type ChainId,
+  COIN,
+  COINS,
+  type Coin,
+  coinsOf,
+  isAsset,
+  isChain,
+  LIGHTNING,
+  type Mode,
+  NATIVE_ASSETS,
+} from '#core/coin';
 import { readTime } from '#core/dates';
 import { type Fiat, fiatDecimals, isFiat } from '#core/fiat';
 import { formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '#core/money';
@@ -210,7 +224,11 @@ export function readCoinFilter(query: Query): readonly Coin[] | null {
   const text = readQuery(query, 'currency');
   const asset = text === null ? null : readAssetName(text, 'currency');
   const network = readNetwork(query);
-  if (asset !== null) return readCoinNames(asset, network);
+  if (network === CHAIN.lightning.chain && (asset ?? COIN[LIGHTNING].asset) === COIN[LIGHTNING].asset) return [LIGHTNING];
+  if (asset !== null) {
+    const coins = readCoinNames(asset, network);
+    return network === undefined && asset === COIN[LIGHTNING].asset ? [...coins, LIGHTNING] : coins;
+  }
   return network === undefined ? null : COINS.filter((coin) => COIN[coin].chain === network);
 }
 /** The coin of a look-up, by `currency` and, if the asset is on several networks, `network`. Codes in upper or lower case. */

@@ -1,7 +1,7 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '#context';
-import { COIN, COINS, type Coin, type Family, isToken, type Network } from '#core/coin';
+import { COIN, COINS, type Coin, type Family, isToken, LIGHTNING, type Network } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import { base62, newId } from '#core/id';
 import type { Plan } from '#core/plan';
@@ -22,6 +22,8 @@ export type Merchant = {
   walletNetworks: Readonly<Partial<Record<Family, Network>>>;
   /** Coins whose wallet is paused. */
   pausedCoins: readonly Coin[];
+  /** What takes Lightning payments for it, and how much at a time; null: nothing. */
+  lightning: { isAway: boolean; leastMsat: bigint; mostMsat: bigint } | null;
   /** The logo of the payment page, by the hash it is served under. */
   logo: string | null;
 };
@@ -68,20 +70,24 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
       settings: unknown;
       networks: Partial<Record<Family, Network>> | null;
       paused: Coin[] | null;
+      lightning: { isAway: boolean; leastMsat: string; mostMsat: string } | null;
       logo: string | null;
     }[]
   >`
     select m.id, m.name, m.plan, m.settings, w.networks, w.paused,
+      (select json_build_object('isAway', coalesce(b.away_until > clock_timestamp(), false), 'leastMsat', b.least_msat::text,
+        'mostMsat', b.most_msat::text) from lightning_backends b where b.merchant_id = m.id and b.active) as lightning,
       (select l.hash from merchant_logos l where l.merchant_id = m.id) as logo
     from merchants m cross join lateral (
       select jsonb_object_agg(family, network) filter (where active) as networks,
         array_agg(family) filter (where not active and paused_at is not null) as paused
       from wallets where merchant_id = m.id
     ) w where m.id = any(${merchantIds as string[]}::text[])`;
-  return rows.map(({ id, name, plan, settings, networks, paused, logo }) => ({
+  return rows.map(({ id, name, plan, settings, networks, paused, lightning, logo }) => ({
     ...{ id, name, plan, logo },
     settings: settingsFromJson(settings),
     walletCoins: COINS.filter((coin) => networks?.[COIN[coin].family] !== undefined),
+    lightning: lightning && { ...lightning, leastMsat: BigInt(lightning.leastMsat), mostMsat: BigInt(lightning.mostMsat) },
     walletNetworks: networks ?? {},
     pausedCoins: COINS.filter((coin) => paused?.includes(COIN[coin].family)),
   }));
@@ -97,9 +103,12 @@ export async function readDisplayCurrencies(
   return new Map(rows.map(({ id, settings }) => [id, settingsFromJson(settings).displayCurrency]));
 }
 
-/** Whether the merchant offers this coin. Native coins are offered unless they are turned off, tokens only if they are turned on. */
+/**
+ * Whether the merchant offers this coin. Native coins are offered unless they are turned off, tokens only if they are turned on, and
+ * Lightning where it was set up.
+ */
 export const isOffered = ({ coins, tokens }: Pick<MerchantSettings, 'coins' | 'tokens'>, coin: Coin): boolean =>
-  isToken(coin) ? tokens.includes(coin) : coins === null || coins.includes(coin);
+  coin === LIGHTNING || (isToken(coin) ? tokens.includes(coin) : coins === null || coins.includes(coin));
 
 const PREFERRED: readonly Coin[] = ['BTC', 'LTC', 'ETH', 'DASH', 'DOGE'];
 /** The default coin: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE and the others; in test mode BTC. */

@@ -95,6 +95,7 @@ const STAND_IN: Readonly<Record<CompletionRule, number>> = {
   chainlock: 6,
   safe: 32,
   finalized: 64,
+  preimage: 0,
 };
 /** The confirmations of the default table where the operator lowered them; else null. */
 export function loweredFrom(coin: Coin, { belowUsdCents, confirmations, rule }: ConfirmationTier): ConfirmationTier | null {

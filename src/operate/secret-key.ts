@@ -18,6 +18,7 @@ import {
   type Tx,
   writeKeyCheck,
 } from '#db';
+import { LIGHTNING_PURPOSE } from '#lightning';
 import type { Log } from '#log';
 import { signInSecret } from '#people';
 import { SECRET_PURPOSE } from '#webhooks';
@@ -34,7 +35,11 @@ type Seals = { check: boolean | null; opened: number; closed: string[] };
 
 /** Opens the check value and every stored secret. Works on any schema of Florin. */
 export async function inspectSeals(sql: Sql | Tx, sealer: Opener): Promise<Seals> {
-  const secrets = [...(await readEndpointSecrets(sql, sealer)), ...(await readSecondFactors(sql, sealer))];
+  const secrets = [
+    ...(await readEndpointSecrets(sql, sealer)),
+    ...(await readLightningAccess(sql, sealer)),
+    ...(await readSecondFactors(sql, sealer)),
+  ];
   const closed = secrets.filter(({ opens }) => !opens).map(({ name }) => name);
   return { check: await opensKeyCheck(sql, sealer), opened: secrets.length - closed.length, closed };
 }
@@ -53,6 +58,15 @@ async function readEndpointSecrets(sql: Sql | Tx, sealer: Opener): Promise<Secre
   return rows.map(({ id, secret, previous }) => ({
     name: `the signing secret of ${id}`,
     opens: [secret, ...(previous ? [previous] : [])].every((one) => canOpen(sealer, SECRET_PURPOSE, one)),
+  }));
+}
+
+async function readLightningAccess(sql: Sql | Tx, sealer: Opener): Promise<Secret[]> {
+  if (!(await isThere(sql, 'lightning_backends'))) return [];
+  const rows = await sql<{ name: string; access: Uint8Array }[]>`select name, access from lightning_backends where active order by id`;
+  return rows.map(({ name, access }) => ({
+    name: `the access to Lightning of ${name}`,
+    opens: canOpen(sealer, LIGHTNING_PURPOSE, access),
   }));
 }
 

@@ -1,6 +1,6 @@
 /** What only refunds have: how much of a payment they return, the claim page where the customer enters an address, and its links. */
 import type { Context } from '#context';
-import { type Asset, type ChainId, COIN, type Coin, coinText, type Mode } from '#core/coin';
+import { type Asset, type ChainId, COIN, type Coin, coinText, LIGHTNING, type Mode } from '#core/coin';
 import { type Fiat, formatFiat } from '#core/fiat';
 import { newId } from '#core/id';
 import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, worthUsdE8 } from '#core/money';
@@ -82,6 +82,9 @@ function amountOf(
     return { units: shownUnits(coin, shareOf(basis.units, { part: amountUsdCents, total: basis.usdCents })), usdCents: amountUsdCents };
   return { units: unitsFor(coin, amountUsdCents, priceOf(ctx, { mode, coin })), usdCents: amountUsdCents };
 }
+
+/** Lightning has no return address, and what arrives over it is in a wallet that Florin does not know. */
+const NOT_RETURNED = 'Lightning payments cannot be refunded here. Send the money from your own wallet, and mark the payment as refunded';
 
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
 /** Without what other refunds return or may still return; less than nothing while blocks are replaced that contain it. */
@@ -216,6 +219,7 @@ export async function requestRefund(
       checkShop(record, shop);
       const coin = coinOf(record, wanted);
       allows?.(coin);
+      if (coin === LIGHTNING) throw new Problem('parameter_invalid', { reason: NOT_RETURNED }, { param: 'payment_id' });
       const available = leftOf(record, coin);
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
       const most = amountText(record, { coin, units: available > 0n ? available : 0n });

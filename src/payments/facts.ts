@@ -1,7 +1,7 @@
 /** Reads everything that decides a payment, for many payments in one statement, and builds views from it. */
 
 import { type Context, perContext } from '#context';
-import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, type Mode } from '#core/coin';
+import { CHAIN, CHAINS, COIN, type Coin, chainCode, type Family, LIGHTNING, type Mode } from '#core/coin';
 import { companyCents, fewestOf, requirementOf } from '#core/confirmation';
 import { addMs } from '#core/dates';
 import { e8ToCents } from '#core/money';
@@ -231,7 +231,19 @@ async function readRows(ctx: Context, sql: Sql | Tx, from: Fragment, count: numb
     if (mode === 'live') for (const list of [quotes ?? [], all]) for (const { coin } of list) liveCoins.add(coin);
   }
   const tips = liveCoins.size === 0 ? {} : await readTips(sql, [...liveCoins]);
-  return rows.map((row) => toRecord(row, rules.get(row.ruleSet)!, transfers.get(row.id)!, tips));
+  const lightning = liveCoins.has(LIGHTNING) ? await readLightningTips(sql, rows) : new Map<string, Tip>();
+  return rows.map((row) => {
+    const own = lightning.get(row.id);
+    return toRecord(row, rules.get(row.ruleSet)!, transfers.get(row.id)!, own ? { ...tips, [LIGHTNING]: own } : tips);
+  });
+}
+
+/** Lightning has no blocks. Each payment is read as far as all of its open invoices were looked at. */
+async function readLightningTips(sql: Sql | Tx, payments: readonly { id: string }[]): Promise<Map<string, Tip>> {
+  const rows = await sql<{ id: string; scannedThrough: Date }[]>`
+    select payment_id as id, min(case when state = 'open' then coalesce(looked_at, created_at) else clock_timestamp() end) as "scannedThrough"
+    from lightning_invoices where payment_id = any(${payments.map(({ id }) => id)}::text[]) group by 1`;
+  return new Map(rows.map(({ id, scannedThrough }) => [id, { ...QUIET, scannedThrough }]));
 }
 
 /** Chains whose blocks nobody proves, so that somebody must vouch for them. */
@@ -395,18 +407,12 @@ function toRecord(row: Row, rules: Rules, transfers: Transfer[], tips: Tips): Pa
   };
 }
 
+/** A chain without blocks. */
+const QUIET = { height: 0, hash: '', safeHeight: null, finalizedHeight: null, chainlockHeight: null, holdReason: null };
 /** The tips a record is settled with: those of the followed chains, or of the payment's own simulated chain at its `now`. */
 export function tipsOf(record: PaymentRecord): Tips {
   if (record.mode === 'live') return record.tips;
-  const quiet: Tip = {
-    height: 0,
-    hash: '',
-    safeHeight: null,
-    finalizedHeight: null,
-    chainlockHeight: null,
-    scannedThrough: record.now,
-    holdReason: null,
-  };
+  const quiet: Tip = { ...QUIET, scannedThrough: record.now };
   const tips: Partial<Record<Coin, Tip>> = Object.fromEntries(record.facts.quotes.map((q) => [q.coin, quiet]));
   const seen = observe(record);
   if (seen) for (const { coin } of [...record.plays, ...seen.transfers]) tips[coin] = { ...quiet, ...seen.tip, scannedThrough: record.now };

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '#chains';
 import type { Context } from '#context';
-import { COIN, COINS, type Coin, canBePriced, coinText, isToken, type Mode, NETWORKS } from '#core/coin';
+import { COIN, COINS, type Coin, canBePriced, coinText, isToken, LIGHTNING, type Mode, NETWORKS } from '#core/coin';
 import { addMs, DAY_MS, earliest } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { type Decision, hasWrongCoin, type Transfer } from '#core/payment';
@@ -140,17 +140,20 @@ export function checkShop(
 const canTake = ({ walletCoins, settings }: Merchant, coin: Coin): boolean =>
   walletCoins.includes(coin) && (!isToken(coin) || isOffered(settings, coin));
 
-/**
- * Adds a quote of the coin. Returns the record with it, or null when there is an open one. Allocates the deposit address at the first
- * choice. The row is locked.
- */
-async function addQuote(
+/** What a payer is asked for, and where to pay it, if that is known. */
+type QuoteTerms = { rateE8: bigint | null; units: bigint; sources: readonly string[]; until: Date; address: string | null };
+/** A Lightning invoice for such terms. `store` records it in the transaction that shows it. */
+type NewInvoice = { terms: QuoteTerms; bolt11: string; expiresAt: Date; store(tx: Tx): Promise<void> };
+type ChoiceOptions = { scenario?: string | null; byPayer?: boolean; invoice?: NewInvoice | null };
+
+/** The terms of a quote of the coin; null when there is an open one. The row is locked. */
+async function termsFor(
   ctx: Context,
   tx: Tx,
   record: PaymentRecord,
   coin: Coin,
-  { scenario = null, byPayer = false }: { scenario?: string | null; byPayer?: boolean } = {},
-): Promise<PaymentRecord | null> {
+  { byPayer = false }: ChoiceOptions,
+): Promise<QuoteTerms | null> {
   const { facts, now } = record;
   const settlement = settle(facts, record.transfers, tipsOf(record), now);
   if (facts.status !== 'pending' || now >= settlement.expiresAt) {
@@ -177,12 +180,31 @@ async function addQuote(
   // A rate that is still valid is shown again: switching to another coin and back does not fetch a new one.
   const standing = facts.quotes.findLast((q) => q.coin === coin && lockEnd(facts, q) > now);
   if (standing && standing === last) return null;
-  const quote = facts.fixed
-    ? { rateE8: null, units: facts.fixed.units, sources: [] as readonly string[], until: settlement.expiresAt }
-    : standing
-      ? { ...standing, sources: await sourcesOf(tx, facts.id, facts.quotes.indexOf(standing)) }
-      : { ...priceQuote(ctx, record, coin), until: earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt) };
-  const address = await addressFor(ctx, tx, record, coin, scenario);
+  if (facts.fixed) return { rateE8: null, units: facts.fixed.units, sources: [], until: settlement.expiresAt, address: null };
+  if (standing) return { ...standing, sources: await sourcesOf(tx, facts.id, facts.quotes.indexOf(standing)) };
+  const until = earliest(addMs(now, facts.rules.rateLockSeconds * 1000), settlement.expiresAt);
+  return { ...priceQuote(ctx, record, coin), until, address: null };
+}
+
+/**
+ * Adds a quote of the coin. Returns the record with it, or null when there is an open one. Allocates the deposit address at the first
+ * choice. The row is locked.
+ */
+async function addQuote(
+  ctx: Context,
+  tx: Tx,
+  record: PaymentRecord,
+  coin: Coin,
+  options: ChoiceOptions = {},
+): Promise<PaymentRecord | null> {
+  const { facts, now } = record;
+  const { invoice = null } = options;
+  const terms = await termsFor(ctx, tx, record, coin, options);
+  if (terms === null) return null;
+  // What was asked of the back end is what its invoice is for.
+  const quote = invoice ? { ...invoice.terms, until: earliest(invoice.terms.until, invoice.expiresAt) } : terms;
+  await invoice?.store(tx);
+  const address = invoice?.bolt11 ?? terms.address ?? (await addressFor(ctx, tx, record, coin, options.scenario ?? null));
   await tx`
     insert into quotes (payment_id, number, merchant_id, coin, address, rate_e8, units, sources, from_at, until_at)
     values (${facts.id}, ${facts.quotes.length + 1}, ${record.merchantId}, ${coin}, ${address},
@@ -245,16 +267,32 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
 /**
  * The payer chooses a coin, or requests a new rate for the chosen one. An open quote is returned unchanged. In test mode the
  * choice starts the given scenario, or the one the payment was created with; otherwise the page waits until one is picked.
- * Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable.
+ * `askInvoice`: gets a Lightning invoice, which takes a request to a node or a provider, while nothing is locked.
+ * Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable, chain_unavailable.
  */
 export async function chooseCoin(
   ctx: Context,
-  { paymentId, coin, scenario }: { paymentId: string; coin: Coin; scenario?: string | null },
+  {
+    paymentId,
+    coin,
+    scenario,
+    askInvoice,
+  }: {
+    paymentId: string;
+    coin: Coin;
+    scenario?: string | null;
+    askInvoice?: (wanted: QuoteTerms & { paymentId: string; merchantId: string }) => Promise<Omit<NewInvoice, 'terms'>>;
+  },
 ): Promise<CustomerView> {
+  let invoice: NewInvoice | null = null;
+  if (coin === LIGHTNING && askInvoice) {
+    const wanted = await ctx.db.begin((tx) => wantInvoice(ctx, tx, paymentId));
+    if (wanted) invoice = { terms: wanted, ...(await askInvoice(wanted)) };
+  }
   await ctx.db.begin((tx) =>
     decideOne(ctx, tx, paymentId, async (record) => {
       const given = scenario ? scenarioNamed(scenario) : null;
-      const options = { scenario: given, byPayer: true };
+      const options = { scenario: given, byPayer: true, invoice };
       if (record.mode === 'live' || record.plays.length > 0) return chooseFor(ctx, tx, record, coin, options);
       const name = given ?? plannedFor(record, coin) ?? WAITING;
       const fresh = (await addQuote(ctx, tx, record, coin, options)) ?? record;
@@ -263,6 +301,17 @@ export async function chooseCoin(
     }),
   );
   return getPaymentForCustomer(ctx, { paymentId });
+}
+
+/** The terms for which a live payment needs a new invoice; null: it has one that can still be paid, or needs none. */
+async function wantInvoice(ctx: Context, tx: Tx, paymentId: string) {
+  let wanted: (QuoteTerms & { paymentId: string; merchantId: string }) | null = null;
+  await decideOne(ctx, tx, paymentId, async (record) => {
+    const terms = record.mode === 'live' ? await termsFor(ctx, tx, record, LIGHTNING, { byPayer: true }) : null;
+    if (terms?.address === null) wanted = { ...terms, paymentId, merchantId: record.merchantId };
+    return 'nothing';
+  });
+  return wanted as (QuoteTerms & { paymentId: string; merchantId: string }) | null;
 }
 
 /** A test payment created with a coin starts what was planned when its page is visited. Does nothing for other payments. */

@@ -2,7 +2,7 @@
 
 import type { ChainTransaction } from '#chains';
 import { type Context, perContext } from '#context';
-import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, type Mode, pricedAs } from '#core/coin';
+import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, LIGHTNING, type Mode, pricedAs } from '#core/coin';
 import { requirementOf, standingOf } from '#core/confirmation';
 import { worthUsdE8 } from '#core/money';
 import type { Exception, PaymentFacts, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '#core/payment';
@@ -328,9 +328,16 @@ export async function foldCounts(ctx: Context, { limit }: { limit: number }): Pr
 function coinsFor(
   ctx: Context,
   view: PaymentView,
-  { walletCoins, walletNetworks, settings, unreachable, fees }: Merchant & { unreachable: ReadonlyMap<Coin, Unreachable>; fees: LiveFees },
+  {
+    walletCoins,
+    walletNetworks,
+    settings,
+    lightning,
+    unreachable,
+    fees,
+  }: Merchant & { unreachable: ReadonlyMap<Coin, Unreachable>; fees: LiveFees },
 ): CustomerView['coins'] {
-  return COINS.flatMap((coin) => {
+  const onChain = COINS.flatMap((coin) => {
     if (view.request.asset !== null && COIN[coin].asset !== view.request.asset) return [];
     if (view.request.shop?.coins && !view.request.shop.coins.includes(coin)) return [];
     if (view.facts.fixed && view.facts.fixed.coin !== coin) return [];
@@ -342,6 +349,14 @@ function coinsFor(
     const isWrong = view.facts.mode === 'live' && walletNetworks[COIN[coin].family] !== ctx.settings.networks[COIN[coin].chain];
     return [coinState(ctx, view, { coin, unreachable, isWrong, costs: costsOf(view.facts, coin, fees) })];
   });
+  const isChosen = view.settlement.coin === LIGHTNING;
+  const { asset, shop } = view.request;
+  if ((!lightning && !isChosen) || view.facts.fixed || shop?.coins || (asset !== null && asset !== COIN[LIGHTNING].asset)) return onChain;
+  const state = coinState(ctx, view, { coin: LIGHTNING, unreachable, isWrong: lightning?.isAway ?? true, costs: null });
+  // What its node or provider does not take at once is not offered.
+  const { estimateUnits: msat } = state;
+  const fits = msat === null || !lightning || (msat >= lightning.leastMsat && msat <= lightning.mostMsat);
+  return fits || isChosen ? [...onChain, state] : onChain;
 }
 
 function coinState(

@@ -1,6 +1,6 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '#context';
-import { COIN, COINS, type Coin, chainOf, isToken, kindOf, type Mode, nativeOf, settingOf } from '#core/coin';
+import { COIN, COINS, type Coin, chainOf, isToken, kindOf, LIGHTNING, type Mode, nativeOf, settingOf } from '#core/coin';
 import { fiatDecimals } from '#core/fiat';
 import { centsToE8, divideCeil, E8, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
@@ -354,8 +354,11 @@ function recentUnreachable(ctx: Context): Promise<Unreachables> {
 
 type Payable = { coin: Coin; priceE8: bigint };
 const payableCoins = (ctx: Context, merchant: Merchant, unreachable: Unreachables): Payable[] =>
-  COINS.flatMap((coin) => {
-    const { payable } = readinessOf(ctx, { merchant, coin, unreachable, held: [], usedUp: null });
+  [...COINS, LIGHTNING].flatMap((coin) => {
+    const payable =
+      coin === LIGHTNING
+        ? merchant.lightning?.isAway === false
+        : readinessOf(ctx, { merchant, coin, unreachable, held: [], usedUp: null }).payable;
     const found = ctx.prices.quotable(COIN[coin].asset);
     return payable && 'price' in found ? [{ coin, priceE8: found.price.priceE8 }] : [];
   });

@@ -1,6 +1,6 @@
 /** What shops learn about the money of a payment: in the currency that the shop asked for, how it stands, and the names of its coins. */
 import type { Context } from '#context';
-import { COIN, COINS, type Coin, chainOf, isToken, type Mode } from '#core/coin';
+import { COIN, COINS, type Coin, chainOf, isToken, LIGHTNING, type Mode } from '#core/coin';
 import { formatFiat } from '#core/fiat';
 import { formatUnits } from '#core/money';
 import type { Decision, Exception, PaymentStatus, TransferRole } from '#core/payment';
@@ -41,7 +41,8 @@ export const decided = ({ decisions }: PaymentStanding): Decision['kind'] | null
 
 // Names of coins in the protocol: `BTC-CHAIN` for the coin of a chain, `USDC-ETHEREUM` for a token on one.
 
-export const methodOf = (coin: Coin): string => `${COIN[coin].asset}-${isToken(coin) ? chainOf(coin).chain.toUpperCase() : 'CHAIN'}`;
+export const methodOf = (coin: Coin): string =>
+  `${COIN[coin].asset}-${coin === LIGHTNING ? 'LN' : isToken(coin) ? chainOf(coin).chain.toUpperCase() : 'CHAIN'}`;
 
 /** The coin of a method as plugins write it: `BTC`, `BTC-CHAIN`, `BTC_CHAIN`, `BTC-OnChain`; null if there is none. */
 export function coinOfMethod(text: string): Coin | null {

@@ -87,7 +87,7 @@ test('a network that the currency is not on is refused', async () => {
   // A fixed amount needs to know its decimals, and they belong to the contract.
   refused(await app.test.post('/payments', { amount: '5', currency: TOKEN }), 'parameter_missing', 'network');
   refused(await app.test.get('/api/payments?currency=BTC&network=dash'), 'parameter_invalid', 'network');
-  refused(await app.test.get('/api/payments?network=lightning'), 'parameter_invalid', 'network');
+  refused(await app.test.get('/api/payments?network=monero'), 'parameter_invalid', 'network');
   refused(await app.test.get(`/api/crypto/fees?currency=${TOKEN}`), 'parameter_missing', 'network');
   assert.equal(ok(await app.test.get('/api/crypto/fees?currency=BTC&network=bitcoin')).currency, 'BTC');
   // What a source knows is in its native coin.

@@ -20,6 +20,8 @@ const WORDS: Readonly<Record<string, string>> = {
   'key.created': 'Created an API key',
   'key.revoked': 'Revoked an API key',
   'key.rolled': 'Rolled an API key',
+  'lightning.removed': 'Turned off Lightning',
+  'lightning.set': 'Set up Lightning',
   'link.activated': 'Unarchived a payment link',
   'link.archived': 'Archived a payment link',
   'link.changed': 'Edited a payment link',

@@ -116,6 +116,7 @@ const VERIFIERS = {
   proof_of_work: 'Proof of work',
   sync_committee: 'Sync committee',
   providers: 'Two providers',
+  preimage: 'Preimage of the invoice',
 } as const;
 
 const CustomerCard = ({ customer }: { customer: NonNullable<Full['payment']['customer']> }) => (

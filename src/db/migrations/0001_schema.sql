@@ -121,6 +121,52 @@ create table wallets (
   issued_on text,
   unique (family, chain_key, script)
 );
+-- Who makes Lightning invoices for a merchant: a node or a provider. The sealed access can only receive. One is in use; an earlier one is
+-- still asked about the invoices that it made.
+create table lightning_backends (
+  id text collate "C" primary key,
+  merchant_id text collate "C" not null references merchants,
+  kind text not null check (kind in ('address', 'lnd')),
+  name text not null,
+  access bytea not null,
+  -- The key of the merchant's own node; null: a provider, which may use any
+  payee text,
+  least_msat numeric(38, 0) not null,
+  most_msat numeric(38, 0) not null,
+  active boolean not null default true,
+  created_at timestamptz not null default clock_timestamp(),
+  -- Why the last request failed, and until when it is not offered
+  failure text,
+  away_until timestamptz
+);
+create unique index lightning_backends_active on lightning_backends (merchant_id) where active;
+
+-- The invoices that customers were shown, each until it is settled or can no longer be paid.
+create table lightning_invoices (
+  payment_hash text primary key,
+  payment_id text collate "C" not null,
+  merchant_id text collate "C" not null,
+  backend_id text collate "C" not null,
+  bolt11 text not null,
+  handle text not null,
+  msat numeric(38, 0) not null check (msat > 0),
+  created_at timestamptz not null default clock_timestamp(),
+  shown_until timestamptz not null,
+  expires_at timestamptz not null,
+  state text not null default 'open' check (state in ('open', 'settled', 'ended')),
+  preimage text,
+  settled_at timestamptz,
+  -- When the back end last said that it is not paid, and when it is asked next
+  looked_at timestamptz,
+  due_at timestamptz not null default clock_timestamp(),
+  failures int not null default 0,
+  failure text
+);
+create index lightning_invoices_due on lightning_invoices (due_at) where state = 'open';
+create trigger wake after insert or update of due_at on lightning_invoices
+  for each row when (new.due_at < clock_timestamp() + interval '10 seconds') execute function wake_when_due('lightning');
+create index lightning_invoices_of on lightning_invoices (payment_id);
+
 create unique index wallets_active on wallets (merchant_id, family) where active;
 create trigger wake after insert on wallets
   for each row execute function wake('wallets');
@@ -373,7 +419,7 @@ create table transfers (
   -- Since when a source that has a vote shows the chain without the block of this transfer, or with another one in its place.
   disputed_since timestamptz,
   -- Who vouches for the block of a transfer: your own node, or the proof that was checked. Null until it is in a block.
-  verified_by text check (verified_by in ('node', 'proof_of_work', 'sync_committee', 'providers')),
+  verified_by text check (verified_by in ('node', 'proof_of_work', 'sync_committee', 'providers', 'preimage')),
   -- The number of the log or the transaction of a transfer in its block, on EVM chains. Transfers that were seen at the same time are
   -- listed in this order.
   place int,

@@ -179,6 +179,7 @@ function blocksOf({ rule, confirmations }: ConfirmationTier): number {
     case 'confirmations':
       return Math.max(1, confirmations);
     case 'instantsend':
+    case 'preimage':
       return 0;
     case 'instantsend_or_chainlock':
     case 'chainlock':

@@ -1,5 +1,5 @@
 /** The form in which the payer chooses: first the coin, one row for each asset, then its network where several are possible. */
-import { type Asset, COIN, type Coin, chainOf, coinsOf, isAsset, isChain, isCoin } from '#core/coin';
+import { type Asset, CHAIN, COIN, type Coin, chainOf, coinsOf, isAsset, isChain, isCoin, LIGHTNING } from '#core/coin';
 import { formatFiat } from '#core/fiat';
 import { formatDecimal, formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
@@ -33,10 +33,12 @@ export function assetsOf(view: CustomerView): readonly (readonly [Asset, readonl
 /** The coin that a form names: a coin, or an asset with its network; without a network, the cheapest. Errors: currency_unknown. */
 export function coinChosen(view: CustomerView, fields: URLSearchParams): Coin {
   const named = fields.get('currency');
+  const network = fields.get(`network-${named}`);
+  const choices = assetsOf(view).find(([asset]) => asset === named)?.[1] ?? [];
+  if (network === CHAIN.lightning.chain && choices.some(({ coin }) => coin === LIGHTNING)) return LIGHTNING;
   if (isCoin(named)) return named;
   if (!isAsset(named)) throw new Problem('currency_unknown', {}, { param: 'currency' });
-  const network = fields.get(`network-${named}`);
-  const [cheapest] = assetsOf(view).find(([asset]) => asset === named)?.[1] ?? [];
+  const [cheapest] = choices;
   const coin = network === null ? (cheapest?.coin ?? coinsOf(named)[0]) : isChain(network) ? coinsOf(named, network)[0] : undefined;
   if (coin === undefined) throw new Problem('currency_unknown', {}, { param: 'currency' });
   return coin;

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { COIN, type Coin, isCoin } from '#core/coin';
 import { Problem } from '#core/problem';
+import { askInvoice } from '#lightning';
 import { cancelByPayer, chooseCoin, getPaymentForCustomer, leaveRefundAddress, repeatPayment, simulateOnPage } from '#payments';
 import { coinChosen } from './choice.ts';
 import type { RequestCounter } from './counting.ts';
@@ -24,12 +25,12 @@ export function registerForms(pages: FastifyInstance, ctx: Context, { counting }
       const view = await getPaymentForCustomer(ctx, { paymentId: id });
       const coin = coinChosen(view, fields);
       await counting.address(request, view, coin);
-      await chooseCoin(ctx, { paymentId: id, coin, scenario: fields.get('scenario') });
+      await chooseCoin(ctx, { paymentId: id, coin, scenario: fields.get('scenario'), askInvoice: askInvoice(ctx) });
       return null;
     },
     '/pay/requote': async ({ id }) => {
       const { settlement } = await getPaymentForCustomer(ctx, { paymentId: id });
-      if (settlement.coin) await chooseCoin(ctx, { paymentId: id, coin: settlement.coin });
+      if (settlement.coin) await chooseCoin(ctx, { paymentId: id, coin: settlement.coin, askInvoice: askInvoice(ctx) });
       return null;
     },
     '/pay/simulate': async ({ id, fields }) => {

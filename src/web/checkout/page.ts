@@ -1,6 +1,6 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
 import { paymentUri, walletRequest } from '#chains';
-import { COIN, type Coin, chainCode, chainOf, coinText, isToken, kindOf } from '#core/coin';
+import { COIN, type Coin, chainCode, chainOf, coinsOf, coinText, isToken, kindOf } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '#core/payment';
@@ -322,7 +322,9 @@ function refund(view: CustomerView, options: PageOptions): Html {
   const { words } = options.language;
   if (view.refundAddress)
     return html`<p class="tx"><span>${words.refundKept}</span> <bdi class="mono" translate="no">${view.refundAddress.address}</bdi></p>`;
-  const coin: Coin = view.transfers[0]?.coin ?? view.settlement.coin!;
+  const paid: Coin = view.transfers[0]?.coin ?? view.settlement.coin!;
+  // An invoice cannot be returned to: the merchant sends bitcoin to an address.
+  const coin = kindOf(paid) === 'lightning' ? coinsOf(COIN[paid].asset)[0]! : paid;
   const { fault } = options;
   const field = (name: 'address' | 'email', label: string, attributes: string) => {
     const wrong = fault?.field === name;
@@ -497,6 +499,7 @@ function payTo(view: CustomerView, options: PageOptions): Html {
   const coin = view.settlement.coin!;
   const amount = formatUnits(coin, view.settlement.remainingUnits);
   const address = view.quote!.address;
+  const isInvoice = kindOf(coin) === 'lightning' && view.facts.mode === 'live';
   const due = html`<bdi dir="ltr" translate="no"><span class="big" id="amount">${amount}</span> ${COIN[coin].asset}</bdi>`;
   const asked = {
     coin,
@@ -512,16 +515,21 @@ function payTo(view: CustomerView, options: PageOptions): Html {
 ${kindOf(coin) === 'ethereum' && onlyHere(coin, words)}
 <div class="row"><div><span class="dt">${words.sendExactly}</span><div>${due}</div></div>${copy(amount, words.sendExactly, words)}</div>
 <div class="row"><div><span class="dt">${words.to}</span>
-<div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' ? address : grouped(address)}</span></div></div>
+<div dir="ltr" translate="no"><span class="mono address" id="address">${view.facts.mode === 'test' || isInvoice ? address : grouped(address)}</span></div></div>
 ${copy(address, words.to, words)}<p class="ends">${fill(words.compare, { ends })}</p></div>
 ${request && walletButtons(request, words)}
 <a class="main${isToken(coin) ? ' second' : ''}" id="wallet" href="${uri}">${SIGNS.wallet}${words.openWallet}</a>
 <p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
 ${kindOf(coin) === 'ethereum' ? elsewhere(view, options) : note(say(words.network, { coin: COIN[coin].asset, network: chainOf(coin).name }))}
 ${tip(words.exchangeFee)}</div>
-${qrCodes({ uri, address, coin }, words)}</div>
+${isInvoice ? invoiceQr(address, words) : qrCodes({ uri, address, coin }, words)}</div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.seenUnits === 0n && otherCoin(view, options)}`;
 }
+
+/** One code: an invoice has its amount. BOLT 11: in capitals it has fewer modules, and wallets read it in either case. */
+const invoiceQr = (invoice: string, words: Language['words']): Html =>
+  html`<div class="qr"><div class="box">${drawQr(`lightning:${invoice.toUpperCase()}`, words.qrLabel, 'L')}</div>
+<button type="button" class="quiet js" id="share" hidden>${words.share}</button></div>`;
 
 /** The only network on which this payment is expected. Its addresses are the same on all others. */
 function onlyHere(coin: Coin, words: Language['words']): Html {

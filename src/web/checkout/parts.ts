@@ -38,6 +38,7 @@ const NETWORK_SHAPES: Readonly<Record<string, readonly [color: string, shape: st
   base: ['#0a46e4', '<path d="M16 7a9 9 0 1 1-8.9 10.4h11.8v-2.8H7.1A9 9 0 0 1 16 7z"/>'],
   arbitrum: ['#213147', '<path d="m16 6 8.7 5v10L16 26l-8.7-5V11zm0 5.2-4.4 9.3 1.9 1.1L16 16l2.5 5.6 1.9-1.1z" fill-rule="evenodd"/>'],
   optimism: ['#d8001f', letter('OP')],
+  lightning: ['#7a3cf0', '<path d="M17.5 5.5 8.5 18h6l-1.5 8.5L23.5 13h-7z"/>'],
   polygon: ['#6c2bd9', '<path d="m16 6.5 8 4.7v9.6l-8 4.7-8-4.7v-9.6zm0 4.6-4 2.4v5l4 2.4 4-2.4v-5z" fill-rule="evenodd"/>'],
 };
 const DISC = '<circle cx="16" cy="16" r="16"';
@@ -159,13 +160,13 @@ export const unlisted = (view: CustomerView): number => view.transfersCount - li
 export const more = (view: CustomerView, { words, count }: Language): Html =>
   html`+ ${count(unlisted(view))} · ${words.total} ${amountOf(view.settlement.coin!, view.settlement.seenUnits)}`;
 
-// QR codes as SVG, generated on the server: level M, four modules of quiet zone, black on white in every theme (ISO/IEC 18004).
+// QR codes as SVG, generated on the server: level M, of long texts L, four modules of quiet zone, black on white in every theme (ISO/IEC 18004).
 
 const QUIET = 4;
 
 /** One path of all dark modules. */
-export function drawQr(text: string, label: string): Html {
-  const { data, size } = encode(text, { ecc: 'M', border: 0 });
+export function drawQr(text: string, label: string, ecc: 'L' | 'M' = 'M'): Html {
+  const { data, size } = encode(text, { ecc, border: 0 });
   let path = '';
   data.forEach((row, y) => {
     for (let x = 0; x < size; x++) {

@@ -14,6 +14,7 @@ import {
   chainOf,
   type Family,
   kindOf,
+  LIGHTNING,
   NATIVE_COINS,
   NETWORKS,
   type Network,
@@ -40,8 +41,13 @@ const ADDRESSES: Readonly<Partial<Record<Family, string>>> = {
 };
 const PAID_SCRIPT = `76a914${'11'.repeat(20)}88ac`;
 /** A coin without an example gets an address that belongs to nobody. */
+/** An invoice of a private network, which nobody can pay. */
+const INVOICE =
+  'lnbcrt250u1p4sjf47dqvdaexgetjyqmsnp4q2yg7t3a7dqayyjq7a56lkpe8r7urpur2emf4tnyzsvgpkqsccwuupp50zm08338pmw0xzqqlq702dufuedmq9274s6qu44zhqp96rhlkmgqsp5vh03hnpdsv9lp546qut2jk37wngfvepeumja9d7unevy4c2m4q7s9qyysgqcqpcxqzuyrzjqd2l353r3gez694kq27se64dtvqsr8as2kt3a2kuexefyf4ymfkzxqqqqyqqp5cqqvqqqqlgqqqqqqqqfqdjgspjund7tes2ecz3283w235d8vhu88w2kqpwjcxe7rku4y4rksg9emey7r6v8a45f6l96j0qk6rwejnh8z8pd8uqpm2llf3pugukcqn8nyee';
 const addressFor = (coin: Coin): string =>
-  ADDRESSES[COIN[coin].family] ?? addressOfScript(PAID_SCRIPT, { coin, network: 'regtest' }) ?? `0x${'11'.repeat(20)}`;
+  coin === LIGHTNING
+    ? INVOICE
+    : (ADDRESSES[COIN[coin].family] ?? addressOfScript(PAID_SCRIPT, { coin, network: 'regtest' }) ?? `0x${'11'.repeat(20)}`);
 const TXID = '6f1c0a52d9e84b3f7a21c5e09b8d4f6e3a7c2b1d0f9e8d7c6b5a49382716051a';
 const ITEMS: readonly PaymentItem[] = [
   { productId: 'mug', name: 'Mug, hand-made', quantity: 2n, unitPriceMinor: 1_150n },
@@ -252,6 +258,7 @@ const wrongStory = (state: 'wrong_network' | 'wrong_token'): Story => {
 
 const STORIES = {
   choose: { state: 'choose', request: { items: ITEMS, taxMinor: 550n } },
+  'choose, with Lightning': { state: 'choose', coins: choicesOf([...NATIVE_COINS, LIGHTNING], 5_250n) },
   'choose, with stablecoins': { state: 'choose', coins: choicesOf(COINS, 5_250n) },
   'choose, two coins away': {
     state: 'choose',
@@ -281,6 +288,7 @@ const STORIES = {
   'awaiting DASH': awaiting('DASH'),
   'awaiting DOGE': awaiting('DOGE'),
   'awaiting, token': awaiting('USDC@ethereum'),
+  'awaiting Lightning': awaiting(LIGHTNING),
   'awaiting, rate renewed': {
     state: 'awaiting',
     coin: 'LTC',

@@ -1,0 +1,267 @@
+/**
+ * The invoices of payments: asked for when a payer chooses Lightning, stored before they are shown, and looked at until they are settled or
+ * can no longer be paid. Only a settled invoice with the preimage that hashes to its own payment hash, for at least its amount, is money.
+ *
+ * An invoice that was asked for and not stored was never shown, so it is never paid. One that was shown is looked at to its end, whatever
+ * became of its payment, and its money is recorded like any other transfer. A look that fails is repeated, later each time: a payment does
+ * not expire while an invoice of it could not be looked at.
+ */
+import { createHash } from 'node:crypto';
+import type { Context } from '#context';
+import { coinText, LIGHTNING, type Network } from '#core/coin';
+import { HOUR_MS, MINUTE_MS } from '#core/dates';
+import { Problem } from '#core/problem';
+import { startQueue, type Tx } from '#db';
+import type { Loop } from '#loop';
+import { lockAndSettle } from '#payments';
+import { accessOf, openBackEnd } from './access.ts';
+import { BackEndError, type InvoiceLook, type MadeInvoice } from './back-end.ts';
+import { decodeInvoice, type Invoice, InvoiceError } from './bolt11.ts';
+
+/** The shortest that an invoice may still be valid when it is shown. */
+const LEAST_MS = MINUTE_MS;
+/** How far the clock of a back end may be off. */
+const CLOCK_MS = 10 * MINUTE_MS;
+/** After a failure, Lightning is not offered for this long. */
+const AWAY_SECONDS = 30;
+/** How often an invoice is looked at while it is shown: a provider, and the merchant's own node. */
+const LOOK_MS = { address: 3_000, lnd: 1_000 } as const;
+/** While it can be paid but is not shown, or its payment waits; and after that. */
+const WAITING_MS = 30_000;
+const REST_MS = 5 * MINUTE_MS;
+/** An invoice that is not paid is looked at this long after its end. */
+const AFTER_MS = HOUR_MS;
+/** Looks at a time. */
+const MOST_LOOKS = 100;
+/** While that many are under way, the next ones are taken after this long. */
+const FULL_MS = 100;
+/** A back end that keeps a look waiting this long gets no other until it has answered. */
+const SLOW_MS = 2_000;
+/** No payment is larger than all bitcoin. */
+const ALL_MSAT = 21_000_000n * 10n ** 11n;
+
+type Wanted = { merchantId: string; paymentId: string; units: bigint; until: Date };
+
+/** Gets a new invoice for a payment, which `store` records. Errors: chain_unavailable. */
+export const askInvoice = (ctx: Context) => async (wanted: Wanted) => {
+  const { merchantId, paymentId, units: msat, until } = wanted;
+  const [backEnd] = await ctx.db.sql<{ id: string; access: Uint8Array; payee: string | null }[]>`
+    select id, access, payee from lightning_backends where merchant_id = ${merchantId} and active`;
+  if (!backEnd) throw new Problem('coin_not_configured', { coin: LIGHTNING }, { param: 'currency' });
+  try {
+    const now = ctx.clock.now();
+    const seconds = Math.max(LEAST_MS, until.getTime() - now.getTime()) / 1000;
+    const access = accessOf(ctx, backEnd.access);
+    const made = await openBackEnd(ctx, { merchantId, access }).create({ msat, description: paymentId, seconds: Math.floor(seconds) });
+    const network = ctx.settings.networks.bitcoin;
+    const invoice = checkInvoice(made, { msat, network, payee: backEnd.payee, now: ctx.clock.now() });
+    const store = async (tx: Tx): Promise<void> => {
+      const stored = await tx`
+        insert into lightning_invoices (payment_hash, payment_id, merchant_id, backend_id, bolt11, handle, msat, shown_until, expires_at)
+        values (${invoice.paymentHash}, ${paymentId}, ${merchantId}, ${backEnd.id}, ${made.bolt11}, ${made.handle}, ${msat.toString()}, ${until},
+          ${invoice.expiresAt}) on conflict do nothing`;
+      if (stored.count === 0) throw unavailable(new BackEndError('its invoice has the payment hash of an earlier one'));
+    };
+    return { bolt11: made.bolt11, expiresAt: invoice.expiresAt, store };
+  } catch (error) {
+    if (!(error instanceof BackEndError || error instanceof InvoiceError)) throw error;
+    ctx.log.warn({ merchantId, paymentId, reason: error.message }, 'No Lightning invoice');
+    await ctx.db.sql`
+      update lightning_backends set failure = ${error.message.slice(0, 300)}, away_until = clock_timestamp() + ${AWAY_SECONDS} * interval '1 second'
+      where id = ${backEnd.id}`;
+    throw unavailable(error);
+  }
+};
+
+const unavailable = (cause: Error): Problem =>
+  new Problem(
+    'chain_unavailable',
+    { coin: coinText(LIGHTNING), reason: cause.message },
+    { param: 'currency', retryAfterSeconds: AWAY_SECONDS, cause },
+  );
+
+type Expected = { msat: bigint; network: Network; payee: string | null; now: Date };
+/** The invoice that was made, if it is the one that was asked for. Errors: BackEndError, InvoiceError. */
+export function checkInvoice({ bolt11, descriptionHash }: MadeInvoice, { msat, network, payee, now }: Expected): Invoice {
+  const bad = (reason: string): never => {
+    throw new BackEndError(`its invoice ${reason}`);
+  };
+  const invoice = decodeInvoice(bolt11);
+  if (invoice.network !== network) bad(`is for ${invoice.network}, not for ${network}`);
+  if (invoice.msat !== msat) bad(`is for ${invoice.msat} millisatoshis, not for ${msat}`);
+  if (payee !== null && invoice.payee !== payee) bad('pays another node than the one that was set up');
+  if (invoice.expiresAt.getTime() < now.getTime() + LEAST_MS) bad('expires in less than a minute');
+  if (Math.abs(invoice.createdAt.getTime() - now.getTime()) > CLOCK_MS) bad('was made at another time: its clock is off');
+  // LUD-06. Some providers put a text in its place.
+  if (descriptionHash !== null && invoice.descriptionHash !== null && invoice.descriptionHash !== descriptionHash)
+    bad('is not the one that its Lightning address describes');
+  return invoice;
+}
+
+/** What a look proves: nothing, that an invoice ended, that it is called paid without a proof, or that it is paid. */
+type Verdict = { is: 'open' | 'ended' } | { is: 'unproven'; reason: string } | { is: 'paid'; msat: bigint; preimage: string };
+
+/** Judges what a back end says about an invoice. The only place where a Lightning payment becomes money. */
+export function judgeLook({ paymentHash, msat }: { paymentHash: string; msat: bigint }, look: InvoiceLook): Verdict {
+  if (look.state !== 'settled') return { is: look.state === 'canceled' ? 'ended' : 'open' };
+  const preimage = look.preimage?.toLowerCase() ?? '';
+  if (preimage === '') return { is: 'unproven', reason: 'it calls the invoice paid and shows no preimage' };
+  const isRight =
+    /^[0-9a-f]{64}$/.test(preimage) && createHash('sha256').update(Buffer.from(preimage, 'hex')).digest('hex') === paymentHash;
+  if (!isRight) return { is: 'unproven', reason: 'it calls the invoice paid and shows a wrong preimage' };
+  const received = look.receivedMsat ?? msat;
+  if (received < msat) return { is: 'unproven', reason: 'it calls the invoice paid with less than its amount' };
+  if (received > ALL_MSAT) return { is: 'unproven', reason: 'it calls the invoice paid with more than there is' };
+  return { is: 'paid', msat: received, preimage };
+}
+
+type OpenInvoice = {
+  paymentHash: string;
+  paymentId: string;
+  merchantId: string;
+  backendId: string;
+  kind: keyof typeof LOOK_MS;
+  access: Uint8Array;
+  handle: string;
+  bolt11: string;
+  msat: bigint;
+  createdAt: Date;
+  shownUntil: Date;
+  expiresAt: Date;
+  lookedAt: Date | null;
+  isWaiting: boolean;
+  failures: number;
+  now: Date;
+};
+
+/** Looks at open invoices when they are due. */
+export function startLightning(ctx: Context): Pick<Loop, 'stop'> {
+  const underWay = new Map<Promise<void>, { backendId: string; sinceMs: number }>();
+  const queue = startQueue(ctx, {
+    name: 'lightning',
+    due: (sql) => sql`(select min(due_at) from lightning_invoices where state = 'open')`,
+    round: async () => {
+      const slowMs = ctx.clock.monotonicMs() - SLOW_MS;
+      const busy = [...underWay.values()].filter(({ sinceMs }) => sinceMs < slowMs).map(({ backendId }) => backendId);
+      const limit = MOST_LOOKS - underWay.size;
+      const due = limit > 0 ? await takeDue(ctx, { busy, limit }) : [];
+      for (const invoice of due) {
+        const looking = lookAt(ctx, invoice).finally(() => underWay.delete(looking));
+        underWay.set(looking, { backendId: invoice.backendId, sinceMs: ctx.clock.monotonicMs() });
+      }
+      return due.length === limit && FULL_MS;
+    },
+    failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not look at Lightning invoices; retrying'),
+  });
+  return {
+    stop: async () => {
+      await queue.stop();
+      await Promise.all(underWay.keys());
+    },
+  };
+}
+
+/** Takes invoices that are due for this process: if it ends, another one looks at them half a minute later. */
+const takeDue = (ctx: Context, { busy, limit }: { busy: readonly string[]; limit: number }): Promise<OpenInvoice[]> =>
+  ctx.db.sql<OpenInvoice[]>`
+    with taken as (
+      update lightning_invoices set due_at = clock_timestamp() + ${WAITING_MS} * interval '1 millisecond' where payment_hash in (
+        select payment_hash from lightning_invoices
+        where state = 'open' and due_at <= clock_timestamp() and backend_id <> all(${busy as string[]}::text[])
+        order by due_at limit ${limit} for update skip locked)
+      returning *)
+    select i.payment_hash as "paymentHash", i.payment_id as "paymentId", i.merchant_id as "merchantId", i.backend_id as "backendId", b.kind, b.access,
+      i.handle, i.bolt11, i.msat, i.created_at as "createdAt", i.shown_until as "shownUntil", i.expires_at as "expiresAt", i.looked_at as "lookedAt",
+      i.failures, p.status = 'pending' as "isWaiting", clock_timestamp() as now
+    from taken i join lightning_backends b on b.id = i.backend_id join payments p on p.id = i.payment_id`;
+
+async function lookAt(ctx: Context, invoice: OpenInvoice): Promise<void> {
+  const { merchantId, paymentHash, handle } = invoice;
+  try {
+    const look = await openBackEnd(ctx, { merchantId, access: accessOf(ctx, invoice.access) }).look(handle);
+    const verdict = judgeLook(invoice, look);
+    switch (verdict.is) {
+      case 'paid':
+        return await recordPaid(ctx, invoice, { ...verdict, settledAt: look.settledAt });
+      case 'unproven':
+        return await recordUnproven(ctx, invoice, verdict.reason);
+      case 'open':
+      case 'ended':
+        return await recordUnpaid(ctx, invoice, verdict.is === 'ended' || invoice.now.getTime() > invoice.expiresAt.getTime() + AFTER_MS);
+    }
+  } catch (error) {
+    if (!(error instanceof BackEndError)) ctx.log.error({ err: error, paymentHash }, 'Could not look at a Lightning invoice');
+    await recordFailure(ctx, invoice, error as Error).catch((cause: unknown) => ctx.log.error({ err: cause }, 'Could not record a look'));
+  }
+}
+
+function pauseMs({ kind, shownUntil, expiresAt, isWaiting, now }: OpenInvoice): number {
+  if (now < shownUntil) return LOOK_MS[kind];
+  return isWaiting || now < expiresAt ? WAITING_MS : REST_MS;
+}
+
+const recordUnpaid = async (ctx: Context, invoice: OpenInvoice, isOver: boolean): Promise<void> => {
+  await ctx.db.sql`
+    update lightning_invoices set looked_at = ${invoice.now}, failures = 0, failure = null, state = ${isOver ? 'ended' : 'open'},
+      due_at = clock_timestamp() + ${pauseMs(invoice)} * interval '1 millisecond'
+    where payment_hash = ${invoice.paymentHash} and state = 'open'`;
+};
+
+async function recordFailure(ctx: Context, invoice: OpenInvoice, { message }: Error): Promise<void> {
+  const ms = Math.min(REST_MS, pauseMs(invoice) * 2 ** Math.min(10, invoice.failures));
+  await ctx.db.sql`
+    update lightning_invoices set failures = failures + 1, failure = ${message.slice(0, 300)}, due_at = clock_timestamp() + ${ms} * interval '1 millisecond'
+    where payment_hash = ${invoice.paymentHash} and state = 'open'`;
+}
+
+/** It arrived when the back end says, unless that was before Florin last saw it open. */
+function arrivedAt({ lookedAt, createdAt, now }: OpenInvoice, settledAt: Date | null): Date {
+  if (settledAt === null || settledAt > now) return now;
+  const earliest = lookedAt ?? createdAt;
+  return settledAt < earliest ? earliest : settledAt;
+}
+
+async function recordPaid(
+  ctx: Context,
+  invoice: OpenInvoice,
+  { msat, preimage, settledAt }: { msat: bigint; preimage: string; settledAt: Date | null },
+): Promise<void> {
+  const at = arrivedAt(invoice, settledAt);
+  await ctx.db.begin((tx) =>
+    lockAndSettle(ctx, tx, [invoice.paymentId], async () => {
+      const settled = await tx`
+        update lightning_invoices set state = 'settled', preimage = ${preimage}, settled_at = ${at}, failures = 0, failure = null
+        where payment_hash = ${invoice.paymentHash} and state = 'open'`;
+      if (settled.count > 0) await writeTransfer(tx, invoice, { msat, at, isProven: true });
+    }),
+  );
+}
+
+/** The payment waits, and says for what, while the invoice is called paid without the proof. */
+async function recordUnproven(ctx: Context, invoice: OpenInvoice, reason: string): Promise<void> {
+  await ctx.db.begin((tx) =>
+    lockAndSettle(ctx, tx, [invoice.paymentId], async () => {
+      await tx`
+        update lightning_invoices set looked_at = ${invoice.now}, failures = 0, failure = ${reason},
+          due_at = clock_timestamp() + ${WAITING_MS} * interval '1 millisecond'
+        where payment_hash = ${invoice.paymentHash} and state = 'open'`;
+      await writeTransfer(tx, invoice, { msat: invoice.msat, at: invoice.now, isProven: false });
+    }),
+  );
+  ctx.log.warn({ paymentId: invoice.paymentId, reason }, 'A Lightning invoice is called paid without proof');
+}
+
+const writeTransfer = (
+  tx: Tx,
+  { paymentId, merchantId, paymentHash, bolt11 }: OpenInvoice,
+  { msat, at, isProven }: { msat: bigint; at: Date; isProven: boolean },
+) => {
+  const proof = isProven ? 'preimage' : null;
+  return tx`
+    insert into transfers (coin, ref, payment_id, merchant_id, txid, address, units, kind, first_seen_at, verified_by, lock)
+    values (${LIGHTNING}, ${`ln:${paymentHash}`}, ${paymentId}, ${merchantId}, ${paymentHash}, ${bolt11}, ${msat.toString()}, 'invoice', ${at}, ${proof}, ${proof})
+    on conflict (payment_id, coin, ref) do update set
+      values = case when excluded.lock is not null and excluded.units <> transfers.units then '[]' else transfers.values end,
+      units = case when excluded.lock is null then transfers.units else excluded.units end,
+      verified_by = coalesce(excluded.verified_by, transfers.verified_by), lock = coalesce(excluded.lock, transfers.lock)`;
+};

@@ -1,0 +1,88 @@
+/** Generated answers of Lightning back ends, most of them lies, and what must never follow from them. */
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import type { Context } from '../../src/context.ts';
+import { BackEndError, type InvoiceLook } from '../../src/lightning/back-end.ts';
+import { judgeLook } from '../../src/lightning/invoices.ts';
+import { openLnd } from '../../src/lightning/lnd.ts';
+import { openAddress } from '../../src/lightning/lnurl.ts';
+
+const PREIMAGE = 'a7'.repeat(32);
+const HASH = createHash('sha256').update(Buffer.from(PREIMAGE, 'hex')).digest('hex');
+const MSAT = 10_000_000n;
+const INVOICE = 'lnbc100u1invoice';
+const base64 = (hex: string): string => Buffer.from(hex, 'hex').toString('base64');
+
+/** A value of the right kind, or of any other. */
+const nearly = (...right: readonly unknown[]): fc.Arbitrary<unknown> =>
+  fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...right) }, { weight: 1, arbitrary: fc.anything({ maxDepth: 1 }) });
+const preimages = nearly(PREIMAGE, PREIMAGE.toUpperCase(), HASH, '0'.repeat(64), PREIMAGE.slice(2), `${PREIMAGE} `, null, '');
+const ofAddress = fc.record(
+  {
+    status: nearly('OK', 'ERROR'),
+    settled: nearly(true, false, 'true', 1),
+    preimage: preimages,
+    pr: nearly(INVOICE, INVOICE.toUpperCase(), `${INVOICE}x`),
+  },
+  { requiredKeys: [] },
+);
+const ofLnd = fc.record(
+  {
+    state: nearly('OPEN', 'SETTLED', 'CANCELED', 'ACCEPTED', 'settled'),
+    settled: nearly(true, false),
+    r_hash: nearly(base64(HASH), base64(PREIMAGE), HASH),
+    r_preimage: nearly(base64(PREIMAGE), base64(HASH), PREIMAGE, ''),
+    amt_paid_msat: nearly(String(MSAT), String(MSAT - 1n), String(2n * MSAT), '0', '-1', Number(MSAT), '9'.repeat(40)),
+    settle_date: nearly('0', '1790000000', '-1'),
+  },
+  { requiredKeys: [] },
+);
+const answers = fc.oneof(fc.tuple(fc.constant('address' as const), ofAddress), fc.tuple(fc.constant('lnd' as const), ofLnd));
+
+/** A context whose requests all get one answer. */
+const answering = (status: number, json: unknown): Context =>
+  ({
+    outgoing: { requestMerchantUrl: async () => ({ status, headers: {}, body: Buffer.from(JSON.stringify(json) ?? '') }) },
+  }) as unknown as Context;
+
+/** Whether an answer is the truth about an invoice that was paid: everything that proves it is there, in the right form. */
+function isProof(kind: 'address' | 'lnd', status: number, json: Record<string, unknown>): boolean {
+  if (status !== 200) return false;
+  if (kind === 'address')
+    return (
+      json.settled === true &&
+      String(json.status).toUpperCase() !== 'ERROR' &&
+      typeof json.preimage === 'string' &&
+      json.preimage.toLowerCase() === PREIMAGE &&
+      typeof json.pr === 'string' &&
+      json.pr.toLowerCase() === INVOICE
+    );
+  const paid = typeof json.amt_paid_msat === 'string' && /^\d+$/.test(json.amt_paid_msat) ? BigInt(json.amt_paid_msat) : -1n;
+  return (
+    json.state === 'SETTLED' && json.r_hash === base64(HASH) && json.r_preimage === base64(PREIMAGE) && paid >= MSAT && paid < 10n ** 20n
+  );
+}
+
+/** Asks the back ends about an invoice and judges their generated answers. Returns how many of these completed it, all of them with a proof. */
+export async function tellLies(count: number, seed: number): Promise<{ completed: number }> {
+  let completed = 0;
+  const property = fc.asyncProperty(answers, fc.constantFrom(200, 200, 200, 201, 302, 404, 500), async ([kind, json], status) => {
+    const ctx = answering(status, json);
+    const backEnd =
+      kind === 'address'
+        ? openAddress(ctx, { merchantId: 'mer', address: 'shop@example.com' })
+        : openLnd(ctx, { merchantId: 'mer', url: 'https://node.example', macaroon: '00', certificate: null });
+    let look: InvoiceLook | null = null;
+    try {
+      look = await backEnd.look(kind === 'address' ? `https://example.com/verify ${INVOICE}` : HASH);
+    } catch (error) {
+      assert.ok(error instanceof BackEndError, String(error));
+    }
+    const isPaid = look !== null && judgeLook({ paymentHash: HASH, msat: MSAT }, look).is === 'paid';
+    assert.equal(isPaid, isProof(kind, status, json));
+    if (isPaid) completed++;
+  });
+  await fc.assert(property, { numRuns: count, seed });
+  return { completed };
+}
