@@ -30,7 +30,6 @@ import { fileFence, startOutgoing, takeBackApprovals } from '#outgoing';
 import { oursOf, startHousekeeping, startTextIndex } from '#payments';
 import { forgetEndedSignIns } from '#people';
 import { createFiatRates, createOutages, createPrices } from '#prices';
-import { startShops } from '#shops';
 import { startSweeps } from '#signing';
 import { type CounterJump, jumpRestored, startAddressFence } from '#wallets';
 import { startDeliveries } from '#webhooks';
@@ -274,6 +273,7 @@ export async function startApp(
       closers.push(() => housekeeping.stop());
       const texts = startTextIndex(ctx);
       closers.push(() => texts.stop());
+      const { startShops } = await import('#shops');
       const shops = startShops(ctx);
       closers.push(() => shops.stop());
       const deliveries = startDeliveries(ctx);

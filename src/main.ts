@@ -1,15 +1,15 @@
 /** argv -> command. Commands work while the service runs and while it does not; with --json standard output is JSON only. */
-import { COMMANDS, describeFailure, failureDetails, parseCommand, print, printError, runCommand, UsageError } from '#cli';
+import { describeFailure, failureDetails, loadCommands, parseCommand, print, printError, runCommand, UsageError } from '#cli';
 import { isDebugging, readConfig } from '#config';
 import { showControls } from '#core/text';
 import { redact } from '#log';
-import { florinVersion } from '#operate';
 
 async function main(argv: readonly string[]): Promise<void> {
   // "deliveries list" stays valid.
-  const parsed = parseCommand(argv[0] === 'deliveries' ? ['delivery', ...argv.slice(1)] : argv, COMMANDS);
+  const words = argv[0] === 'deliveries' ? ['delivery', ...argv.slice(1)] : argv;
+  const parsed = parseCommand(words, await loadCommands(words[0]));
   if ('help' in parsed) process.stdout.write(`${parsed.help}\n`);
-  else if ('version' in parsed) process.stdout.write(`${florinVersion()}\n`);
+  else if ('version' in parsed) process.stdout.write(`${(await import('#operate')).florinVersion()}\n`);
   else {
     const { command, flags, name } = parsed;
     const show = (result: object) => {

@@ -5,7 +5,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { coinOf, nativeCoinOf, parseCommand, UsageError } from './command.ts';
-import { COMMANDS } from './run.ts';
+import { loadCommands } from './run.ts';
+
+const COMMANDS = await loadCommands();
 
 const parse = (line: string) => parseCommand(line.split(' ').filter(Boolean), COMMANDS);
 

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Config } from '#config';
 import type { Context } from '#context';
 import { ALL_COINS, COINS, type Coin, chainCode, leadingCoins, MODES, type Mode, NATIVE_COINS, type NativeCoin } from '#core/coin';
-import { mistakesBetween } from '#http';
+import { mistakesBetween } from '#core/text';
 import type { Log } from '#log';
 
 /** The command line is not valid: exit code 2. `command` is the one whose help explains it. */

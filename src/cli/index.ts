@@ -1,3 +1,3 @@
 /** The operator's commands. */
 export { parseCommand, UsageError } from './command.ts';
-export { COMMANDS, describeFailure, failureDetails, print, printError, runCommand } from './run.ts';
+export { describeFailure, failureDetails, loadCommands, print, printError, runCommand } from './run.ts';

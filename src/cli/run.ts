@@ -1,20 +1,12 @@
 /** Runs one operator command: on any database, or with the core of the service. */
 import { inspect, styleText } from 'node:util';
-import { needDatabase, openCore } from '#app';
 import { type Config, ConfigError } from '#config';
 import { Problem } from '#core/problem';
 import { showAll, showControls, showLines } from '#core/text';
 import type { ChainStatus } from '#follow';
 import { createLog } from '#log';
 import type { Finding } from '#operate';
-import { BOOK_COMMANDS } from './book-commands.ts';
 import type { Command, Commands, Flags } from './command.ts';
-import { INSTALL_COMMANDS, SERVE_COMMAND } from './install-commands.ts';
-import { LIGHTNING_COMMANDS } from './lightning-commands.ts';
-import { MERCHANT_COMMANDS } from './merchant-commands.ts';
-import { SHOP_COMMANDS } from './shop-commands.ts';
-import { PAYOUT_COMMANDS, REFUND_COMMANDS, SWEEP_COMMANDS } from './signing-commands.ts';
-import { WEBHOOK_COMMANDS } from './webhook-commands.ts';
 
 /** `show` gets the result while the database is still open. `serve` has none: it runs until a signal. */
 export async function runCommand(
@@ -22,6 +14,7 @@ export async function runCommand(
   { config, flags, show }: { config: Config; flags: Flags; show(result: object): void },
 ): Promise<void> {
   if ('serve' in command) return command.serve(config, flags);
+  const { needDatabase, openCore } = await import('#app');
   // With a wrong data folder, a command would otherwise work on a new, empty database.
   if (!('createsDatabase' in command)) needDatabase(config);
   const log = createLog('warn');
@@ -207,17 +200,33 @@ export function printError(message: string, hint?: string): void {
   process.stderr.write(`${red}\n${hint ? `${showLines(hint)}\n` : ''}`);
 }
 
-// All operator commands, in the order in which help lists them.
+// The operator commands. Only those that are asked for are loaded, with what they need: that is most of the time in which a command starts.
 
-export const COMMANDS: Commands = {
-  ...SERVE_COMMAND,
-  ...MERCHANT_COMMANDS,
-  ...LIGHTNING_COMMANDS,
-  ...SHOP_COMMANDS,
-  ...SWEEP_COMMANDS,
-  ...REFUND_COMMANDS,
-  ...PAYOUT_COMMANDS,
-  ...BOOK_COMMANDS,
-  ...WEBHOOK_COMMANDS,
-  ...INSTALL_COMMANDS,
-};
+type Group = { names: readonly string[]; load(): Promise<Commands> };
+/** By their first word, in the order in which help lists them. */
+const GROUPS: readonly Group[] = [
+  { names: ['serve'], load: async () => (await import('./install-commands.ts')).SERVE_COMMAND },
+  {
+    names: ['merchant', 'plan', 'key', 'wallet', 'checkout', 'user'],
+    load: async () => (await import('./merchant-commands.ts')).MERCHANT_COMMANDS,
+  },
+  { names: ['lightning'], load: async () => (await import('./lightning-commands.ts')).LIGHTNING_COMMANDS },
+  { names: ['shop'], load: async () => (await import('./shop-commands.ts')).SHOP_COMMANDS },
+  { names: ['sweep'], load: async () => (await import('./signing-commands.ts')).SWEEP_COMMANDS },
+  { names: ['refund'], load: async () => (await import('./signing-commands.ts')).REFUND_COMMANDS },
+  { names: ['payout'], load: async () => (await import('./signing-commands.ts')).PAYOUT_COMMANDS },
+  { names: ['books'], load: async () => (await import('./book-commands.ts')).BOOK_COMMANDS },
+  { names: ['endpoint', 'delivery'], load: async () => (await import('./webhook-commands.ts')).WEBHOOK_COMMANDS },
+  {
+    names: ['doctor', 'verify', 'chain', 'deposit', 'secret-key', 'backup', 'restore', 'migrate'],
+    load: async () => (await import('./install-commands.ts')).INSTALL_COMMANDS,
+  },
+];
+
+/** The commands that begin with a word, and others of their kind; all for any other word, which may be a misspelled one or ask for help. */
+export async function loadCommands(word?: string): Promise<Commands> {
+  if (word === '--version' || word === '-v') return {};
+  const group = GROUPS.find(({ names }) => names.includes(word ?? ''));
+  const loaded = await Promise.all((group ? [group] : GROUPS).map(({ load }) => load()));
+  return Object.assign({}, ...loaded);
+}

@@ -1,6 +1,6 @@
 /** The only way out over HTTP: time and size limits, no redirects, and public addresses only for merchants' URLs. */
 import { X509Certificate } from 'node:crypto';
-import http, { type IncomingMessage, type RequestOptions } from 'node:http';
+import type { Agent, IncomingMessage, RequestOptions } from 'node:http';
 import https from 'node:https';
 import { connect, isIP, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
@@ -11,6 +11,9 @@ import type { UnreachedReason } from '#core/unreached';
 import type { Log } from '#log';
 import { type Address, createNames, NameError, type Names } from './names.ts';
 import { isPublicAddress, type Outgoing, OutgoingError, type OutgoingReply, type OutgoingRequest, type ReachResult } from './outgoing.ts';
+
+/** Importing this module would also load the client behind `fetch`, which takes a tenth of the time in which a command starts. */
+const http = process.getBuiltinModule('node:http');
 
 /** Limit for checking a URL that a merchant saves. */
 const CHECK_MS = 5_000;
@@ -114,7 +117,7 @@ async function within<T>(work: (ended: AbortSignal) => Promise<T>, timeoutMs: nu
 // One request and its reply: a time limit for all of it, a size limit for the reply, no redirects.
 
 /** How requests leave: pools of kept connections, and the certificate authority to trust in tests. */
-type HttpAgents = { agents: { http: http.Agent; https: https.Agent }; ca: string | undefined };
+type HttpAgents = { agents: { http: Agent; https: https.Agent }; ca: string | undefined };
 
 /** How far a request to pinned addresses came. */
 type Progress = { address: string | null; tried: string[]; phase: 'connecting' | 'securing' | 'asking' };

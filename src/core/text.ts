@@ -215,3 +215,21 @@ export const MOST_LOGGED_READ = 4_096;
 /** Characters of a text in a line of the process log, and entries of a list or an object. */
 export const LONGEST_LOG_TEXT = 4_000;
 export const MOST_LOG_ENTRIES = 50;
+
+/** Letters left out, added, replaced, or swapped with their neighbor (optimal string alignment); stops counting beyond `most`. */
+export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = last[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? before[j - 2]! + 1 : Number.POSITIVE_INFINITY;
+      row.push(Math.min(last[j]! + 1, row[j - 1]! + 1, replaced, swapped));
+    }
+    if (Math.min(...row, ...last) > most) return most + 1;
+    before = last;
+    last = row;
+  }
+  return last[b.length]!;
+}

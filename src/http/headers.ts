@@ -1,6 +1,6 @@
 /** The headers that replies have in common: their spelling, the rate limit, and what lets pages of other sites read a reply. */
 import { readFile, writeFile } from 'node:fs/promises';
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { promisify } from 'node:util';
 import { brotliCompress, brotliCompressSync, constants, gzip, gzipSync } from 'node:zlib';
@@ -9,6 +9,9 @@ import type { Context } from '#context';
 import { clientNetwork, matchNetworks, plainIp } from '#core/networks';
 import { UNLIMITED } from '#core/plan';
 import { type LimitUse, WINDOW_SECONDS } from './limits.ts';
+
+/** An import would load the client behind `fetch` too. */
+const http = process.getBuiltinModule('node:http');
 
 /** Names that are not only capitalized: documents and standards spell them like this. */
 const SPELLED: Readonly<Record<string, string>> = { Etag: 'ETag', Ratelimit: 'RateLimit', Www: 'WWW' };
@@ -32,7 +35,7 @@ function spelledHeader(name: string): string {
  * A response whose headers are spelled as documented on HTTP/1.1. Names of headers have no case (RFC 9110), but some clients compare
  * them as text, and Fastify writes them in lower case.
  */
-export class SpelledResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
+export class SpelledResponse<Request extends IncomingMessage = IncomingMessage> extends http.ServerResponse<Request> {
   override setHeader(name: string, value: number | string | readonly string[]): this {
     return super.setHeader(spelledHeader(name), value);
   }

@@ -7,7 +7,6 @@ export { EMPTY_BODY, exactJson, type ParsedBody, parseJson, writtenAt } from './
 export { type Limits, openLimits } from './limits.ts';
 export { excessOfPairs } from './loop-guard.ts';
 export { apiReference, sampleData } from './on-demand.ts';
-export { mistakesBetween } from './parameters.ts';
 export { draftOf } from './payment-routes.ts';
 export { checkMetadataKeys, type Query, readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
 export { requestBody } from './request-log.ts';

@@ -2,7 +2,8 @@
 // Invariant: A misspelled parameter is refused with a suggestion; a documented one never is.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createNameChecks, ignoredHeader, mistakesBetween, unknownProblems } from './parameters.ts';
+import { mistakesBetween } from '#core/text';
+import { createNameChecks, ignoredHeader, unknownProblems } from './parameters.ts';
 import { ROUTES } from './routes.ts';
 
 const CHECKS = createNameChecks(ROUTES);

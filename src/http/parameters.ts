@@ -4,6 +4,7 @@
  */
 import type { TSchema } from 'typebox';
 import { Problem } from '#core/problem';
+import { mistakesBetween } from '#core/text';
 import type { JsonValue } from './json.ts';
 import type { Query } from './read.ts';
 import type { ApiRoute } from './route.ts';
@@ -172,24 +173,6 @@ function nearest(given: string, names: readonly string[], allowed: (known: strin
     if (mistakes <= most) best = { name, mistakes };
   }
   return best?.name ?? null;
-}
-
-/** Letters left out, added, replaced, or swapped with their neighbor (optimal string alignment); stops counting beyond `most`. */
-export function mistakesBetween(a: string, b: string, most = Number.POSITIVE_INFINITY): number {
-  let before: number[] = [];
-  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = last[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1] ? before[j - 2]! + 1 : Number.POSITIVE_INFINITY;
-      row.push(Math.min(last[j]! + 1, row[j - 1]! + 1, replaced, swapped));
-    }
-    if (Math.min(...row, ...last) > most) return most + 1;
-    before = last;
-    last = row;
-  }
-  return last[b.length]!;
 }
 
 type Described = { type?: string; properties?: Record<string, TSchema>; items?: TSchema; anyOf?: TSchema[] };

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { parseCommand } from '../../src/cli/command.ts';
-import { COMMANDS, runCommand } from '../../src/cli/run.ts';
+import { loadCommands, runCommand } from '../../src/cli/run.ts';
 import { readConfig } from '../../src/config.ts';
 import { type Client, client, eventually, testEnvironment } from './app.ts';
 import { type TestDatabase, testDatabase } from './database.ts';
@@ -54,7 +54,7 @@ export type Service = {
  * process for each command would take half a second of the processor. Returns its JSON, also of checks that found something.
  */
 export async function runFlorin(env: Readonly<Record<string, string>>, args: readonly string[]): Promise<any> {
-  const parsed = parseCommand([...args, '--json'], COMMANDS);
+  const parsed = parseCommand([...args, '--json'], await loadCommands(args[0]));
   if (!('command' in parsed)) throw new Error(`"${args.join(' ')}" is no command`);
   let printed = '';
   await runCommand(parsed.command, {
