@@ -277,7 +277,7 @@ function modalScript(): string {
     const { modalTitle: title, closeModal: close } = wordsOf(tag);
     return [tag, { title, close }];
   });
-  return `(()=>{${browserScript('modal.ts').replace("'__WORDS__'", () => JSON.stringify(Object.fromEntries(words)))}})();`;
+  return `(()=>{${browserScript('modal').replace("'__WORDS__'", () => JSON.stringify(Object.fromEntries(words)))}})();`;
 }
 
 function registerShopPages(pages: FastifyInstance, ctx: Context): void {

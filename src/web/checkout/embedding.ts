@@ -8,7 +8,7 @@ export const EMBED_PATH = '/embed/v1.js';
 
 /** The script with the addresses of this install; it defines only `Florin` and the custom element. */
 export const embedScript = ({ publicUrl, paymentPageUrl }: Context['settings']): string =>
-  `(()=>{${browserScript('embed.ts').replace('__API__', publicUrl).replace('__PAGE__', new URL(paymentPageUrl).origin)}})();`;
+  `(()=>{${browserScript('embed').replace('__API__', publicUrl).replace('__PAGE__', new URL(paymentPageUrl).origin)}})();`;
 
 export const registerEmbed = (pages: FastifyInstance, ctx: Context): void =>
   registerSharedScript(pages, { path: EMBED_PATH, script: embedScript(ctx.settings) });

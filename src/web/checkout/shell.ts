@@ -2,7 +2,6 @@
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LOCALES, TAGS } from '#core/locales';
@@ -14,17 +13,12 @@ import type { Language } from './words.ts';
 /** Browsers without scripts reload a page to show changes. */
 export const REFRESH_SECONDS = 5;
 
-/** A file as browsers receive it: without types and comments, named by a hash of its contents. */
-export function browserScript(file: string): string {
-  const code = stripTypeScriptTypes(readFileSync(join(import.meta.dirname, file), 'utf8'));
-  const [first = '', ...parts] = code.split('/**');
-  const lines = [first, ...parts.map((part) => part.slice(part.indexOf('*/') + '*/'.length))].join('').split('\n');
-  return lines
-    .map((line) => line.trim().replace(/ {2,}/g, ' '))
-    .filter((line) => line !== '' && !line.startsWith('//'))
-    .join('\n');
+/** A script as browsers receive it. Its first line, which says that it is generated, is left out. */
+export function browserScript(name: 'page' | 'modal' | 'embed' | 'docs'): string {
+  const text = readFileSync(join(import.meta.dirname, `../generated/${name}.js`), 'utf8');
+  return text.slice(text.indexOf('\n') + 1).trimEnd();
 }
-export const SCRIPT = browserScript('browser.ts');
+export const SCRIPT = browserScript('page');
 export const SCRIPT_PATH = `/pay/assets/${createHash('sha256').update(SCRIPT).digest('hex').slice(0, 16)}.js`;
 
 export type HtmlDocument = {

@@ -166,7 +166,7 @@ main p>[loading]{max-width:100%;height:auto;margin:1rem 0;border:1px solid var(-
 `.trim();
 
 const named = (text: string, type: string) => `/docs/assets/${createHash('sha256').update(text).digest('hex').slice(0, 16)}.${type}`;
-const SCRIPT = browserScript('../docs/browser.ts');
+const SCRIPT = browserScript('docs');
 const STYLE_PATH = named(STYLE, 'css');
 const SCRIPT_PATH = named(SCRIPT, 'js');
 /** The files that the pages load, by path. Their names change with their contents. */
