@@ -85,10 +85,12 @@ export function judge(
   if (!isSorted(real)) real.sort(byFirstSight);
   checkOnce(payment.id, real);
   let totalE8 = 0n;
+  let totalCents = 0n;
   for (const j of real) {
-    const before = e8ToCents(totalE8);
     totalE8 += j.worthE8;
-    j.cents = e8ToCents(totalE8) - before;
+    const cents = e8ToCents(totalE8);
+    j.cents = cents - totalCents;
+    totalCents = cents;
   }
   const standing = real.filter(({ t }) => !isGone(t, tips));
   return { real, standing, alive: standing.filter((j) => !j.contested) };
@@ -138,7 +140,10 @@ export function count(payment: PaymentFacts, alive: readonly JudgedTransfer[], t
     const there = new Set(list.flatMap(({ t }) => (t.values.length > 0 ? [t.ref] : [])));
     return decided.accepts.some((refs) => refs.every((ref) => there.has(ref)));
   };
-  const isEnough = (list: readonly JudgedTransfer[]): boolean => sum(list) > 0n && (sum(list) >= wantedE8 || hasAccepted(list));
+  const isEnough = (list: readonly JudgedTransfer[]): boolean => {
+    const sumE8 = sum(list);
+    return sumE8 > 0n && (sumE8 >= wantedE8 || hasAccepted(list));
+  };
   const covered = isEnough(counted);
   const ready: JudgedTransfer[] = [];
   let withheld: string | null = null;

@@ -110,7 +110,8 @@ export function divideCeil(a: bigint, b: bigint): bigint {
 export function divideHalfEven(a: bigint, b: bigint): bigint {
   invariant(a >= 0n && b > 0n, 'only amounts from zero up are divided, by something above zero');
   const quotient = a / b;
-  const twice = (a % b) * 2n;
+  // Multiplying is faster than dividing again.
+  const twice = (a - quotient * b) * 2n;
   return twice > b || (twice === b && quotient % 2n === 1n) ? quotient + 1n : quotient;
 }
 

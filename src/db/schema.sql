@@ -233,7 +233,7 @@ CREATE INDEX payments_by_invoice ON payments USING btree (merchant_id, mode, inv
 CREATE INDEX payments_by_status ON payments USING btree (merchant_id, mode, status, sequence);
 CREATE INDEX payments_due ON payments USING btree (due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX payments_exceptional ON payments USING btree (merchant_id, mode, sequence) WHERE (exceptions <> '{}'::text[]);
-CREATE INDEX payments_open_in_coin ON payments USING btree (coin) WHERE ((status = ANY (ARRAY['pending'::text, 'processing'::text])) AND (mode = 'live'::text));
+CREATE INDEX payments_open_in_coin ON payments USING btree (coin) WHERE ((status = ANY (ARRAY['pending'::text, 'processing'::text])) AND (mode = 'live'::text) AND (coin IS NOT NULL));
 CREATE INDEX payments_refunds ON payments USING btree (merchant_id, mode, sequence) WHERE (refund_requested_at IS NOT NULL);
 CREATE INDEX payments_reversed ON payments USING btree (id) WHERE ((status = 'completed'::text) AND ('reorged'::text = ANY (exceptions)));
 CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON payments FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('payments');

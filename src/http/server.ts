@@ -35,6 +35,12 @@ type ServerOptions = {
 /** A request without a Host header, which RFC 9112 has us refuse, gets the documented error instead of Node's. */
 const NODE = { ServerResponse: SpelledResponse, requireHostHeader: false };
 
+/** Bodies are checked by `readBody` and replies written by `reply`. Without this, Fastify loads two compilers of schemas that nothing uses. */
+const noCompiler = () => () => {
+  throw new Error('Routes have no schemas of Fastify');
+};
+const NO_COMPILERS = { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } };
+
 /** `leave` is called before the server is closed. */
 type Server = { server: FastifyInstance; leave(): Promise<void> };
 
@@ -45,9 +51,7 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   const requestId = () => `req_${base62(24, ctx.random)}`;
   const app = Fastify({
     ...(options.tls ? { https: { ...options.tls, ...NODE } } : { http: NODE }),
-    logger: false,
-    // Bodies are checked by `readBody` and replies are written by `reply`: without these, Fastify loads two compilers that nothing uses.
-    schemaController: { compilersFactory: { buildValidator: () => unused, buildSerializer: () => unused } },
+    schemaController: NO_COMPILERS,
     bodyLimit: MOST_BODY_BYTES,
     routerOptions: { maxParamLength: 500, ignoreTrailingSlash: false },
     requestTimeout: 30_000,
@@ -141,10 +145,6 @@ export async function createServer(ctx: Context, options: ServerOptions): Promis
   });
   return { server: app, leave: exit.leave };
 }
-
-const unused = () => {
-  throw new Error('Routes have no schemas of Fastify');
-};
 
 /** Tells the guard of the event loop which route works. */
 function guardLoop(ctx: Context, app: FastifyInstance): void {

@@ -112,6 +112,19 @@ test('a live payment is created with at most 3 statements', async () => {
   assert.ok(named.own.length <= 3, `${named.own.length} statements with a customer:\n${tally(named.own)}`);
 });
 
+test('a new payment is written once, and into five indexes', async () => {
+  const { sql } = database.db;
+  const rules = await sql`insert into rule_sets (hash, rules) values ('counted', '{}') returning id`;
+  const write = (n: number) => sql<{ 'QUERY PLAN': [{ Plan: { 'WAL Records': number } }] }[]>`
+    explain (analyze, wal, format json) insert into payments (id, merchant_id, mode, sequence, status, amount_usd_cents, rule_set, created_with,
+      created_at, expires_at, due_at)
+    values (${`pay_counted${n}`}, ${merchant.merchantId}, 'live', ${1_000 + n}::int, 'pending', 2550, ${rules[0]!.id}, 'secret', now(), now(), now() + interval '1 hour')`;
+  // The first one may make the first page of an index.
+  await write(1);
+  const [row] = await write(2);
+  assert.equal(row!['QUERY PLAN'][0].Plan['WAL Records'], 6);
+});
+
 test('the life of a test payment with three webhooks takes at most 40 statements', async (t) => {
   const events = ['payment.created', 'payment.processing', 'payment.completed'];
   await openFor(events);

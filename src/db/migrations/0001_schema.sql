@@ -302,7 +302,7 @@ create index customers_of on customers (merchant_id, mode, number);
 create index customers_by_email on customers (merchant_id, mode, lower(normalize(email)), number) where email is not null;
 create index customers_by_reference on customers (merchant_id, mode, reference, number) where reference is not null;
 -- Whether anyone waits for a network, which is then read more often.
-create index payments_open_in_coin on payments (coin) where (status in ('pending', 'processing')) and (mode = 'live');
+create index payments_open_in_coin on payments (coin) where (status in ('pending', 'processing')) and (mode = 'live') and (coin is not null);
 create trigger wake after insert or update of due_at on payments
   for each row when (new.due_at < clock_timestamp() + interval '10 seconds') execute function wake_when_due('payments');
 
