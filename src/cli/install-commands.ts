@@ -6,7 +6,7 @@ import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { claimDeposit, readChainStatus, releaseChain } from '#follow';
 import { createFirstMerchant, keepSetupLink, SETUP_DAYS } from '#merchants';
-import { diagnose, verifyAddresses } from '#operate';
+import { diagnose, hashSigner, verifyAddresses } from '#operate';
 import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, commaList, type Flags, need, oneOfOption } from './command.ts';
 
 const FILE = { value: 'FILE', about: 'Backup file', required: true } as const;
@@ -25,7 +25,6 @@ export const INSTALL_COMMANDS: Commands = {
     notes: 'Exit code 1 when something must be fixed.',
     run: async (ctx) => {
       const { ok, findings } = await diagnose(ctx);
-      const { hashSigner } = await import('#web');
       const hash = await hashSigner();
       const detail = hash === null ? 'not built yet: open the dashboard once' : `SHA-256 ${hash}`;
       return { ok, findings: [...findings, { check: 'signer page', ok: true, detail, fix: null }] };

@@ -23,7 +23,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
 import { createLog } from '../log.ts';
 import { type Db, openDb } from './db.ts';
-import { claimServe, type Embedded, startEmbedded } from './embedded.ts';
+import { claimServe, type Embedded, serverSizes, startEmbedded } from './embedded.ts';
 
 const log = createLog('silent');
 const MAIN = join(import.meta.dirname, '../main.ts');
@@ -452,4 +452,9 @@ test('a given database that could lose acknowledged payments is refused before a
     assert.equal(await command.ended, 1);
     assert.equal(command.output.err, `${message}\n`);
   }
+});
+
+test('a server with little memory reserves less of it', () => {
+  assert.equal(serverSizes(1_024).shared_buffers, '32MB');
+  assert.equal(serverSizes(4_096).shared_buffers, '128MB');
 });

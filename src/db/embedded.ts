@@ -24,6 +24,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { createRequire } from 'node:module';
+import { totalmem } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '#log';
@@ -55,6 +56,14 @@ export type Embedded = {
 /** The server is starting or stopping, or has just ended and left its socket. */
 const COMES_OR_GOES =
   /^(57P0[123]|ECONNREFUSED|ENOENT|CONNECT_TIMEOUT|CONNECTION_CLOSED|CONNECTION_ENDED|CONNECTION_DESTROYED|ECONNRESET|EPIPE)$/;
+
+/** Below this, what is reserved for speed would be missing elsewhere. */
+const SMALL_MEGABYTES = 1_500;
+/** The memory of this machine or of its container. */
+const memoryMegabytes = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 2 ** 20;
+/** What the server reserves, by memory. The log is also what it reads again after a crash. */
+export const serverSizes = (megabytes: number) =>
+  megabytes < SMALL_MEGABYTES ? { shared_buffers: '32MB', max_wal_size: '512MB' } : { shared_buffers: '128MB', max_wal_size: '2GB' };
 
 /** How the server runs: as another user, or (for root, in a folder that no other user can enter) in a user namespace. */
 type RunAs = { uid: number; gid: number; prefix: string[] };
@@ -373,9 +382,8 @@ function startServer({
     unix_socket_permissions: '0700',
     port: PORT,
     max_connections: 200,
-    shared_buffers: '128MB',
     wal_compression: 'on',
-    max_wal_size: '2GB',
+    ...serverSizes(memoryMegabytes()),
     checkpoint_timeout: '15min',
     random_page_cost: 1.1,
     fsync: 'on',

@@ -1,4 +1,5 @@
 /** What operators run: backup and restore, doctor, rotation of the secret key. */
+export { APP_FOLDERS, fileExists, findApp, hashSigner, nameOfBuild, SIGNER_FILE } from './app-build.ts';
 export {
   alertBackup,
   BackupError,

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { buildApp, findApp } from '../../src/web/dashboard/build.ts';
+import { findApp } from '../../src/operate/app-build.ts';
+import { buildApp } from '../../src/web/dashboard/build.ts';
 
 type Chunk = { file: string; imports?: string[]; css?: string[]; isEntry?: boolean; isDynamicEntry?: boolean };
 let folder = '';

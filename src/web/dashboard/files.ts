@@ -9,12 +9,13 @@ import { matchLocale } from '#core/locales';
 import { Problem } from '#core/problem';
 import { type PackedBody, readPacked, sendPacked } from '#http';
 import { contactOf, findSetup, getMerchant, THEMES } from '#merchants';
+import { findApp } from '#operate';
 import { readPairing } from '#shops';
 import { BuildToolsMissing } from '../build-tools.ts';
 import { renderPage } from '../checkout/page.ts';
 import { sendDocument } from '../checkout/shell.ts';
 import { html, sendPlain } from '../html.ts';
-import { buildApp, findApp } from './build.ts';
+import { buildApp } from './build.ts';
 import type { FirstData } from './first-data.ts';
 
 const TYPES: Readonly<Record<string, string>> = {

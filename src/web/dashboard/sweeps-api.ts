@@ -6,6 +6,7 @@ import { explorerUrl } from '#core/networks';
 import { Problem } from '#core/problem';
 import { signingFileText } from '#core/signing-file';
 import { literals } from '#http';
+import { hashSigner } from '#operate';
 import {
   acceptSigned,
   cancelSweep,
@@ -33,7 +34,6 @@ import {
   sweepBody,
 } from '#signing';
 import { CHANGE_WAIT_HOURS } from '#wallets';
-import { hashSigner } from './build.ts';
 import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 
