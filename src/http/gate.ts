@@ -8,7 +8,7 @@ import type { KeyPermission } from '#core/roles';
 import { LONGEST_IDEMPOTENCY_HEADER } from '#core/text';
 import { findApiKey, type KeyOwner } from '#keys';
 import type { IdempotencyClaim } from '#payments';
-import { createClientReader, limitHeaders, type ReadClient, setHeaders, withoutLimit } from './headers.ts';
+import { createClientReader, limitHeaders, type ReadClient, setHeaders } from './headers.ts';
 import { canonicalJson, type ParsedBody } from './json.ts';
 import type { Limits } from './limits.ts';
 
@@ -59,10 +59,8 @@ export type Gate = {
 export function createGate(ctx: Context, { trustedProxies, limits }: { trustedProxies: readonly string[]; limits: Limits }): Gate {
   const client = createClientReader(ctx, trustedProxies);
   const count: Gate['count'] = async (reply, bucket, points, { quiet = false, refuses = true, refusal = 'rate_limit_exceeded' } = {}) => {
-    if (points === 0) {
-      if (!quiet) setHeaders(reply.raw, withoutLimit(ctx.clock.now()));
-      return;
-    }
+    // Every reply begins with the headers of no limit.
+    if (points === 0) return;
     const { allowed, remaining, resetMs } = await limits.consume(bucket, points);
     if (allowed && quiet) return;
     setHeaders(reply.raw, limitHeaders(ctx.clock.now(), points, { remaining: allowed ? remaining : 0, resetMs }));

@@ -62,9 +62,14 @@ export function limitHeaders(
   };
 }
 
-/** What every reply says until a limit is counted, such as that of a health check, which is not limited. */
-export const withoutLimit = (now: Date): Readonly<Record<string, string>> =>
-  limitHeaders(now, 0, { remaining: UNLIMITED, resetMs: WINDOW_SECONDS * 1000 });
+let unlimited = { second: 0, headers: limitHeaders(new Date(0), 0, { remaining: UNLIMITED, resetMs: 0 }) };
+/** What every reply says until a limit is counted, such as that of a health check, which is not limited. Made once a second. */
+export function withoutLimit(now: Date): Readonly<Record<string, string>> {
+  const second = Math.ceil(now.getTime() / 1000);
+  if (second !== unlimited.second)
+    unlimited = { second, headers: limitHeaders(now, 0, { remaining: UNLIMITED, resetMs: WINDOW_SECONDS * 1000 }) };
+  return unlimited.headers;
+}
 
 /** What a refused request says, whichever limit it met: nothing is left for so many seconds. */
 export const usedUp = (now: Date, seconds: number): Readonly<Record<string, string>> => {
