@@ -98,6 +98,11 @@ function showFacts(review: Review): void {
     `${review.inputs} ${review.inputs === 1n ? 'input' : 'inputs'} in ${review.transactions} ${review.transactions === 1 ? 'transaction' : 'transactions'}`,
   );
   if (review.together > 0) row('Pay together', `${review.together} deposit addresses of this wallet pay what one alone cannot`);
+  if (review.signers.of > 1)
+    row(
+      'Signers',
+      `${review.signers.required} of ${review.signers.of} keys have to sign. Yours is one of them; the dashboard shows who is missing.`,
+    );
   row('File', review.id);
 }
 

@@ -2,7 +2,7 @@
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { getPrevOut, Transaction } from '@scure/btc-signer/transaction.js';
-import { outputScript, scriptOfAddress } from '../src/chains/address.ts';
+import { keysOf, outputLockOf, scriptOfAddress } from '../src/chains/address.ts';
 import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { COIN } from '../src/core/coin.ts';
 import type { PsbtRequest, SigningFile } from '../src/core/signing-file.ts';
@@ -16,6 +16,7 @@ export type CheckedPsbt = { tx: Transaction; indexes: readonly number[]; spentUn
 
 /** The index of the address that an input spends from: the last step of its path. */
 function indexOf(input: ReturnType<Transaction['getInput']>): number {
+  // All signers of an address have the same last step.
   const path = input.tapBip32Derivation?.[0]?.[1].der.path ?? input.bip32Derivation?.[0]?.[1].path;
   const index = path?.at(-1);
   return index !== undefined && index < 0x80000000 ? index : refuse('The file does not say which address an input belongs to.');
@@ -53,8 +54,11 @@ export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses 
     if (input.sequence !== REPLACEABLE) refuse('The transaction has another sequence number than Florin uses.');
     const spent = getPrevOut(input);
     const index = indexOf(input);
-    const ours = outputScript(script, addresses.deriveChild(index).publicKey!);
-    if (bytesToHex(ours) !== bytesToHex(spent.script)) refuse(`Input ${i + 1} does not belong to address ${index} of this wallet.`);
+    const ours = outputLockOf({ chainKey: file.account.chainKey, script }, BigInt(index));
+    if (bytesToHex(ours.script) !== bytesToHex(spent.script)) refuse(`Input ${i + 1} does not belong to address ${index} of this wallet.`);
+    const own = bytesToHex(addresses.deriveChild(index).publicKey!);
+    if (input.partialSig?.some(([key]) => bytesToHex(key) === own))
+      refuse('This wallet has already signed the file. Another signer has to sign it too.', 'secret');
     indexes.push(index);
     inputs.push(`${bytesToHex(input.txid!)}:${input.index}`);
     spentUnits += spent.amount;
@@ -75,14 +79,26 @@ export function* checkPsbt(request: PsbtRequest, file: SigningFile, { addresses 
   return { tx, indexes, spentUnits, paidUnits, inputs };
 }
 
-/** The signed transaction in hex. Pauses after each signature. */
-export function* signPsbt({ tx, indexes }: CheckedPsbt, { addresses }: Account): Steps<string> {
+/** The signed transaction in hex, or a PSBT with the signatures where others sign too. Pauses after each signature. */
+export function* signPsbt({ tx, indexes }: CheckedPsbt, file: SigningFile, { addresses }: Account): Steps<string> {
   for (const [i, index] of indexes.entries()) {
     const key = addresses.deriveChild(index);
     tx.signIdx(key.privateKey!, i);
     key.wipePrivateData();
     yield;
   }
+  if (keysOf(file.account.chainKey).chainKeys.length > 1) return bytesToHex(onlySignatures(tx).toPSBT(0));
   tx.finalize();
   return bytesToHex(tx.extract());
+}
+
+/** The same PSBT without what the service knows, so that it fits into QR codes. */
+function onlySignatures(tx: Transaction): Transaction {
+  const bare = new Transaction({ version: tx.version, lockTime: tx.lockTime, allowUnknownOutputs: true });
+  for (let i = 0; i < tx.inputsLength; i++) {
+    const { txid, index, sequence, partialSig } = tx.getInput(i);
+    bare.addInput({ txid: txid!, index: index!, sequence: sequence!, ...(partialSig && { partialSig }) }, true);
+  }
+  for (let i = 0; i < tx.outputsLength; i++) bare.addOutput(tx.getOutput(i), true);
+  return bare;
 }

@@ -1,5 +1,5 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
-import { scriptOfAddress } from '../src/chains/address.ts';
+import { keysOf, scriptOfAddress } from '../src/chains/address.ts';
 import { isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
 import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
 import { COIN, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';
@@ -38,6 +38,8 @@ export type Review = {
   total: string;
   fee: string;
   transactions: number;
+  /** How many of how many keys have to sign. */
+  signers: { required: number; of: number };
   inputs: bigint;
   /** How many deposit addresses pay a recipient together with others. */
   together: number;
@@ -114,6 +116,7 @@ export function describeFile(file: SigningFile): Review {
     total: amount(file.totalUnits),
     fee: `${formatUnits(fee, file.feeUnits)} ${COIN[fee].asset}`,
     transactions: file.requests.length,
+    signers: { required: keysOf(file.account.chainKey).required, of: keysOf(file.account.chainKey).chainKeys.length },
     inputs: sum(file.requests.map(inputsOf)),
     together: file.requests.reduce((count, request) => count + togetherIn(request), 0),
     paysPayouts: lines.some(({ purpose }) => purpose === 'payout'),
@@ -136,15 +139,15 @@ function* checkBitcoin(file: SigningFile, account: Account): Steps<CheckedPsbt[]
   return checked;
 }
 
-function* signAll(checked: readonly CheckedPsbt[], account: Account): Steps<string[]> {
+function* signAll(checked: readonly CheckedPsbt[], file: SigningFile, account: Account): Steps<string[]> {
   const signed: string[] = [];
-  for (const one of checked) signed.push(yield* signPsbt(one, account));
+  for (const one of checked) signed.push(yield* signPsbt(one, file, account));
   return signed;
 }
 
 function* signBitcoin(file: SigningFile, account: Account, inputs: number): Generator<Progress, string[]> {
   const checked = yield* counted('Checking', inputs, checkBitcoin(file, account));
-  return yield* counted('Signing', inputs, signAll(checked, account));
+  return yield* counted('Signing', inputs, signAll(checked, file, account));
 }
 
 function* signEthereum(file: SigningFile, account: Account, nowSeconds: number): Generator<Progress, string[]> {

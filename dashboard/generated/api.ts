@@ -2969,6 +2969,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
         failure: string | null;
+        signatures: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+            has_signed: boolean;
+          }[];
+        } | null;
       }[];
       links: {
         id: string;
@@ -3556,6 +3564,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
         failure: string | null;
+        signatures: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+            has_signed: boolean;
+          }[];
+        } | null;
       }[];
       has_more: boolean;
     };
@@ -3580,6 +3596,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
         failure: string | null;
+        signatures: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+            has_signed: boolean;
+          }[];
+        } | null;
       };
       transactions: {
         transaction_id: string;
@@ -3639,6 +3663,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
         failure: string | null;
+        signatures: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+            has_signed: boolean;
+          }[];
+        } | null;
       };
       remains: {
         reason: 'unconfirmed' | 'immature' | 'disputed' | 'undecided' | 'refund_requested' | 'payout_approved' | 'young' | 'small' | 'dust' | 'fee' | 'frozen' | 'refused' | 'unclear' | 'spent' | 'busy' | 'unreadable' | 'later';
@@ -3670,6 +3702,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
         failure: string | null;
+        signatures: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+            has_signed: boolean;
+          }[];
+        } | null;
       };
       is_known: boolean;
     };
@@ -3696,6 +3736,14 @@ export type Api = {
         sent_at: string | null;
         ended_at: string | null;
         failure: string | null;
+        signatures: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+            has_signed: boolean;
+          }[];
+        } | null;
       };
     };
   };
@@ -3910,7 +3958,14 @@ export type Api = {
         state: 'not_set' | 'active' | 'paused';
         key: string | null;
         fingerprint: string | null;
-        script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | null;
+        signers: {
+          required: number;
+          signers: {
+            fingerprint: string | null;
+            path: string;
+          }[];
+        } | null;
+        script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh' | 'eoa' | null;
         path: string | null;
         network: 'mainnet' | 'testnet' | 'regtest';
         readiness: {
@@ -3943,7 +3998,7 @@ export type Api = {
         }[];
         waiting: {
           key: string;
-          script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+          script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh' | 'eoa';
           asked_by: string;
           asked_by_me: boolean;
           due_at: string;
@@ -3987,16 +4042,23 @@ export type Api = {
     body: {
       currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
       key: string;
-      script?: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa' | undefined;
+      script?: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh' | 'eoa' | undefined;
     };
     reply: {
       success: boolean;
       network: 'mainnet' | 'testnet' | 'regtest';
-      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
-      scripts: ('p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa')[];
+      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh' | 'eoa';
+      scripts: ('p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh' | 'eoa')[];
       depth: number;
       path: string;
       fingerprint: string | null;
+      signers: {
+        required: number;
+        signers: {
+          fingerprint: string | null;
+          path: string;
+        }[];
+      } | null;
       standing: 'new' | 'active' | 'known' | 'foreign';
       waits: 'changed_key' | 'further_coin' | null;
       addresses: {
@@ -4010,7 +4072,7 @@ export type Api = {
     body: {
       currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
       key: string;
-      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'eoa';
+      script: 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh' | 'eoa';
       ends: string;
     };
     reply: {

@@ -6,8 +6,9 @@ import { HDKey } from '@scure/bip32';
 import { COIN, type Coin, chainOf, FAMILIES, type Family, type Network } from '#core/coin';
 import { invariant } from '#core/invariant';
 import { Problem } from '#core/problem';
-import type { Script } from './address.ts';
+import { type Script, writeChainKey } from './address.ts';
 import { isBitcoinLike, type KeySpelling, PARAMS } from './bitcoin/params.ts';
+import { type Descriptor, descriptorChecksum, invalidKey as invalid, type KeyExpression, readDescriptor, wrapperOf } from './descriptor.ts';
 
 const base58check = createBase58check(sha256);
 
@@ -16,7 +17,13 @@ const COMMON: readonly KeySpelling[] = [
   { version: 0x0488b21e, main: true, script: null }, // xpub
   { version: 0x043587cf, main: false, script: null }, // tpub
 ];
-const MULTISIG_VERSIONS = new Set([0x0295b43f, 0x02aa7ed3, 0x024289ef, 0x02575483]); // Ypub Zpub Upub Vpub
+/** Keys of multisig wallets (SLIP-132). */
+const MULTISIG_KEYS: readonly KeySpelling[] = [
+  { version: 0x0295b43f, main: true, script: 'p2sh-p2wsh' }, // Ypub
+  { version: 0x02aa7ed3, main: true, script: 'p2wsh' }, // Zpub
+  { version: 0x024289ef, main: false, script: 'p2sh-p2wsh' }, // Upub
+  { version: 0x02575483, main: false, script: 'p2wsh' }, // Vpub
+];
 
 const keysOf = (family: Family): readonly KeySpelling[] => [...COMMON, ...(isBitcoinLike(family) ? PARAMS[family].keys : [])];
 
@@ -24,7 +31,7 @@ const keysOf = (family: Family): readonly KeySpelling[] => [...COMMON, ...(isBit
 function scriptsOf(coin: Coin): readonly Script[] {
   const { family } = COIN[coin];
   if (!isBitcoinLike(family)) return ['eoa'];
-  return PARAMS[family].segwit ? ['p2pkh', 'p2sh-p2wpkh', 'p2wpkh', 'p2tr'] : ['p2pkh'];
+  return PARAMS[family].segwit ? ['p2pkh', 'p2sh-p2wpkh', 'p2wpkh', 'p2tr', 'p2sh-p2wsh', 'p2wsh'] : ['p2pkh'];
 }
 
 /** What the version of a key says: SLIP-132 and its kin. */
@@ -43,9 +50,9 @@ const scriptOf = (spelling: KeySpelling, coin: Coin): Script | null => {
 };
 
 export type AccountKey = {
-  /** Public key and chain code of the external chain, hex: one identity whatever the spelling. */
+  /** Public key and chain code of the external chain, hex, or those of several keys: one identity whatever the spelling. */
   chainKey: string;
-  /** The key as given, without blanks. */
+  /** The key as given, without blanks; of several keys, their descriptor. */
   accountKey: string;
   /** Null when the prefix leaves it open. */
   script: Script | null;
@@ -64,12 +71,14 @@ export function parseAccountKey(
 ): AccountKey {
   const text = input.trim();
   refusePrivate(text);
-  const { body, wrapper } = unwrap(text);
-  const { origin, key, steps, isRanged } = readKeyExpression(body);
-  if (wrapper && !isRanged)
-    throw invalid(`the descriptor must end with /* behind its key, such as ${wrapper.opens}[origin]key/0/*${wrapper.closes}`);
-  const { node, spelling } = readExtended(key, { coin, network });
-  const script = wrapper ? scriptIn(wrapper, { spelling, coin }) : (scriptOf(spelling, coin) ?? scriptOfPurpose(origin, coin));
+  const descriptor = readDescriptor(text);
+  if (descriptor.multi) return readMultisig(descriptor, { coin, network });
+  const [expression] = descriptor.keys as [KeyExpression];
+  const { fingerprint, origin, key, steps, isRanged } = expression;
+  const { node, spelling } = readExtended(key, { coin, network, isMultisig: false });
+  const script = descriptor.script
+    ? scriptIn(descriptor.script, { spelling, coin })
+    : (scriptOf(spelling, coin) ?? scriptOfPurpose(origin, coin));
   // Payments for gas come from a chain beside that of deposit addresses, below the same account.
   if (isRanged && !isBitcoinLike(COIN[coin].family) && (node.depth !== 3 || steps.join('/') !== '0'))
     throw invalid("it must be the key of an account, such as m/44'/60'/0'");
@@ -79,16 +88,14 @@ export function parseAccountKey(
     ...chainKeyOf(chain),
     accountKey: text,
     script,
-    path: [...(origin === null ? [] : ['m', ...origin]), ...path].join('/'),
+    path: pathOf({ ...expression, fingerprint, origin, steps: path }),
   };
 }
 
-const invalid = (reason: string) => new Problem('account_key_invalid', { reason }, { param: 'key' });
-
 /** The public key of the address `1/0` of an account key of depth 3: outside the chain of deposit addresses, so it is never issued. */
 export function internalKeyOf(accountKey: string, { coin, network }: { coin: Coin; network: Network }): Uint8Array {
-  const { key } = readKeyExpression(accountKey.trim());
-  const { publicKey } = readExtended(key, { coin, network }).node.deriveChild(1).deriveChild(0);
+  const [{ key }] = readDescriptor(accountKey).keys as [KeyExpression];
+  const { publicKey } = readExtended(key, { coin, network, isMultisig: false }).node.deriveChild(1).deriveChild(0);
   invariant(publicKey, 'an account key derives public keys');
   return publicKey;
 }
@@ -135,7 +142,10 @@ function encodesPrivateKey(text: string): boolean {
   return false;
 }
 
-function readExtended(text: string, { coin, network }: { coin: Coin; network: Network }): { node: HDKey; spelling: KeySpelling } {
+function readExtended(
+  text: string,
+  { coin, network, isMultisig }: { coin: Coin; network: Network; isMultisig: boolean },
+): { node: HDKey; spelling: KeySpelling } {
   let payload: Uint8Array;
   try {
     payload = base58check.decode(text);
@@ -144,8 +154,10 @@ function readExtended(text: string, { coin, network }: { coin: Coin; network: Ne
   }
   if (payload.length !== 78) throw invalid('it is not an extended public key');
   const version = new DataView(payload.buffer, payload.byteOffset).getUint32(0);
-  if (MULTISIG_VERSIONS.has(version)) throw invalid('it belongs to a multi-signature wallet, which is not supported');
-  const spelling = spellingOf(version, coin);
+  const cosigner = MULTISIG_KEYS.find((one) => one.version === version);
+  if (cosigner && !isMultisig)
+    throw invalid('it is one of the keys of a multisig wallet; export the descriptor of the wallet, which has all of them');
+  const spelling = cosigner ?? spellingOf(version, coin);
   // Wallets show an account of an Ethereum-like chain as an xpub on every network.
   const fits = spelling.main === (network === 'mainnet') || (chainOf(coin).kind === 'ethereum' && spelling.main);
   if (!fits) throw invalid(`it is a ${spelling.main ? 'mainnet' : 'test network'} key and this ${coin} wallet is on ${network}`);
@@ -164,51 +176,7 @@ function chainKeyOf({ publicKey, chainCode }: HDKey): { chainKey: string } {
   return { chainKey: bytesToHex(publicKey) + bytesToHex(chainCode) };
 }
 
-// Descriptors of one key, as strict as Bitcoin Core: what it refuses is refused.
-
-type Wrapper = { opens: string; closes: string; script: Script };
-const WRAPPERS: readonly Wrapper[] = [
-  { opens: 'pkh(', closes: ')', script: 'p2pkh' },
-  { opens: 'wpkh(', closes: ')', script: 'p2wpkh' },
-  { opens: 'sh(wpkh(', closes: '))', script: 'p2sh-p2wpkh' },
-  { opens: 'tr(', closes: ')', script: 'p2tr' },
-];
-/** What stands around the key of a descriptor, after its checksum was compared; null around a key alone. */
-function unwrap(text: string): { body: string; wrapper: Wrapper | null } {
-  const [body = '', sum, ...rest] = text.split('#');
-  if (sum !== undefined && (rest.length > 0 || !/^[a-z0-9]{8}$/i.test(sum) || descriptorChecksum(body) !== sum.toLowerCase()))
-    throw invalid('the checksum of the descriptor is wrong');
-  if (/multi(_a)?\(/.test(body)) throw invalid('it belongs to a multi-signature wallet, which is not supported');
-  const wrapper = WRAPPERS.find(({ opens }) => body.startsWith(opens)) ?? null;
-  const inner = wrapper ? body.slice(wrapper.opens.length, -wrapper.closes.length) : body;
-  const isClosed = !wrapper || body.endsWith(wrapper.closes);
-  if (!isClosed || /[(){}]/.test(inner)) throw invalid('the descriptor must have the form wpkh([origin]key/0/*)');
-  return { body: inner, wrapper };
-}
-
-/** Wallets write one step. Each takes a millisecond to derive. */
-const MOST_STEPS = 5;
-const HARDENED = 0x80000000;
-const KEY_EXPRESSION = /^(?:\[([0-9a-fA-F]{8})((?:\/\d{1,10}['hH]?)*)\])?([1-9A-HJ-NP-Za-km-z]+)((?:\/(?:\d{1,10}|<0;1>))*)(\/\*)?$/;
-/** `origin`: the steps from the seed to the key; null where it is unknown. `steps`: those to the chain of deposit addresses. */
-function readKeyExpression(body: string): { origin: string[] | null; key: string; steps: number[]; isRanged: boolean } {
-  const [, fingerprint, origins = '', key, behind = '', range] = KEY_EXPRESSION.exec(body) ?? [];
-  if (key === undefined) throw invalid('it is not an extended public key, alone or in the form [origin]key/0/* or wpkh([origin]key/0/*)');
-  const origin = origins
-    .split('/')
-    .slice(1)
-    .map((step) => step.replace(/[hH]$/, "'"));
-  const steps = behind.split('/').slice(1);
-  if (steps.length > MOST_STEPS) throw invalid(`it has more than ${MOST_STEPS} steps behind its key`);
-  if (steps.filter((step) => step === '<0;1>').length > 1) throw invalid('it has <0;1> more than once');
-  if (steps.length > 0 && range === undefined) throw invalid('it names one address; what ends with /* names all addresses of a wallet');
-  const numbers = steps.map((step) => (step === '<0;1>' ? 0 : Number(step)));
-  if ([...numbers, ...origin.map((step) => Number.parseInt(step, 10))].some((step) => step >= HARDENED))
-    throw invalid('it has a step out of range');
-  return { origin: fingerprint === undefined ? null : origin, key, steps: numbers, isRanged: range !== undefined };
-}
-
-function scriptIn({ script }: Wrapper, { spelling, coin }: { spelling: KeySpelling; coin: Coin }): Script {
+function scriptIn(script: Script, { spelling, coin }: { spelling: KeySpelling; coin: Coin }): Script {
   if (!scriptsOf(coin).includes(script)) throw invalid(`${coin} has no addresses of this type`);
   if (spelling.script !== null && spelling.script !== script) throw invalid(`its key is for ${spelling.script} addresses`);
   return script;
@@ -217,8 +185,8 @@ function scriptIn({ script }: Wrapper, { spelling, coin }: { spelling: KeySpelli
 /** The purpose that begins the path of an account, by its standard: BIP-44, 49, 84 and 86. */
 const PURPOSES: Readonly<Record<string, Script>> = { "44'": 'p2pkh', "49'": 'p2sh-p2wpkh', "84'": 'p2wpkh', "86'": 'p2tr' };
 /** Null: the origin does not say it, or the coin has no such addresses. */
-function scriptOfPurpose(origin: readonly string[] | null, coin: Coin): Script | null {
-  const script = origin?.length === 3 ? PURPOSES[origin[0]!] : undefined;
+function scriptOfPurpose(origin: readonly string[], coin: Coin): Script | null {
+  const script = origin.length === 3 ? PURPOSES[origin[0]!] : undefined;
   return script !== undefined && scriptsOf(coin).includes(script) ? script : null;
 }
 
@@ -232,36 +200,51 @@ function pathOfBare(
   const reason = `it has depth ${depth}, but the key of one account has depth 3; export that of an account such as m/84'/0'/0'`;
   // Electrum shows the key whose children 0 and 1 are its chains: that of the seed, or of m/0'.
   if (depth > 1 || !isBitcoinLike(COIN[coin].family)) throw invalid(reason);
-  const { opens, closes } = WRAPPERS.find((one) => one.script === (script ?? 'p2pkh'))!;
+  const { opens, closes } = wrapperOf(script ?? 'p2pkh');
   throw invalid(`${reason}. If Electrum shows this key, enter ${opens}${key}/0/*${closes} and compare the first address with Electrum's`);
 }
 
-/** BIP-380 descriptor checksum. */
-export function descriptorChecksum(body: string): string {
-  const input = '0123456789()[],\'/*abcdefgh@:$%{}IJKLMNOPQRSTUVWXYZ&+-.;<=>?!^_|~ijklmnopqrstuvwxyzABCDEFGH`#"\\ ';
-  const output = 'qpzry9x8gf2tvdw0s3jn54khce6mua7l';
-  const generator = [0xf5dee51989n, 0xa9fdca3312n, 0x1bab10e32dn, 0x3706b1677an, 0x644d626ffdn];
-  let c = 1n;
-  const step = (value: bigint) => {
-    const top = c >> 35n;
-    c = ((c & 0x7ffffffffn) << 5n) ^ value;
-    for (let i = 0; i < 5; i++) if ((top >> BigInt(i)) & 1n) c ^= generator[i]!;
+// Accounts of several keys.
+
+/** The account of a descriptor with several keys. Errors: account_key_invalid. */
+function readMultisig({ script, keys, multi }: Descriptor, { coin, network }: { coin: Coin; network: Network }): AccountKey {
+  const { required, isSorted } = multi!;
+  const read = keys.map((one) => {
+    const { node, spelling } = readExtended(one.key, { coin, network, isMultisig: true });
+    scriptIn(script!, { spelling, coin });
+    const chain = one.steps.reduce((at, step) => at.deriveChild(step), node);
+    return { ...one, ...chainKeyOf(chain), key: respell(one.key, spelling.main) };
+  });
+  if (new Set(read.map(({ chainKey }) => chainKey)).size < read.length) throw invalid('it has the same key twice');
+  // One identity whatever the order, where the order makes no difference.
+  if (isSorted) read.sort((one, other) => (one.chainKey < other.chainKey ? -1 : 1));
+  const { opens, closes } = wrapperOf(script!);
+  const written = read.map(writeKey);
+  const body = `${opens}${isSorted ? 'sortedmulti' : 'multi'}(${[required, ...written].join()})${closes}`;
+  return {
+    chainKey: writeChainKey({ required, isSorted, chainKeys: read.map(({ chainKey }) => chainKey) }),
+    accountKey: `${body}#${descriptorChecksum(body)}`,
+    script,
+    path: pathOf(read[0]!),
   };
-  let group = 0;
-  let count = 0;
-  for (const char of body) {
-    const position = input.indexOf(char);
-    if (position < 0) return '';
-    step(BigInt(position & 31));
-    group = group * 3 + (position >> 5);
-    if (++count === 3) {
-      step(BigInt(group));
-      group = 0;
-      count = 0;
-    }
-  }
-  if (count > 0) step(BigInt(group));
-  for (let i = 0; i < 8; i++) step(0n);
-  c ^= 1n;
-  return Array.from({ length: 8 }, (_, i) => output[Number((c >> BigInt(5 * (7 - i))) & 31n)]).join('');
+}
+
+const pathOf = ({ fingerprint, origin, steps }: KeyExpression): string =>
+  [...(fingerprint === null ? [] : ['m', ...origin]), ...steps].join('/');
+const writeKey = ({ fingerprint, origin, key, steps }: KeyExpression): string =>
+  `${fingerprint === null ? '' : `[${[fingerprint, ...origin].join('/')}]`}${[key, ...steps].join('/')}/*`;
+/** As `xpub` or `tpub`, which every program reads. */
+function respell(key: string, isMain: boolean): string {
+  const payload = base58check.decode(key);
+  new DataView(payload.buffer, payload.byteOffset).setUint32(0, isMain ? COMMON[0]!.version : COMMON[1]!.version);
+  return base58check.encode(payload);
+}
+
+/** Who signs for an account: the fingerprint of each seed, if it is known, and the path of the chain of deposit addresses. */
+export type Signer = { fingerprint: string | null; path: string };
+/** The signers of a stored account, in the order of its chain keys. */
+export function signersOf({ accountKey, path }: { accountKey: string; path: string }): Signer[] {
+  const { keys, multi } = readDescriptor(accountKey);
+  if (!multi) return [{ fingerprint: keys[0]!.fingerprint, path }];
+  return keys.map((key) => ({ fingerprint: key.fingerprint, path: pathOf(key) }));
 }

@@ -7,8 +7,9 @@ import { base58 } from '@scure/base';
 import { HDKey } from '@scure/bip32';
 import { base58check } from '../../test/kit/base58.ts';
 import type { Coin, Network } from '../core/coin.ts';
-import { descriptorChecksum, parseAccountKey } from './account-key.ts';
+import { parseAccountKey } from './account-key.ts';
 import { addressOfScript, decodeAddress, deriveAddress, paymentUri, type Script } from './address.ts';
+import { descriptorChecksum } from './descriptor.ts';
 import { checksumAddress } from './ethereum/address.ts';
 
 const node = (words: string, path: string) => HDKey.fromMasterSeed(pbkdf2Sync(words, 'mnemonic', 2048, 64, 'sha512')).derive(path);

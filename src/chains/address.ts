@@ -27,6 +27,50 @@ function chainOfKey(chainKey: string): HDKey {
   return chain;
 }
 
+/** The keys of a wallet, how many of them sign, and whether they are sorted for each address (BIP-67). */
+export type WalletKeys = { required: number; isSorted: boolean; chainKeys: readonly string[] };
+/** One text for the keys of a wallet: of one key it is that key, of several `sortedmulti(2,key,key,key)`. */
+export const writeChainKey = ({ required, isSorted, chainKeys }: WalletKeys): string =>
+  `${isSorted ? 'sortedmulti' : 'multi'}(${[required, ...chainKeys].join()})`;
+export function keysOf(chainKey: string): WalletKeys {
+  const [, sorted, required, keys] = /^(sorted)?multi\((\d+),([0-9a-f,]+)\)$/.exec(chainKey) ?? [];
+  if (keys === undefined) return { required: 1, isSorted: false, chainKeys: [chainKey] };
+  return { required: Number(required), isSorted: sorted !== undefined, chainKeys: keys.split(',') };
+}
+
+/** The public keys of an address, in the order of the wallet's keys. */
+function publicKeysOf(chainKey: string, index: bigint): Uint8Array[] {
+  return keysOf(chainKey).chainKeys.map((one) => {
+    const { publicKey } = chainOfKey(one).deriveChild(Number(index));
+    invariant(publicKey, 'an account key derives public keys');
+    return publicKey;
+  });
+}
+
+/** What locks the money of an address, and what spending it shows beside signatures (BIP-16, BIP-141). */
+export type OutputLock = { script: Uint8Array; publicKeys: readonly Uint8Array[]; redeemScript?: Uint8Array; witnessScript?: Uint8Array };
+export function outputLockOf({ chainKey, script }: { chainKey: string; script: BitcoinScript }, index: bigint): OutputLock {
+  const publicKeys = publicKeysOf(chainKey, index);
+  switch (script) {
+    case 'p2wpkh':
+    case 'p2tr':
+    case 'p2pkh':
+      return { publicKeys, script: outputScript(script, publicKeys[0]!) };
+    case 'p2sh-p2wpkh':
+      return { publicKeys, script: outputScript(script, publicKeys[0]!), redeemScript: outputScript('p2wpkh', publicKeys[0]!) };
+    case 'p2wsh':
+    case 'p2sh-p2wsh': {
+      const { required, isSorted } = keysOf(chainKey);
+      const witnessScript = multisigScript(
+        required,
+        isSorted ? publicKeys.toSorted((one, other) => (bytesToHex(one) < bytesToHex(other) ? -1 : 1)) : publicKeys,
+      );
+      const redeemScript = outputScript('p2wsh', witnessScript);
+      return { publicKeys, script: outputScript(script, witnessScript), witnessScript, ...(script === 'p2sh-p2wsh' && { redeemScript }) };
+    }
+  }
+}
+
 type Derived = { readonly address: string; readonly key: string };
 type Derivation = { chainKey: string; script: Script; coin: Coin; network: Network; index: bigint };
 
@@ -48,15 +92,14 @@ export function deriveAddress(of: Derivation): Derived {
 
 function derive({ chainKey, script, coin, network, index }: Derivation): Derived {
   invariant(index >= 0n && index < 0x80000000n, 'the index of a deposit address is one that BIP-32 can derive');
-  const { publicKey } = chainOfKey(chainKey).deriveChild(Number(index));
-  invariant(publicKey, 'an account key derives public keys');
   const { family } = COIN[coin];
   if (!isBitcoinLike(family)) {
-    const key = accountOf(publicKey);
+    const [publicKey] = publicKeysOf(chainKey, index);
+    const key = accountOf(publicKey!);
     return { address: checksumAddress(key), key };
   }
   invariant(script !== 'eoa', 'only accounts have no output script');
-  const key = bytesToHex(outputScript(script, publicKey));
+  const key = bytesToHex(outputLockOf({ chainKey, script }, index).script);
   const address = addressOfOutput(key, PARAMS[family].forms[network]);
   invariant(address, 'every derived output script has an address');
   return { key, address };
@@ -148,9 +191,25 @@ export function walletRequest(asked: Asked): { chainId: string; to: string; valu
 const base58check = createBase58check(sha256);
 const hash160 = (bytes: Uint8Array): Uint8Array => ripemd160(sha256(bytes));
 
-/** The output script that pays a public key. */
+/** A number in a script: a small one has an operation of its own. */
+const scriptNumber = (n: number): number[] => (n <= 16 ? [0x50 + n] : [1, n]);
+const CHECK_MULTISIG = 0xae;
+/** The script that so many signatures of these keys satisfy. */
+const multisigScript = (required: number, publicKeys: readonly Uint8Array[]): Uint8Array =>
+  Uint8Array.from([
+    ...scriptNumber(required),
+    ...publicKeys.flatMap((key) => [key.length, ...key]),
+    ...scriptNumber(publicKeys.length),
+    CHECK_MULTISIG,
+  ]);
+
+/** The output script that pays a public key, or a witness script of several. */
 export function outputScript(script: BitcoinScript, publicKey: Uint8Array): Uint8Array {
   switch (script) {
+    case 'p2wsh':
+      return concatBytes(Uint8Array.of(0, 32), sha256(publicKey));
+    case 'p2sh-p2wsh':
+      return concatBytes(Uint8Array.of(0xa9, 20), hash160(outputScript('p2wsh', publicKey)), Uint8Array.of(0x87));
     case 'p2pkh':
       return concatBytes(Uint8Array.of(0x76, 0xa9, 20), hash160(publicKey), Uint8Array.of(0x88, 0xac));
     case 'p2wpkh':

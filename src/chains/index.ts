@@ -1,10 +1,13 @@
 /** Sources of chains: nodes, peers, providers and Electrum servers behind `ChainSource`, addresses, account keys and transactions. */
-export { type AccountKey, containsPrivateKey, internalKeyOf, parseAccountKey } from './account-key.ts';
+export { type AccountKey, containsPrivateKey, internalKeyOf, parseAccountKey, type Signer, signersOf } from './account-key.ts';
 export {
   addressOfScript,
   decodeAddress,
   deriveAddress,
   isTransactionId,
+  keysOf,
+  type OutputLock,
+  outputLockOf,
   outputScript,
   paymentUri,
   type Script,

@@ -41,7 +41,7 @@ import {
 
 const PLAN: Option = { value: PLANS.join('|'), about: 'Plan' };
 const KINDS = ['secret', 'public'] as const;
-const SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const;
+const SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'p2wsh', 'p2sh-p2wsh', 'eoa'] as const;
 const EMAIL: Option = { value: 'EMAIL', about: 'Email address the user signs in with', required: true };
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null;
 

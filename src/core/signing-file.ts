@@ -19,7 +19,7 @@ export type Line = { purpose: Purpose; to: string; units: bigint; reference: str
 /** What moves to another address of the same wallet, which pays a payout with it later in the same batch. Nobody else gets it. */
 export type GatherLine = Omit<Line, 'purpose'> & { purpose: 'gather' };
 
-const SIGNING_SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const;
+const SIGNING_SCRIPTS = ['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'p2wsh', 'p2sh-p2wsh', 'eoa'] as const;
 export type SigningScript = (typeof SIGNING_SCRIPTS)[number];
 
 /** A transaction of a Bitcoin-like chain. Its outputs are exactly `lines`, in order. */
@@ -56,8 +56,8 @@ export type SigningFile = {
   network: Network;
   /** Of chains of accounts; null for others. */
   chainId: number | null;
-  /** The wallet that signs. `origin`: the path of its account from the seed, where it is known. */
-  account: { chainKey: string; script: SigningScript; origin: string | null };
+  /** The wallet that signs. `origins`: for each of its keys the path of the account from the seed, where it is known. */
+  account: { chainKey: string; script: SigningScript; origins: readonly (string | null)[] };
   /** What the recipients get in total, and the highest fee that can be paid in total, in the native coin of the chain. */
   totalUnits: bigint;
   feeUnits: bigint;
@@ -66,7 +66,7 @@ export type SigningFile = {
   requests: readonly Request[];
 };
 
-/** Raw transactions in hex without 0x, in the order of the requests. */
+/** Raw transactions in hex without 0x, in the order of the requests; PSBTs while others have to sign too. */
 export type SignedFile = { id: string; round: number; transactions: readonly string[] };
 
 const json = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? value.toString() : value);
@@ -193,9 +193,9 @@ export function signingFileOf(value: unknown): SigningFile {
     network: among(file, 'network', NETWORKS),
     chainId: file.chainId === null ? null : whole(file, 'chainId'),
     account: {
-      chainKey: text(account, 'chainKey', /^[0-9a-f]{130}$/),
+      chainKey: text(account, 'chainKey', /^(?:[0-9a-f]{130}|(?:sorted)?multi\([1-9]\d?(?:,[0-9a-f]{130}){1,20}\))$/),
       script: among(account, 'script', SIGNING_SCRIPTS),
-      origin: account.origin === null ? null : text(account, 'origin', /^m(\/\d{1,10}'?)*$/),
+      origins: asList(account.origins).map((origin) => (origin === null ? null : text({ origin }, 'origin', /^m(\/\d{1,10}'?)*$/))),
     },
     totalUnits: units(file, 'totalUnits'),
     feeUnits: units(file, 'feeUnits'),

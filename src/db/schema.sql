@@ -1333,6 +1333,7 @@ create table signing_files (
   purpose text not null default 'sweep'::text,
   erased_at timestamp with time zone,
   unsearched_below bigint,
+  signed_by integer[] not null default '{}'::integer[],
   PRIMARY KEY (id),
   UNIQUE (number),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),

@@ -128,7 +128,7 @@ async function readPayable(
   return { asked, kept };
 }
 
-type Options = { coin: Coin; network: JoinedSource['network']; script: BitcoinScript; rateE8: bigint; mostBlocks: number };
+type Options = { coin: Coin; network: JoinedSource['network']; wallet: SweepWallet; rateE8: bigint; mostBlocks: number };
 type Plan = { chosen: Map<readonly TiedPayout[], Chosen>; left: SkippedPayout[] };
 /** Payouts that have to spend the same outputs are paid together, because only one transaction can spend them. Those without any come last. */
 type Group = { payouts: readonly TiedPayout[]; anchors: readonly string[] };
@@ -152,7 +152,7 @@ function groupByAnchors<T extends { anchors: readonly string[] }>(
 }
 
 /** One transaction for the payouts of each group. */
-function plan(asked: readonly TiedPayout[], lots: readonly OutputLot[], { coin, network, script, rateE8, mostBlocks }: Options): Plan {
+function plan(asked: readonly TiedPayout[], lots: readonly OutputLot[], { coin, network, wallet, rateE8, mostBlocks }: Options): Plan {
   const made: Plan = { chosen: new Map(), left: [] };
   const used = new Set<OutputLot>();
   const leave = (payouts: readonly TiedPayout[], reason: keyof typeof REASONS) =>
@@ -167,7 +167,7 @@ function plan(asked: readonly TiedPayout[], lots: readonly OutputLot[], { coin, 
     const missing = anchors.filter((anchor) => !fixed.some((lot) => anchorOf(lot) === anchor));
     if (missing.length > 0) return payouts.some(({ anchor }) => anchor !== null && missing.includes(anchor)) ? 'moved' : 'gone';
     return chooseLots({
-      ...{ units: unitsOf(payouts), anchors, inputScript: script, rateE8, mostBlocks, own: [] },
+      ...{ units: unitsOf(payouts), anchors, wallet, rateE8, mostBlocks, own: [] },
       scripts: payouts.map(({ address }) => hexToBytes(decodeAddress(address, { coin, network }).key)),
       others: lots.filter((lot) => fixed.includes(lot) || isFree(lot)),
     });
@@ -231,9 +231,8 @@ async function planOutputs(
     readHoldings(ctx, { merchantId, walletId: wallet.id, coin }),
     rateFor(chain, { ...DEFAULT_WISH, speed }),
   ]);
-  const script = wallet.script as BitcoinScript;
-  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script) };
-  const planned = await planSpendable<readonly TiedPayout[], Plan>(chain, { lots: outputLots(holdings), script }, (lots) =>
+  const options = { coin, network: chain.network, wallet, rateE8, mostBlocks: mostBlocksOf(chain, wallet.script as BitcoinScript) };
+  const planned = await planSpendable<readonly TiedPayout[], Plan>(chain, { lots: outputLots(holdings), wallet }, (lots) =>
     plan(asked, lots, options),
   );
   const { chosen, full, missing, previous } = planned;

@@ -54,7 +54,6 @@ import {
   store,
   watchMissing,
 } from '#signing';
-import { fingerprintOf } from '#wallets';
 import { makeAccountRefunds } from './refund-accounts.ts';
 
 /** Approved refunds that are looked at for one file: more than fit, because some may wait for money. */
@@ -167,7 +166,7 @@ const unitsOf = (lots: readonly OutputLot[]): bigint => lots.reduce((sum, { unit
 type Options = {
   coin: Coin;
   network: JoinedSource['network'];
-  script: BitcoinScript;
+  wallet: SweepWallet;
   rateE8: bigint;
   mostBlocks: number;
   all: readonly OutputLot[];
@@ -177,7 +176,7 @@ type Plan = { chosen: Map<TiedRefund, Chosen>; left: SkippedRefund[] };
 function plan(
   asked: readonly TiedRefund[],
   lots: readonly OutputLot[],
-  { coin, network, script, rateE8, mostBlocks, all, robbed }: Options,
+  { coin, network, wallet, rateE8, mostBlocks, all, robbed }: Options,
 ): Plan {
   const used = new Set<OutputLot>();
   const [chosen, left] = [new Map<TiedRefund, Chosen>(), [] as SkippedRefund[]];
@@ -208,7 +207,7 @@ function plan(
     const isFree = (lot: OutputLot): boolean =>
       lot.holding.stays === null && !refunding.has(lot.holding.paymentId) && !tied.has(anchorOf(lot));
     const found = chooseLots({
-      ...{ units: refund.units, anchors: refund.anchors, inputScript: script, rateE8, mostBlocks },
+      ...{ units: refund.units, anchors: refund.anchors, wallet, rateE8, mostBlocks },
       scripts: [hexToBytes(decodeAddress(refund.address, { coin, network }).key)],
       own: free.filter((lot) => isOf(lot) && (isFixed(lot) || !tied.has(anchorOf(lot)))),
       others: free.filter((lot) => !isOf(lot) && (isFixed(lot) || isFree(lot))),
@@ -232,7 +231,7 @@ const MOST_PLANS = 50;
  */
 export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen> }>(
   chain: JoinedSource,
-  { lots: all, script }: { lots: readonly OutputLot[]; script: BitcoinScript },
+  { lots: all, wallet }: { lots: readonly OutputLot[]; wallet: SweepWallet },
   plan: (lots: readonly OutputLot[]) => P & { chosen: ReadonlyMap<K, Chosen> },
 ): Promise<Omit<P, 'chosen'> & { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'>; missing: Set<Holding>; previous: Previous }> {
   let lots = all;
@@ -244,8 +243,8 @@ export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen
       chain,
       parts.map(({ txid, n }) => `${txid}:${n}`),
     );
-    const { previous, unreadable } = await previousOf(chain, script, spent.size > 0 ? [] : parts);
-    if (spent.size === 0 && unreadable.size === 0) return { ...made, ...fitIn(made.chosen, previous), missing, previous };
+    const { previous, unreadable } = await previousOf(chain, wallet.script as BitcoinScript, spent.size > 0 ? [] : parts);
+    if (spent.size === 0 && unreadable.size === 0) return { ...made, ...fitIn(made.chosen, previous, wallet), missing, previous };
     for (const { txid, n, holding } of parts) if (spent.has(`${txid}:${n}`)) missing.add(holding);
     lots = lots.filter(({ parts }) => !parts.some(({ txid, n }) => spent.has(`${txid}:${n}`) || unreadable.has(txid)));
   }
@@ -254,11 +253,15 @@ export async function planSpendable<K, P extends { chosen: ReadonlyMap<K, Chosen
 const partsOf = ({ lots }: Chosen) => lots.flatMap(({ parts }) => parts);
 
 /** As many of the chosen as a file holds, in order. */
-function fitIn<K>(chosen: ReadonlyMap<K, Chosen>, previous: Previous): { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'> } {
+function fitIn<K>(
+  chosen: ReadonlyMap<K, Chosen>,
+  previous: Previous,
+  wallet: SweepWallet,
+): { chosen: Map<K, Chosen>; full: Map<K, 'later' | 'many'> } {
   const [kept, full] = [new Map<K, Chosen>(), new Map<K, 'later' | 'many'>()];
   let left = MAX_FILE_BYTES;
   for (const [key, one] of chosen) {
-    const bytes = partsOf(one).reduce((sum, part) => sum + bytesOfOutput(part, previous), 0);
+    const bytes = partsOf(one).reduce((sum, part) => sum + bytesOfOutput(part, previous, wallet), 0);
     if (bytes > left) full.set(key, bytes > MAX_FILE_BYTES ? 'many' : 'later');
     else {
       kept.set(key, one);
@@ -277,14 +280,13 @@ export function buildRequests(
   asked: readonly Group[],
   { wallet, destination, rateE8, id, previous }: Work,
 ): MadeUtxoFile<PsbtRequest> {
-  const script = wallet.script as BitcoinScript;
   const scriptOf = (address: string) => hexToBytes(decodeAddress(address, { coin, network }).key);
   const made: MadeUtxoFile<PsbtRequest> = { requests: [], inputs: [], stay: new Map() };
   for (const { lots, lines } of asked) {
     const group = lots.flatMap(({ parts }) => parts);
     const request = buildPayment({
       ...{ group, previous, rateE8, leastUnits: COIN[coin].dustUnits },
-      wallet: { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) },
+      wallet: { ...wallet, script: wallet.script as BitcoinScript },
       to: lines.map(({ units, ...line }) => ({ script: scriptOf(line.to), units, line })),
       rest: { script: scriptOf(destination), line: { purpose: 'sweep', to: destination, reference: id } },
     });
@@ -343,8 +345,8 @@ async function planOutputs(
   ]);
   const script = wallet.script as BitcoinScript;
   const all = outputLots(holdings);
-  const options = { coin, network: chain.network, script, rateE8, mostBlocks: mostBlocksOf(chain, script), all, robbed };
-  const planned = await planSpendable<TiedRefund, Plan>(chain, { lots: all, script }, (lots) => plan(asked, lots, options));
+  const options = { coin, network: chain.network, wallet, rateE8, mostBlocks: mostBlocksOf(chain, script), all, robbed };
+  const planned = await planSpendable<TiedRefund, Plan>(chain, { lots: all, wallet }, (lots) => plan(asked, lots, options));
   await watchMissing(ctx, { merchantId, holdings: planned.missing });
   const left = [...planned.left, ...[...planned.full].map(([{ id }, reason]) => ({ id, reason: REASONS[reason] }))];
   if (planned.chosen.size === 0) return { made: EMPTY, chosen: new Map(), left, gasPrice: null };

@@ -1,5 +1,5 @@
 /** What lies on deposit addresses, from the ledger of transfers, and why a part of it stays there. */
-import { isBitcoinLike, type Script } from '#chains';
+import { isBitcoinLike, type Script, type Signer, signersOf } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, chainOf, coinsBeside, type Family, finalityOf, isToken, nativeOf } from '#core/coin';
 import type { PaymentStatus, TransferKind } from '#core/payment';
@@ -64,15 +64,19 @@ export type SweepWallet = {
   accountKey: string;
   script: Script;
   path: string;
+  /** In the order of its chain keys. */
+  signers: readonly Signer[];
   active: boolean;
 };
 
 /** Wallets of a merchant that have issued addresses, those in use first. */
-export const readWallets = async (ctx: Context, { merchantId }: { merchantId: string }): Promise<SweepWallet[]> =>
-  ctx.db.sql<SweepWallet[]>`
+export async function readWallets(ctx: Context, { merchantId }: { merchantId: string }): Promise<SweepWallet[]> {
+  const rows = await ctx.db.sql<Omit<SweepWallet, 'signers'>[]>`
     select id, family, chain_key as "chainKey", account_key as "accountKey", script, path, active or paused_at is not null as active
     from wallets where merchant_id = ${merchantId} and next_index > 0
     order by active desc, created_at desc, id limit 100`;
+  return rows.map((row) => ({ ...row, signers: signersOf(row) }));
+}
 
 const tiersOf = (ctx: Context, coin: Coin) => ctx.settings.confirmations[nativeOf(coin)] ?? chainOf(coin).confirmations;
 /** Confirmations from which received money may be spent: those of the smallest payments. */

@@ -3,9 +3,8 @@ import { hexToBytes } from '@noble/hashes/utils.js';
 import { type BitcoinScript, ChainError, decodeAddress, type JoinedSource } from '#chains';
 import { COIN } from '#core/coin';
 import type { PsbtRequest } from '#core/signing-file';
-import { fingerprintOf } from '#wallets';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
-import { buildPsbt, inputFee, isRepeatable, MAX_GROUPS, MAX_INPUTS, type SpendableOutput, splitOutputs, type UtxoWallet } from './utxo.ts';
+import { buildPsbt, feeFor, inputSizeOf, isRepeatable, MAX_GROUPS, mostInputs, type SpendableOutput, splitOutputs } from './utxo.ts';
 
 export type Part = SpendableOutput & { holding: Holding };
 /** The outputs of a transfer. LTC: a peg-out may be stored under the name that it had before it was mined. */
@@ -87,7 +86,8 @@ export async function makePsbts(
 ): Promise<MadeUtxoFile<PsbtRequest>> {
   const script = wallet.script as BitcoinScript;
   const stay = new Map<Holding, StayReason>();
-  const fee = inputFee(script, rateE8);
+  const inputSize = inputSizeOf(wallet);
+  const fee = feeFor(inputSize, rateE8);
   const parts: Part[] = [];
   const isAnotherBlock = createBlockLimit(mostBlocksOf(chain, script));
   for (const holding of holdings) {
@@ -96,7 +96,7 @@ export async function makePsbts(
     // The whole transfer stays or goes, so that a file never spends a part of one.
     else if (holding.units <= fee * BigInt(outputs.length)) stay.set(holding, 'dust');
     else if (fee * BigInt(outputs.length) * 100n > holding.units * BigInt(wish.maxFeePercent)) stay.set(holding, 'fee');
-    else if (parts.length + outputs.length > MAX_INPUTS * MAX_GROUPS || isAnotherBlock(holding)) stay.set(holding, 'later');
+    else if (parts.length + outputs.length > mostInputs(inputSize) * MAX_GROUPS || isAnotherBlock(holding)) stay.set(holding, 'later');
     else parts.push(...outputs);
   }
   const spent = await spentAmong(
@@ -110,14 +110,13 @@ export async function makePsbts(
   for (const { txid, holding } of unspent) if (unreadable.has(txid)) stay.set(holding, 'unreadable');
   const chosen = unspent.filter(({ holding }) => !stay.has(holding));
   const transfers = [...Map.groupBy(chosen, ({ holding }) => holding).values()];
-  const utxoWallet: UtxoWallet = { chainKey: wallet.chainKey, script, path: wallet.path, fingerprint: fingerprintOf(wallet.accountKey) };
   const { coin, network } = chain;
   const made: MadeUtxoFile<PsbtRequest> = { requests: [], inputs: [], stay };
-  const { groups, left } = splitOutputs(transfers, previous);
+  const { groups, left } = splitOutputs(transfers, previous, wallet as typeof wallet & { script: BitcoinScript });
   for (const { holding } of left) stay.set(holding, 'later');
   for (const group of groups) {
     const request = buildPsbt({
-      ...{ group, previous, wallet: utxoWallet, rateE8, leastUnits: COIN[coin].dustUnits },
+      ...{ group, previous, wallet: { ...wallet, script }, rateE8, leastUnits: COIN[coin].dustUnits },
       script: hexToBytes(decodeAddress(destination, { coin, network }).key),
       line: { purpose: 'sweep', to: destination, reference },
     });

@@ -6,6 +6,7 @@ import type { Holding } from './holdings.ts';
 import { anchorOf, type Chosen, chooseLots, MAX_REFUND_FEE_PERCENT, type OutputLot } from './out-payments.ts';
 import { neededFor } from './utxo.ts';
 
+const WALLET = { chainKey: '02'.repeat(65), script: 'p2wpkh' } as const;
 const TO = Buffer.alloc(22);
 const lot = (units: bigint, n: number, { block = 'a', outputs = 1 } = {}): OutputLot => ({
   units,
@@ -18,7 +19,7 @@ const lot = (units: bigint, n: number, { block = 'a', outputs = 1 } = {}): Outpu
 type Asked = Parameters<typeof chooseLots>[0];
 const choose = (asked: Partial<Asked>) =>
   chooseLots({
-    ...{ units: 10_000n, scripts: [TO], anchors: [], own: [], others: [], inputScript: 'p2wpkh', rateE8: 200_000_000n, mostBlocks: 10 },
+    ...{ units: 10_000n, scripts: [TO], anchors: [], own: [], others: [], wallet: WALLET, rateE8: 200_000_000n, mostBlocks: 10 },
     ...asked,
   });
 const unitsOf = (lots: readonly OutputLot[]): bigint => lots.reduce((sum, one) => sum + one.units, 0n);
@@ -37,7 +38,7 @@ test('a choice pays for itself and its fee, with an anchor that it spends, and n
         const rateE8 = rate * 100_000_000n;
         const found = choose({ units, own, others, rateE8 });
         if (typeof found === 'string') return;
-        const needed = neededFor({ units, scripts: [TO] }, { inputs: found.lots.length, inputScript: 'p2wpkh', rateE8 });
+        const needed = neededFor({ units, scripts: [TO] }, { inputs: found.lots.length, inputSize: 68n, rateE8 });
         assert.ok(unitsOf(found.lots) >= needed, 'it is enough');
         assert.ok((needed - units) * 100n <= units * MAX_REFUND_FEE_PERCENT, 'the fee is not too large a part');
         assert.equal(new Set(found.lots).size, found.lots.length, 'nothing is spent twice');
@@ -52,7 +53,7 @@ test('a choice pays for itself and its fee, with an anchor that it spends, and n
         const without = found.lots.slice(0, -1);
         if (without.length > 0)
           assert.ok(
-            unitsOf(without) < neededFor({ units, scripts: [TO] }, { inputs: without.length, inputScript: 'p2wpkh', rateE8 }),
+            unitsOf(without) < neededFor({ units, scripts: [TO] }, { inputs: without.length, inputSize: 68n, rateE8 }),
             'the last one was needed',
           );
       },

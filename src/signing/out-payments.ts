@@ -2,13 +2,13 @@
  * Which outputs pay for a refund or for payouts: for a refund the one that the customer sent, others only if they are needed. And whether
  * gas is worth what it moves.
  */
-import type { BitcoinScript } from '#chains';
+import type { Script } from '#chains';
 import type { Context } from '#context';
 import { type Coin, feeCoinOf, isToken, pricedAs } from '#core/coin';
 import { worthUsdE8 } from '#core/money';
 import type { Holding } from './holdings.ts';
 import type { Part } from './make-utxo.ts';
-import { inputFee, MAX_INPUTS, neededFor } from './utxo.ts';
+import { feeFor, inputSizeOf, mostInputs, neededFor } from './utxo.ts';
 
 /** A refund stays out of a file if its fee would be above this part of its amount, in percent. The merchant pays the fee. */
 export const MAX_REFUND_FEE_PERCENT = 25n;
@@ -43,7 +43,7 @@ export function chooseLots({
   anchors,
   own,
   others,
-  inputScript,
+  wallet,
   rateE8,
   mostBlocks,
 }: {
@@ -52,11 +52,12 @@ export function chooseLots({
   anchors: readonly string[];
   own: readonly OutputLot[];
   others: readonly OutputLot[];
-  inputScript: BitcoinScript;
+  wallet: { chainKey: string; script: Script };
   rateE8: bigint;
   mostBlocks: number;
 }): Chosen | 'moved' | 'short' | 'fee' | 'many' {
-  const perInput = inputFee(inputScript, rateE8);
+  const inputSize = inputSizeOf(wallet);
+  const perInput = feeFor(inputSize, rateE8);
   const isWorthIt = ({ parts, units }: OutputLot): boolean => units > perInput * BigInt(parts.length);
   const isLarge = (part: bigint): boolean => part * 100n > units * MAX_REFUND_FEE_PERCENT;
   const all = [...own.toSorted(bySize), ...others.toSorted(bySize)];
@@ -69,16 +70,16 @@ export function chooseLots({
   if (ownWorthIt < units && isLarge(worthOf(own) - ownWorthIt)) return 'fee';
   const [first] = lots;
   if (!first) return 'short';
-  if (sizeOf(lots) > MAX_INPUTS || (lots.length > 1 && blocksOf(lots).size > mostBlocks)) return 'many';
+  if (sizeOf(lots) > mostInputs(inputSize) || (lots.length > 1 && blocksOf(lots).size > mostBlocks)) return 'many';
   let left = worthIt.filter((lot) => !lots.includes(lot));
-  const needed = (chosen: readonly OutputLot[]): bigint => neededFor({ units, scripts }, { inputs: sizeOf(chosen), inputScript, rateE8 });
+  const needed = (chosen: readonly OutputLot[]): bigint => neededFor({ units, scripts }, { inputs: sizeOf(chosen), inputSize, rateE8 });
   const isEnough = (chosen: readonly OutputLot[]): boolean => worthOf(chosen) >= needed(chosen);
   const isTooDear = (chosen: readonly OutputLot[]): boolean => isLarge(needed(chosen) - units);
   while (!isTooDear(lots) && !isEnough(lots)) {
     // Those of the customer come first. Of others, the smallest that is enough, or else the largest.
     const next = left.find((lot) => own.includes(lot)) ?? left.findLast((lot) => isEnough([...lots, lot])) ?? left[0];
     if (!next) return 'short';
-    if (sizeOf(lots) + next.parts.length > MAX_INPUTS || blocksOf([...lots, next]).size > mostBlocks) return 'many';
+    if (sizeOf(lots) + next.parts.length > mostInputs(inputSize) || blocksOf([...lots, next]).size > mostBlocks) return 'many';
     lots.push(next);
     left = left.filter((lot) => lot !== next);
   }

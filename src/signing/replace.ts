@@ -175,6 +175,8 @@ function withFee(request: PsbtRequest, feeUnits: bigint): PsbtRequest {
   const line = request.lines[at]!;
   const units = line.units + request.feeUnits - feeUnits;
   const tx = Transaction.fromPSBT(Buffer.from(request.psbt, 'base64'), { allowUnknownOutputs: true });
+  // Signatures by some of several signers are for the other fee.
+  for (let i = 0; i < tx.inputsLength; i++) tx.updateInput(i, { partialSig: undefined as never }, true);
   tx.updateOutput(at, { amount: units });
   const lines = request.lines.with(at, { ...line, units });
   return { ...request, psbt: Buffer.from(tx.toPSBT(0)).toString('base64'), feeUnits, lines };

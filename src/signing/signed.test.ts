@@ -15,7 +15,7 @@ const file: SigningFile = {
   coin: 'BTC',
   network: 'mainnet',
   chainId: null,
-  account: { chainKey: '02'.repeat(65), script: 'p2wpkh', origin: null },
+  account: { chainKey: '02'.repeat(65), script: 'p2wpkh', origins: [null] },
   totalUnits: 1_000n,
   feeUnits: 100n,
   gasPrice: null,

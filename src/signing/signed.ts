@@ -4,7 +4,6 @@ import { bytesToHex } from '@noble/hashes/utils.js';
 import { Transaction } from '@scure/btc-signer';
 import {
   authorizationHash,
-  type BitcoinScript,
   containsPrivateKey,
   domainOf,
   feeOf,
@@ -29,16 +28,30 @@ import {
   signingFileText,
 } from '#core/signing-file';
 import { MAX_GROUPS } from './utxo.ts';
-import { type CheckedTransaction, checkSignedPsbt, finishPsbt, inputsOfPsbt, inputsOfRaw, SignedError } from './utxo-check.ts';
+import {
+  type CheckedTransaction,
+  checkSignedPsbt,
+  finishPsbt,
+  inputsOfPsbt,
+  inputsOfRaw,
+  isMultisig,
+  type MergedPsbt,
+  mergePsbt,
+  SignedError,
+} from './utxo-check.ts';
 
-type Upload = {
+export type Upload = {
   /** Of the sweep, if the file names it. */
   id: string | null;
   /** Otherwise an input of its transaction. */
   input: string | null;
   /** Errors: signed_file_refused. */
   check(file: SigningFile): CheckedTransaction[];
+  /** The file with these signatures, while others have to sign it too; null: it is whole. Errors: signed_file_refused. */
+  sign(file: SigningFile): PartlySigned | null;
 };
+/** `signers`: who has signed all of it, by the order of the wallet's keys. */
+type PartlySigned = { file: SigningFile; signers: number[] };
 
 const refusing = <T>(work: () => T): T => {
   try {
@@ -55,20 +68,31 @@ function checkAll(file: SigningFile, transactions: readonly string[]): CheckedTr
   if (transactions.length !== file.requests.length) throw new SignedError('has a different number of transactions than was asked for');
   return file.requests.map((request, i) => {
     if (request.kind !== 'psbt') return checkSignedRequest(request, transactions[i]!, file);
-    return checkSignedPsbt(request, transactions[i]!, file.account.script as BitcoinScript);
+    return checkSignedPsbt(request, readBare(transactions[i]!).finish(request, file.account), file.account);
   });
 }
 
-type Bare = { inputs: string[]; finish(request: PsbtRequest): string };
-/** A PSBT in base64 or a raw transaction in hex. Errors: SignedError. */
+type Account = SigningFile['account'];
+/** `merge`: null for a transaction that is whole. */
+type Bare = {
+  inputs: string[];
+  finish(request: PsbtRequest, account: Account): string;
+  merge(request: PsbtRequest, account: Account): MergedPsbt | null;
+};
+const MAGIC = 'psbt\xff';
+/** A PSBT in base64 or hex, or a raw transaction in hex. Errors: SignedError. */
 function readBare(text: string): Bare {
-  if (/^[0-9a-fA-F]+$/.test(text) && text.length % 2 === 0) {
-    const hex = text.toLowerCase();
-    return { inputs: inputsOfRaw(hex), finish: () => hex };
-  }
-  const bytes = Buffer.from(text, 'base64');
-  if (bytes.subarray(0, 5).toString('latin1') !== 'psbt\xff') throw new SignedError('is neither a signed file of the signer nor a PSBT');
-  return { inputs: inputsOfPsbt(bytes), finish: (request) => finishPsbt(request, bytes) };
+  const isHex = /^[0-9a-fA-F]+$/.test(text) && text.length % 2 === 0;
+  const bytes = Buffer.from(text, isHex ? 'hex' : 'base64');
+  if (bytes.subarray(0, 5).toString('latin1') === MAGIC)
+    return {
+      inputs: inputsOfPsbt(bytes),
+      finish: (request, account) => finishPsbt(request, bytes, account),
+      merge: (request, account) => mergePsbt(request, bytes, account),
+    };
+  if (!isHex) throw new SignedError('is neither a signed file of the signer nor a PSBT');
+  const hex = text.toLowerCase();
+  return { inputs: inputsOfRaw(hex), finish: () => hex, merge: () => null };
 }
 /** Base64 has lines of 64 characters or more. Millions of short ones would take a second. */
 const MOST_LINES = Math.ceil(MAX_SIGNED_BYTES / 64);
@@ -89,19 +113,34 @@ const refusePrivate = (content: string): void => {
 };
 
 /** Wallets give transactions back one by one, so their order says nothing. The first input says which request one belongs to. */
-function checkBare(file: SigningFile, parts: readonly string[]): CheckedTransaction[] {
+function inOrder(file: SigningFile, parts: readonly string[]): string[] {
   const requests = file.requests.flatMap((request) => (request.kind === 'psbt' ? [request] : []));
   if (requests.length === 0) throw new SignedError('is not of the kind that was asked for; sign the file with the signer page');
   if (parts.length < requests.length)
     throw new SignedError(`has ${parts.length} of ${requests.length} transactions; upload all signed PSBTs together`);
   if (parts.length > requests.length) throw new SignedError('has a different number of transactions than was asked for');
   const firsts = psbtsOf(file).map((psbt) => inputsOfPsbt(Buffer.from(psbt, 'base64'))[0]!);
-  const placeOf = ({ inputs }: Bare) => firsts.indexOf(inputs[0] ?? '');
-  const inOrder = parts.map(readBare).toSorted((one, other) => placeOf(one) - placeOf(other));
-  return checkAll(
-    file,
-    requests.map((request, i) => inOrder[i]!.finish(request)),
-  );
+  const placeOf = (part: string) => firsts.indexOf(readBare(part).inputs[0] ?? '');
+  return parts
+    .map((part) => [placeOf(part), part] as const)
+    .toSorted(([one], [other]) => one - other)
+    .map(([, part]) => part);
+}
+
+/** Null: all of it has the signatures that it needs. */
+function signPartly(file: SigningFile, transactions: readonly string[]): PartlySigned | null {
+  if (!isMultisig(file.account)) return null;
+  if (transactions.length !== file.requests.length) throw new SignedError('has a different number of transactions than was asked for');
+  const merged = file.requests.map((request, i) => {
+    if (request.kind !== 'psbt') throw new SignedError('is not of the kind that was asked for');
+    return { request, found: readBare(transactions[i]!).merge(request, file.account) };
+  });
+  if (merged.every(({ found }) => found === null || found.isWhole)) return null;
+  const signed = merged.flatMap(({ request, found }) => (found && found.signers.length > 0 ? [{ ...found, request }] : []));
+  if (signed.length < merged.length) throw new SignedError('has some transactions that are finished and others that are not');
+  const signers = signed[0]!.signers.filter((signer) => signed.every((one) => one.signers.includes(signer)));
+  const requests = signed.map(({ request, tx }) => ({ ...request, psbt: Buffer.from(tx.toPSBT(0)).toString('base64') }));
+  return { file: { ...file, requests }, signers };
 }
 
 /** What belongs to no file is not parsed in full, because that takes seconds. Errors: signed_file_private, signed_file_refused. */
@@ -109,23 +148,26 @@ export const readUpload = (content: string, read: (content: string) => SignedFil
   refusing(() => {
     if (content.length > MAX_SIGNED_BYTES) throw new SignedError(`has more than ${MAX_SIGNED_BYTES} bytes`);
     refusePrivate(content.slice(0, SMALL_BYTES));
-    const checking = (check: (file: SigningFile) => CheckedTransaction[]) => (file: SigningFile) =>
-      refusing(() => {
-        if (content.length > mostBytesOf(file)) throw new SignedError('is much larger than what was asked for');
-        if (content.length > SMALL_BYTES) refusePrivate(content);
-        return check(file);
-      });
+    const checking = (transactionsFor: (file: SigningFile) => readonly string[]) => {
+      const read = <T>(file: SigningFile, work: (file: SigningFile, transactions: readonly string[]) => T): T =>
+        refusing(() => {
+          if (content.length > mostBytesOf(file)) throw new SignedError('is much larger than what was asked for');
+          if (content.length > SMALL_BYTES) refusePrivate(content);
+          return work(file, transactionsFor(file));
+        });
+      return { check: (file: SigningFile) => read(file, checkAll), sign: (file: SigningFile) => read(file, signPartly) };
+    };
     if (!content.trimStart().startsWith('{')) {
       const parts = partsOf(content);
       if (parts.length > MAX_GROUPS) throw new SignedError(`has more than ${MAX_GROUPS} transactions`);
-      return { id: null, input: readBare(parts[0]!).inputs[0] ?? null, check: checking((file) => checkBare(file, parts)) };
+      return { id: null, input: readBare(parts[0]!).inputs[0] ?? null, ...checking((file) => inOrder(file, parts)) };
     }
     const { id, round, transactions } = read(content);
-    const check = checking((file) => {
+    const checked = checking((file) => {
       if (round !== file.round) throw new SignedError('belongs to a file that was replaced by one with a higher fee');
-      return checkAll(file, transactions);
+      return transactions;
     });
-    return { id, input: null, check };
+    return { id, input: null, ...checked };
   });
 
 // Checks signed transactions of chains of accounts: each must be, byte for byte, what was asked, signed by the account that was named.

@@ -1,5 +1,5 @@
 /** Sweeps: list what can be moved, make a signing file, take the signed file back. Nothing here can spend: keys stay with the merchant. */
-import { ChainError, feeOf, isBitcoinLike, type JoinedSource, PARAMS, transactionOf } from '#chains';
+import { ChainError, feeOf, isBitcoinLike, type JoinedSource, keysOf, PARAMS, signersOf, transactionOf } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, CHAIN, CHAINS, COIN, type Coin, chainCode, chainOf, contractOf, feeCoinOf, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';
@@ -32,7 +32,7 @@ import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
 import { readGasPrices } from './out-payments.ts';
 import { lastFundOf, raiseAccounts, replacePsbts, STAY_TEXT } from './replace.ts';
-import { readUpload } from './signed.ts';
+import { readUpload, type Upload } from './signed.ts';
 import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
@@ -57,10 +57,16 @@ export type Sweep = {
   sentAt: Date | null;
   endedAt: Date | null;
   failure: string | null;
+  /** Who has signed it while others have to sign it too, by the order of the wallet's keys. */
+  signedBy: number[];
+  chainKey: string;
+  accountKey: string;
+  path: string;
 };
 const COLUMNS = (sql: Sql | Tx) => sql`
   number, id, wallet_id as "walletId", coin, purpose, state, round, destination, total_units as "totalUnits", fee_units as "feeUnits",
-  input_count as "inputCount", made_by as "madeBy", made_at as "madeAt", signed_at as "signedAt", sent_at as "sentAt",
+  input_count as "inputCount", signed_by as "signedBy", (select chain_key from wallets where wallets.id = wallet_id) as "chainKey",
+  (select account_key from wallets where wallets.id = wallet_id) as "accountKey", (select path from wallets where wallets.id = wallet_id) as path, made_by as "madeBy", made_at as "madeAt", signed_at as "signedAt", sent_at as "sentAt",
   ended_at as "endedAt",
   case when state in ('signed', 'sent') and unsearched_below is not null then concat_ws('; ', failure, 'no source has the blocks below '
     || unsearched_below || ' any more, so a transaction in one of them is found only while one of its outputs is unspent') else failure end as failure`;
@@ -255,10 +261,10 @@ export function fileOf(
   }: { id: string; round: number; coin: Coin; wallet: SweepWallet; requests: readonly Request[]; gasPrice: GasPrice | null },
 ): SigningFile {
   const chainId = gasPrice && signingChainId(ctx, coin);
-  const origin = wallet.path.startsWith('m') ? wallet.path.split('/').slice(0, -1).join('/') : null;
+  const origins = wallet.signers.map(({ path }) => (path.startsWith('m') ? path.split('/').slice(0, -1).join('/') : null));
   return {
     ...{ id, round, coin, network: ctx.settings.networks[COIN[coin].chain], chainId, gasPrice, requests },
-    account: { chainKey: wallet.chainKey, script: wallet.script, origin },
+    account: { chainKey: wallet.chainKey, script: wallet.script, origins },
     ...sumsOf(requests, { chainId, gasPrice }),
   };
 }
@@ -427,10 +433,10 @@ export async function readFileToSign(ctx: Context, of: Owner & { id: string }): 
 /** Gwei in ETH, to show a price per gas. */
 const GWEIS = 10n ** 9n;
 
-type LockedSweep = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown };
+type LockedSweep = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown; signedBy: number[] };
 async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<LockedSweep> {
   const [row] = await tx<LockedSweep[]>`
-    select id, coin, state, round, wallet_id as "walletId", file from signing_files where id = ${id} and merchant_id = ${merchantId} for update`;
+    select id, coin, state, round, wallet_id as "walletId", file, signed_by as "signedBy" from signing_files where id = ${id} and merchant_id = ${merchantId} for update`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   return row;
 }
@@ -456,6 +462,10 @@ export async function acceptSigned(
 ): Promise<{ sweep: Sweep; isKnown: boolean }> {
   const upload = readUpload(content, readSignedFile);
   const id = await sweepOf(ctx, { merchantId, id: upload.id, input: upload.input });
+  if (upload.sign(await readSigningFileOf(ctx, { merchantId, id }))) {
+    const isNew = await addSignatures(ctx, { merchantId, id, upload, actor });
+    if (isNew !== null) return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown: !isNew };
+  }
   const asked = await readSigningFileOf(ctx, { merchantId, id });
   const known = upload.check(asked);
   // Once it was sent, its transfers would fail, because they were made.
@@ -490,6 +500,27 @@ export async function acceptSigned(
   });
   return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown };
 }
+
+/**
+ * Keeps the signatures of some of those who have to sign, so that the next one downloads the file with them. Null: with those that came
+ * meanwhile it is whole. Errors: signed_file_refused, sweep_not_found, sweep_state.
+ */
+const addSignatures = (
+  ctx: Context,
+  { merchantId, id, upload, actor }: Owner & { id: string; upload: Upload; actor: Actor },
+): Promise<boolean | null> =>
+  ctx.db.begin(async (tx) => {
+    const { state, round, file: before, signedBy } = await lockSweep(tx, { merchantId, id });
+    const found = upload.sign(signingFileOf(before));
+    if (!found) return null;
+    if (found.signers.every((signer) => signedBy.includes(signer))) return false;
+    const [signed] = await tx`select 1 from signed_transactions where file_id = ${id} and round = ${round} limit 1`;
+    if (signed || (state !== 'made' && state !== 'signed' && state !== 'sent')) throw new Problem('sweep_state', { id, state });
+    await tx`update signing_files set file = ${stored(tx, found.file)}, signed_by = ${found.signers}::int[] where id = ${id}`;
+    const after = { signatures: found.signers.length, required: keysOf(found.file.account.chainKey).required };
+    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
+    return true;
+  });
 
 /**
  * The transactions that are not stored yet. With a higher fee for others, a PSBT may be in a file again as it was signed; another signature
@@ -578,7 +609,7 @@ export async function replaceSweep(
     if (payer) await reserveGas(tx, { id, coin: file.coin, input: gasInput(payer.from) });
     await tx`
       update signing_files set file = ${stored(tx, file)}, round = ${file.round}, total_units = ${file.totalUnits.toString()},
-        fee_units = ${file.feeUnits.toString()} where id = ${id}`;
+        fee_units = ${file.feeUnits.toString()}, signed_by = '{}' where id = ${id}`;
     const after = { total: file.totalUnits.toString(), fee: file.feeUnits.toString() };
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.replaced', object: id, after });
   });
@@ -694,4 +725,13 @@ export const sweepBody = (sweep: Sweep) => ({
   ...{ amount: formatUnits(sweep.coin, sweep.totalUnits), fee: formatUnits(feeCoinOf(sweep.coin), sweep.feeUnits) },
   ...{ fee_currency: feeCoinOf(sweep.coin), made_by: sweep.madeBy, made_at: sweep.madeAt.toISOString() },
   ...{ sent_at: sweep.sentAt?.toISOString() ?? null, ended_at: sweep.endedAt?.toISOString() ?? null, failure: sweep.failure },
+  signatures: signaturesBody(sweep),
 });
+
+/** Who has to sign, and who has; null where one key signs. */
+function signaturesBody(sweep: Sweep) {
+  const { required, chainKeys } = keysOf(sweep.chainKey);
+  if (chainKeys.length === 1) return null;
+  const signers = signersOf(sweep).map(({ fingerprint, path }, i) => ({ fingerprint, path, has_signed: sweep.signedBy.includes(i) }));
+  return { required, signers };
+}

@@ -4,10 +4,11 @@
  */
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { bytesToHex, concatBytes } from '@noble/hashes/utils.js';
-import { p2wpkh, Transaction } from '@scure/btc-signer';
-import { type BitcoinScript, outputScript, type Signature } from '#chains';
+import { Transaction } from '@scure/btc-signer';
+import { type BitcoinScript, keysOf, type OutputLock, outputLockOf, outputScript, type Signature } from '#chains';
 import { invariant } from '#core/invariant';
-import type { PsbtRequest } from '#core/signing-file';
+import type { PsbtRequest, SigningFile } from '#core/signing-file';
+import { psbtChange } from './psbt-change.ts';
 
 /** Why a signed file is refused, in words that continue "The signed file". */
 export class SignedError extends Error {
@@ -43,11 +44,15 @@ function readSignedPsbt(bytes: Uint8Array): Transaction {
   }
 }
 
+type Account = SigningFile['account'];
+export const isMultisig = ({ chainKey }: Pick<Account, 'chainKey'>): boolean => keysOf(chainKey).chainKeys.length > 1;
+
 /**
  * The finished transaction of a PSBT that another wallet signed, in hex. Some wallets return only their signatures, so the rest is taken
  * from the PSBT that was asked for. Errors: SignedError.
  */
-export function finishPsbt(request: PsbtRequest, bytes: Uint8Array): string {
+export function finishPsbt(request: PsbtRequest, bytes: Uint8Array, account: Account): string {
+  if (isMultisig(account)) return finishMultisig(mergePsbt(request, bytes, account), account);
   const [tx, signed] = [readPsbt(request.psbt), readSignedPsbt(bytes)];
   checkSame(tx, signed);
   try {
@@ -60,9 +65,81 @@ export function finishPsbt(request: PsbtRequest, bytes: Uint8Array): string {
     }
     return bytesToHex(tx.extract());
   } catch {
-    throw new SignedError('is a PSBT without all signatures; sign every input in your wallet first');
+    throw new SignedError(UNSIGNED);
   }
 }
+const UNSIGNED = 'is a PSBT without all signatures; sign every input in your wallet first';
+
+// PSBTs that several people sign, one after the other or each a copy.
+
+/** `tx`: what was asked, with the signatures that are there now; `signers`: who has signed every input, by the order of the keys; empty when it is finished. */
+export type MergedPsbt = { tx: Transaction; signers: readonly number[]; isWhole: boolean };
+
+/** Adds the signatures of a PSBT to those that are already in the one that was asked for. Nothing else of it is taken. Errors: SignedError. */
+export function mergePsbt(request: PsbtRequest, bytes: Uint8Array, account: Account): MergedPsbt {
+  const [tx, signed] = [readPsbt(request.psbt), readSignedPsbt(bytes)];
+  checkSame(tx, signed);
+  const change = psbtChange(Buffer.from(request.psbt, 'base64'), bytes, () => signed.toPSBT(0));
+  if (change !== null) throw new SignedError(change);
+  let finished = 0;
+  const [before, added]: [number[][], number[][]] = [[], []];
+  for (let i = 0; i < tx.inputsLength; i++) {
+    const { partialSig = [], finalScriptSig, finalScriptWitness } = signed.getInput(i);
+    ensure(finalScriptSig === undefined || finalScriptWitness !== undefined, UNSIGNED);
+    if (finalScriptWitness) {
+      finished++;
+      tx.updateInput(i, { finalScriptWitness, ...(finalScriptSig && { finalScriptSig }) }, true);
+    }
+    const lock = lockIn(tx, i, account);
+    const earlier = (tx.getInput(i).partialSig ?? []).map(([key]) => signerIn(lock, key));
+    before.push(earlier);
+    const hash = tx.preimageWitnessV0(i, lock.witnessScript!, SIGHASH_ALL, spentBy(tx, i).amount);
+    for (const [key, signature] of partialSig) checkEcdsa(signature, hash, key);
+    added.push(partialSig.map(([key]) => signerIn(lock, key)).toSorted((a, b) => a - b));
+    // Somebody who signs again may make another signature.
+    const further = partialSig.filter(([key]) => !earlier.includes(signerIn(lock, key)));
+    if (further.length > 0) tx.updateInput(i, { partialSig: further }, true);
+  }
+  const isEven = added.every((one) => one.join() === added[0]!.join());
+  if (finished === tx.inputsLength) return { tx, signers: [], isWhole: true };
+  if (finished > 0 || !isEven || added[0]!.length === 0) throw new SignedError(UNSIGNED);
+  const { required, chainKeys } = keysOf(account.chainKey);
+  const signers = [...chainKeys.keys()].filter((signer) => added[0]!.includes(signer) || before.every((one) => one.includes(signer)));
+  return { tx, signers, isWhole: signers.length >= required };
+}
+
+/** What locks an input: its derivation paths end with the index of its address. */
+function lockIn(tx: Transaction, i: number, { chainKey, script }: Account): OutputLock {
+  const index = tx.getInput(i).bip32Derivation?.[0]?.[1].path.at(-1);
+  invariant(index !== undefined && script !== 'eoa', 'a PSBT that this service made names the address of each input');
+  return outputLockOf({ chainKey, script }, BigInt(index));
+}
+/** Which of the keys of an address it is. Errors: SignedError. */
+function signerIn({ publicKeys }: OutputLock, key: Uint8Array): number {
+  const signer = publicKeys.findIndex((one) => equalBytes(one, key));
+  ensure(signer >= 0, 'has a signature by a key that is not of this wallet');
+  return signer;
+}
+/** The transaction in hex. Errors: SignedError. */
+function finishMultisig({ tx, isWhole }: MergedPsbt, account: Account): string {
+  if (!isWhole) throw new SignedError(UNSIGNED);
+  for (let i = 0; i < tx.inputsLength; i++) {
+    const { partialSig, finalScriptWitness } = tx.getInput(i);
+    if (finalScriptWitness) continue;
+    const { witnessScript, redeemScript } = lockIn(tx, i, account);
+    const script = bytesToHex(witnessScript!);
+    // Signatures stand in the order of their keys.
+    const signatures = partialSig!.toSorted(([one], [other]) => script.indexOf(bytesToHex(one)) - script.indexOf(bytesToHex(other)));
+    const shown = signatures.slice(0, keysOf(account.chainKey).required).map(([, signature]) => signature);
+    tx.updateInput(
+      i,
+      { finalScriptWitness: [new Uint8Array(), ...shown, witnessScript!], ...(redeemScript && { finalScriptSig: pushed(redeemScript) }) },
+      true,
+    );
+  }
+  return bytesToHex(tx.extract());
+}
+const pushed = (script: Uint8Array): Uint8Array => concatBytes(Uint8Array.of(script.length), script);
 
 /** The unsigned transaction of a request: version, inputs, outputs and lock time. */
 function checkSame(asked: Transaction, signed: Transaction): void {
@@ -93,18 +170,41 @@ function pushesOf(script: Uint8Array): Uint8Array[] | null {
   return pushes;
 }
 
-function checkEcdsa(signature: Uint8Array, hash: Uint8Array, publicKey: Uint8Array): void {
+function isValid(signature: Uint8Array, hash: Uint8Array, publicKey: Uint8Array): boolean {
   ensure(signature.at(-1) === SIGHASH_ALL, 'has a signature that covers only a part of the transaction');
-  let valid = false;
   try {
-    valid = secp256k1.verify(signature.slice(0, -1), hash, publicKey, { prehash: false, format: 'der' });
+    return secp256k1.verify(signature.slice(0, -1), hash, publicKey, { prehash: false, format: 'der' });
   } catch {
     // Not a signature at all.
+    return false;
   }
-  ensure(valid, 'has a signature that is not valid');
+}
+function checkEcdsa(signature: Uint8Array, hash: Uint8Array, publicKey: Uint8Array): void {
+  ensure(isValid(signature, hash, publicKey), 'has a signature that is not valid');
+}
+
+/** Signatures by as many of the keys as the script asks for, in the order of the keys. */
+function checkMultisig(
+  signed: Transaction,
+  i: number,
+  { witnessScript, redeemScript, publicKeys, amount, required }: OutputLock & { amount: bigint; required: number },
+): void {
+  const { finalScriptSig = new Uint8Array(), finalScriptWitness: witness = [] } = signed.getInput(i);
+  ensure(witness.length === required + 2 && witness[0]!.length === 0 && equalBytes(witness.at(-1)!, witnessScript!), OTHERWISE);
+  ensure(equalBytes(finalScriptSig, redeemScript ? pushed(redeemScript) : new Uint8Array()), OTHERWISE);
+  const hash = signed.preimageWitnessV0(i, witnessScript!, SIGHASH_ALL, amount);
+  const shown = bytesToHex(witnessScript!);
+  const keys = publicKeys.toSorted((one, other) => shown.indexOf(bytesToHex(one)) - shown.indexOf(bytesToHex(other)));
+  let at = 0;
+  for (const signature of witness.slice(1, -1)) {
+    while (at < keys.length && !isValid(signature, hash, keys[at]!)) at++;
+    ensure(at++ < keys.length, 'has a signature that is not valid');
+  }
 }
 
 type Known = { script: BitcoinScript; scripts: Uint8Array[]; amounts: bigint[] };
+const OTHERWISE = 'has an input that is not signed as its address requires';
+
 function checkInput(signed: Transaction, i: number, { script, scripts, amounts }: Known): void {
   const input = signed.getInput(i);
   const scriptSig = input.finalScriptSig ?? new Uint8Array();
@@ -118,16 +218,15 @@ function checkInput(signed: Transaction, i: number, { script, scripts, amounts }
   }
   const isLegacy = script === 'p2pkh';
   const parts = isLegacy ? pushesOf(scriptSig) : witness;
-  ensure(parts?.length === 2 && (!isLegacy || witness.length === 0), 'has an input that is not signed as its address requires');
+  ensure(parts?.length === 2 && (!isLegacy || witness.length === 0), OTHERWISE);
   const [signature, publicKey] = parts as [Uint8Array, Uint8Array];
   ensure(publicKey.length === 33 && equalBytes(outputScript(script, publicKey), scripts[i]!), 'is signed by the key of another address');
   if (isLegacy) {
     checkEcdsa(signature, legacyHash(signed, i, scripts[i]!), publicKey);
     return;
   }
-  const program = p2wpkh(publicKey).script;
-  const expected = script === 'p2sh-p2wpkh' ? concatBytes(Uint8Array.of(program.length), program) : new Uint8Array();
-  ensure(equalBytes(scriptSig, expected), 'has an input that is not signed as its address requires');
+  const program = outputScript('p2wpkh', publicKey);
+  ensure(equalBytes(scriptSig, script === 'p2sh-p2wpkh' ? pushed(program) : new Uint8Array()), OTHERWISE);
   const code = concatBytes(Uint8Array.of(0x76, 0xa9), program.slice(1), Uint8Array.of(0x88, 0xac));
   checkEcdsa(signature, signed.preimageWitnessV0(i, code, SIGHASH_ALL, amounts[i]!), publicKey);
 }
@@ -147,13 +246,21 @@ function spentBy(asked: Transaction, i: number): { script: Uint8Array; amount: b
 /** `signatures`: of the authorizations in it. */
 export type CheckedTransaction = { txid: string; raw: Uint8Array; feeUnits: bigint; signatures?: readonly Signature[] };
 /** Errors: SignedError. */
-export function checkSignedPsbt(request: PsbtRequest, hex: string, script: BitcoinScript): CheckedTransaction {
+export function checkSignedPsbt(request: PsbtRequest, hex: string, account: Account): CheckedTransaction {
   const asked = readPsbt(request.psbt);
   const signed = readRaw(hex);
   checkSame(asked, signed);
   const spent = Array.from({ length: asked.inputsLength }, (_, i) => spentBy(asked, i));
-  const known = { script, scripts: spent.map((one) => one.script), amounts: spent.map(({ amount }) => amount) };
-  for (let i = 0; i < asked.inputsLength; i++) checkInput(signed, i, known);
+  const { required } = keysOf(account.chainKey);
+  const known: Known = {
+    script: account.script as BitcoinScript,
+    scripts: spent.map((one) => one.script),
+    amounts: spent.map(({ amount }) => amount),
+  };
+  for (let i = 0; i < asked.inputsLength; i++) {
+    if (isMultisig(account)) checkMultisig(signed, i, { ...lockIn(asked, i, account), amount: spent[i]!.amount, required });
+    else checkInput(signed, i, known);
+  }
   return { txid: signed.id, raw: Buffer.from(hex, 'hex'), feeUnits: request.feeUnits };
 }
 

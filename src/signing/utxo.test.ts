@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { bytesOfOutput, feeFor, isFeeTooLarge, MAX_GROUPS, MAX_INPUTS, neededFor, type SpendableOutput, splitOutputs } from './utxo.ts';
 
+const WALLET = { chainKey: '02'.repeat(65), script: 'p2wpkh' } as const;
 const output = (n: number, txid = 'a'): SpendableOutput => ({ txid, n, units: 1n, blockHash: 'b', index: 0n });
 
 test('every output is in one group or left, transfers are never cut by the end of the file, and no group is too large', () => {
@@ -13,7 +14,7 @@ test('every output is in one group or left, transfers are never cut by the end o
       let n = 0;
       const transfers = counts.map((count) => Array.from({ length: count }, () => output(n++)));
       const previous = new Map([['a', new Uint8Array(bytes)]]);
-      const { groups, left } = splitOutputs(transfers, previous);
+      const { groups, left } = splitOutputs(transfers, previous, WALLET);
       assert.deepEqual(
         [...groups.flat(), ...left].map((one) => one.n).sort((a, b) => a - b),
         Array.from({ length: n }, (_, i) => i),
@@ -21,7 +22,7 @@ test('every output is in one group or left, transfers are never cut by the end o
       assert.ok(groups.length <= MAX_GROUPS);
       for (const group of groups) {
         assert.ok(group.length > 0 && group.length <= MAX_INPUTS);
-        assert.ok(group.length === 1 || group.length * bytesOfOutput(group[0]!, previous) <= 4 * 1024 * 1024);
+        assert.ok(group.length === 1 || group.length * bytesOfOutput(group[0]!, previous, WALLET) <= 4 * 1024 * 1024);
       }
       const stayed = new Set(left);
       for (const transfer of transfers)
@@ -35,7 +36,7 @@ test('fees round up, grow with each input, and are refused above a quarter of wh
   assert.equal(feeFor(141n, 100_000_000n), 141n);
   assert.equal(feeFor(141n, 100_000_001n), 142n);
   const needed = (inputs: number) =>
-    neededFor({ units: 1_000n, scripts: [Buffer.alloc(22)] }, { inputs, inputScript: 'p2wpkh', rateE8: 100_000_000n });
+    neededFor({ units: 1_000n, scripts: [Buffer.alloc(22)] }, { inputs, inputSize: 68n, rateE8: 100_000_000n });
   assert.equal(needed(2) - needed(1), 68n);
   assert.ok(needed(1) - 1_000n >= 110n, 'one input and one output take at least 110 virtual bytes');
   assert.equal(isFeeTooLarge(25n, 100n), false);

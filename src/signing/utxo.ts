@@ -1,23 +1,29 @@
 /** Sweeps of Bitcoin-like chains: which outputs are worth their fee, and the PSBTs (BIP-174) that spend them. Pure. */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
-import { bip32Path, p2wpkh, Transaction } from '@scure/btc-signer';
-import { type BitcoinScript, outputScript } from '#chains';
+import { bip32Path, Transaction } from '@scure/btc-signer';
+import { type BitcoinScript, keysOf, outputLockOf, type Script, type Signer } from '#chains';
 import { divideCeil, E8 } from '#core/money';
 import { type Line, MAX_SIGNING_BYTES, type PsbtRequest } from '#core/signing-file';
 
 /** Inputs of one transaction. At 148 bytes each it stays below the 100 kB that nodes relay. */
 export const MAX_INPUTS = 500;
+/** Of larger ones, as many as nodes relay. */
+export const mostInputs = (inputSize: bigint): number => Math.min(MAX_INPUTS, Number(75_000n / inputSize));
 /** PSBTs in one signing file. */
 export const MAX_GROUPS = 20;
 /** The most bytes of one PSBT, unless a single input needs more. */
 const MAX_GROUP_BYTES = 4 * 1024 * 1024;
 /** The most bytes of all PSBTs in a file, so that their base64 and the text around it stay below what the signer reads. */
 export const MAX_FILE_BYTES = (MAX_SIGNING_BYTES / 4) * 3 - 1024 * 1024;
-/** More than an input adds to a PSBT besides the transaction that made it. */
+/** More than an input adds to a PSBT besides the transaction that made it, and more than each further key adds with its signature. */
 const INPUT_BYTES = 300;
-/** Virtual bytes of a signed input. */
-const INPUT_SIZE: Readonly<Record<BitcoinScript, bigint>> = { p2wpkh: 68n, p2tr: 58n, 'p2sh-p2wpkh': 91n, p2pkh: 149n };
+const KEY_BYTES = 250;
+/** Virtual bytes of a signed input, for several keys without its witness. */
+const INPUT_SIZE: Readonly<Record<BitcoinScript, bigint>> = {
+  ...{ p2wpkh: 68n, p2tr: 58n, 'p2sh-p2wpkh': 91n, p2pkh: 149n },
+  ...{ p2wsh: 41n, 'p2sh-p2wsh': 76n },
+};
 /** Version, counts, lock time and the witness marker. */
 const OVERHEAD = 14n;
 /** Replaceable (BIP-125), so that a stuck transaction can be sent again with a higher fee. */
@@ -35,24 +41,36 @@ export type SpendableOutput = {
   /** Of its deposit address. */
   index: bigint;
 };
-/** The key of the external chain, and where it is below the seed, if a descriptor says so. */
-export type UtxoWallet = { chainKey: string; script: BitcoinScript; path: string; fingerprint: string | null };
+/** The keys of the external chain, and where each is below its seed, if a descriptor says so. */
+export type UtxoWallet = { chainKey: string; script: BitcoinScript; signers: readonly Signer[] };
+
+/** Virtual bytes of a signed input of a wallet. */
+export function inputSizeOf({ chainKey, script }: { chainKey: string; script: Script }): bigint {
+  const base = INPUT_SIZE[script as BitcoinScript];
+  if (script !== 'p2wsh' && script !== 'p2sh-p2wsh') return base;
+  const { required, chainKeys } = keysOf(chainKey);
+  // An empty item, the signatures with their lengths, and the script with its length. Four bytes of a witness count as one.
+  const scriptBytes = 5n + 34n * BigInt(chainKeys.length);
+  return base + divideCeil(2n + 73n * BigInt(required) + (scriptBytes > 252n ? 3n : 1n) + scriptBytes, 4n);
+}
 
 /** Base units for so many virtual bytes; the rate is per virtual byte in 1e-8, as sources report it. */
 export const feeFor = (size: bigint, rateE8: bigint): bigint => divideCeil(size * rateE8, E8);
-export const inputFee = (script: BitcoinScript, rateE8: bigint): bigint => feeFor(INPUT_SIZE[script], rateE8);
-const sizeOf = (inputs: number, script: BitcoinScript, outputBytes: number): bigint =>
-  OVERHEAD + BigInt(inputs) * INPUT_SIZE[script] + 9n + BigInt(outputBytes);
+const sizeOf = (inputs: number, inputSize: bigint, outputBytes: number): bigint =>
+  OVERHEAD + BigInt(inputs) * inputSize + 9n + BigInt(outputBytes);
 
-const chainOf = ({ chainKey }: Pick<UtxoWallet, 'chainKey'>): HDKey =>
-  new HDKey({ publicKey: hexToBytes(chainKey.slice(0, 66)), chainCode: hexToBytes(chainKey.slice(66)), depth: 4 });
+/** The fingerprint of the key of an external chain. */
+const fingerprintOf = (chainKey: string): number =>
+  new HDKey({ publicKey: hexToBytes(chainKey.slice(0, 66)), chainCode: hexToBytes(chainKey.slice(66)), depth: 4 }).fingerprint;
 
-/** What a PSBT says about an input's key: from the seed where that is known, else below the external chain. */
-function derivationOf(wallet: UtxoWallet, chain: HDKey, index: bigint): { fingerprint: number; path: number[] } {
-  if (wallet.fingerprint !== null && wallet.path.startsWith('m'))
-    return { fingerprint: Number.parseInt(wallet.fingerprint, 16), path: bip32Path(`${wallet.path}/${index}`) };
-  return { fingerprint: chain.fingerprint, path: [Number(index)] };
-}
+/** What a PSBT says about the keys of an input: from the seed where that is known, else below the external chain. */
+const derivationsOf = ({ chainKey, signers }: UtxoWallet, index: bigint): { fingerprint: number; path: number[] }[] =>
+  keysOf(chainKey).chainKeys.map((one, i) => {
+    const { fingerprint, path } = signers[i]!;
+    if (fingerprint !== null && path.startsWith('m'))
+      return { fingerprint: Number.parseInt(fingerprint, 16), path: bip32Path(`${path}/${index}`) };
+    return { fingerprint: fingerprintOf(one), path: [Number(index)] };
+  });
 
 /**
  * Whether a PSBT can repeat a transaction, as it does for each input. Special transactions of DASH (DIP-2), such as coinbases and Platform
@@ -67,10 +85,9 @@ export function isRepeatable(bytes: Uint8Array, txid: string): boolean {
   }
 }
 
-function addInput(tx: Transaction, output: SpendableOutput, previous: Uint8Array | null, wallet: UtxoWallet, chain: HDKey): void {
-  const { publicKey } = chain.deriveChild(Number(output.index));
-  const script = outputScript(wallet.script, publicKey!);
-  const derivation = derivationOf(wallet, chain, output.index);
+function addInput(tx: Transaction, output: SpendableOutput, previous: Uint8Array | null, wallet: UtxoWallet): void {
+  const { script, publicKeys, redeemScript, witnessScript } = outputLockOf(wallet, output.index);
+  const derivations = derivationsOf(wallet, output.index);
   const isTaproot = wallet.script === 'p2tr';
   tx.addInput({
     txid: output.txid,
@@ -78,16 +95,20 @@ function addInput(tx: Transaction, output: SpendableOutput, previous: Uint8Array
     sequence: REPLACEABLE,
     ...(previous && { nonWitnessUtxo: previous }),
     ...(wallet.script !== 'p2pkh' && { witnessUtxo: { script, amount: output.units } }),
-    ...(wallet.script === 'p2sh-p2wpkh' && { redeemScript: p2wpkh(publicKey!).script }),
+    ...(redeemScript && { redeemScript }),
+    ...(witnessScript && { witnessScript }),
     ...(isTaproot
-      ? { tapInternalKey: publicKey!.slice(1), tapBip32Derivation: [[publicKey!.slice(1), { hashes: [], der: derivation }]] }
-      : { bip32Derivation: [[publicKey!, derivation]] }),
+      ? { tapInternalKey: publicKeys[0]!.slice(1), tapBip32Derivation: [[publicKeys[0]!.slice(1), { hashes: [], der: derivations[0]! }]] }
+      : { bip32Derivation: publicKeys.map((key, i) => [key, derivations[i]!]) }),
   });
 }
 
 /** The bytes that an output adds to a file. */
-export const bytesOfOutput = ({ txid }: SpendableOutput, previous: ReadonlyMap<string, Uint8Array>): number =>
-  INPUT_BYTES + (previous.get(txid)?.length ?? 0);
+export const bytesOfOutput = (
+  { txid }: SpendableOutput,
+  previous: ReadonlyMap<string, Uint8Array>,
+  { chainKey }: Pick<UtxoWallet, 'chainKey'>,
+): number => INPUT_BYTES + KEY_BYTES * (keysOf(chainKey).chainKeys.length - 1) + (previous.get(txid)?.length ?? 0);
 
 /**
  * Groups of outputs, each small enough for one transaction and all of them for one file. The outputs of a transfer all stay (`left`) or
@@ -96,7 +117,9 @@ export const bytesOfOutput = ({ txid }: SpendableOutput, previous: ReadonlyMap<s
 export function splitOutputs<T extends SpendableOutput>(
   transfers: readonly (readonly T[])[],
   previous: ReadonlyMap<string, Uint8Array>,
+  wallet: Pick<UtxoWallet, 'chainKey' | 'script'>,
 ): { groups: (readonly T[])[]; left: T[] } {
+  const most = mostInputs(inputSizeOf(wallet));
   let groups: T[][] = [];
   const left: T[] = [];
   let [fileBytes, groupBytes] = [0, 0];
@@ -104,9 +127,9 @@ export function splitOutputs<T extends SpendableOutput>(
     const tried = [...groups.slice(0, -1), ...groups.slice(-1).map((last) => [...last])];
     let [inFile, inGroup] = [fileBytes, groupBytes];
     for (const output of transfer) {
-      const more = bytesOfOutput(output, previous);
+      const more = bytesOfOutput(output, previous, wallet);
       const last = tried.at(-1);
-      const fits = last && last.length < MAX_INPUTS && inGroup + more <= MAX_GROUP_BYTES;
+      const fits = last && last.length < most && inGroup + more <= MAX_GROUP_BYTES;
       if (fits) last.push(output);
       else tried.push([output]);
       inGroup = fits ? inGroup + more : more;
@@ -119,13 +142,13 @@ export function splitOutputs<T extends SpendableOutput>(
 }
 
 /** The fee of a transaction with so many inputs and these output scripts. */
-const feeOf = (inputs: number, script: BitcoinScript, outputs: readonly Uint8Array[], rateE8: bigint): bigint =>
-  feeFor(sizeOf(inputs, script, outputs.reduce((sum, output) => sum + 9 + output.length, 0) - 9), rateE8);
+const feeOf = (inputs: number, inputSize: bigint, outputs: readonly Uint8Array[], rateE8: bigint): bigint =>
+  feeFor(sizeOf(inputs, inputSize, outputs.reduce((sum, output) => sum + 9 + output.length, 0) - 9), rateE8);
 /** What outputs must hold at least to pay amounts of `units` together to scripts, without change. */
 export const neededFor = (
   { units, scripts }: { units: bigint; scripts: readonly Uint8Array[] },
-  { inputs, inputScript, rateE8 }: { inputs: number; inputScript: BitcoinScript; rateE8: bigint },
-): bigint => units + feeOf(inputs, inputScript, scripts, rateE8);
+  { inputs, inputSize, rateE8 }: { inputs: number; inputSize: bigint; rateE8: bigint },
+): bigint => units + feeOf(inputs, inputSize, scripts, rateE8);
 
 type Target = { script: Uint8Array; line: Omit<Line, 'units'> };
 /**
@@ -152,12 +175,12 @@ export function buildPayment({
   const total = group.reduce((sum, one) => sum + one.units, 0n);
   const units = to.reduce((sum, one) => sum + one.units, 0n);
   const scripts = to.map(({ script }) => script);
-  if (total < neededFor({ units, scripts }, { inputs: group.length, inputScript: wallet.script, rateE8 })) return null;
-  const restUnits = total - units - feeOf(group.length, wallet.script, [...scripts, rest.script], rateE8);
+  const inputSize = inputSizeOf(wallet);
+  if (total < neededFor({ units, scripts }, { inputs: group.length, inputSize, rateE8 })) return null;
+  const restUnits = total - units - feeOf(group.length, inputSize, [...scripts, rest.script], rateE8);
   const outputs = [...to, ...(restUnits >= leastUnits ? [{ ...rest, units: restUnits }] : [])];
   const tx = new Transaction({ version: 2 });
-  const chain = chainOf(wallet);
-  for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet, chain);
+  for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet);
   for (const output of outputs) tx.addOutput({ script: output.script, amount: output.units });
   return {
     kind: 'psbt',
@@ -191,12 +214,11 @@ export function buildPsbt({
   line: Omit<Line, 'units'>;
 }): PsbtRequest | null {
   const total = group.reduce((sum, { units }) => sum + units, 0n);
-  const feeUnits = feeFor(sizeOf(group.length, wallet.script, script.length), rateE8);
+  const feeUnits = feeFor(sizeOf(group.length, inputSizeOf(wallet), script.length), rateE8);
   const units = total - feeUnits;
   if (units < leastUnits || isFeeTooLarge(feeUnits, total)) return null;
   const tx = new Transaction({ version: 2 });
-  const chain = chainOf(wallet);
-  for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet, chain);
+  for (const output of group) addInput(tx, output, previous.get(output.txid) ?? null, wallet);
   tx.addOutput({ script, amount: units });
   return {
     kind: 'psbt',

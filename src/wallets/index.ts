@@ -8,7 +8,6 @@ export {
   confirmWaitOff,
   dropChange,
   endWaitingChanges,
-  fingerprintOf,
   GAP_LIMIT,
   importAccountKey,
   inEffect,

@@ -1,5 +1,5 @@
 /** Importing account keys: preview, validation, and the waiting period before a key replaces another one. */
-import { parseAccountKey, type Script } from '#chains';
+import { keysOf, parseAccountKey, type Script, type Signer, signersOf } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, type Family, NATIVE_COINS, type Network } from '#core/coin';
 import { Problem } from '#core/problem';
@@ -23,8 +23,14 @@ const showKey = (coin: Coin, { accountKey, script }: { accountKey: string; scrip
   key: maskAccountKey(accountKey),
   script,
 });
-/** The fingerprint of the wallet's root, if a descriptor names it. */
-export const fingerprintOf = (accountKey: string): string | null => /\[([0-9a-fA-F]{8})/.exec(accountKey)?.[1]?.toLowerCase() ?? null;
+/** Who signs for a wallet: the fingerprint of its root, if a descriptor names it, and those of several keys. */
+function signingOf(stored: { accountKey: string; path: string; chainKey: string }): Pick<WalletCard, 'fingerprint' | 'signers'> {
+  const { required, chainKeys } = keysOf(stored.chainKey);
+  const signers = signersOf(stored);
+  return chainKeys.length === 1
+    ? { fingerprint: signers[0]!.fingerprint, signers: null }
+    : { fingerprint: null, signers: { required, signers } };
+}
 
 /** Why a key waits before it receives payments. */
 type WaitReason = 'changed_key' | 'further_coin';
@@ -35,6 +41,7 @@ type KeyPreview = {
   scripts: readonly Script[];
   path: string;
   fingerprint: string | null;
+  signers: WalletCard['signers'];
   addresses: { path: string; address: string }[];
   /** Whether the key is new, active, used before by this merchant, or used by another merchant. */
   standing: 'new' | 'active' | 'known' | 'foreign';
@@ -58,7 +65,7 @@ export async function previewAccountKey(
     script: key.script,
     scripts: named ? [named] : scriptsFor(coin),
     path: key.path,
-    fingerprint: fingerprintOf(accountKey),
+    ...signingOf(key),
     addresses: firstAddresses(key, coin).map((address, index) => ({
       path: [key.path, index].filter((part) => part !== '').join('/'),
       address,
@@ -207,7 +214,7 @@ export async function importAccountKey(
   const key = readAccountKey(ctx, { coin, accountKey, script });
   if (!firstAddresses(key, coin).some((address) => address.slice(-6).toLowerCase() === ends.trim().toLowerCase()))
     throw new Problem('address_ends_differ', {}, { param: 'ends' });
-  const shown = showKey(coin, { accountKey, script });
+  const shown = showKey(coin, { accountKey: key.accountKey, script });
   return ctx.db.begin(async (tx) => {
     await lockMerchant(tx, { merchantId });
     await checkStanding(tx, { merchantId, actor, action: 'wallets.change' });
@@ -224,7 +231,7 @@ export async function importAccountKey(
         );
       const [waits] = await tx<{ dueAt: Date }[]>`
         insert into wallet_changes (merchant_id, family, account_key, script, asked_by, asked_by_name, due_at)
-        values (${merchantId}, ${coin}, ${accountKey.trim()}, ${script}, ${actor.userId}, ${actor.name},
+        values (${merchantId}, ${coin}, ${key.accountKey}, ${script}, ${actor.userId}, ${actor.name},
           clock_timestamp() + make_interval(hours => ${CHANGE_WAIT_HOURS}))
         on conflict (merchant_id, family) do update set account_key = excluded.account_key, script = excluded.script,
           asked_by = excluded.asked_by, asked_by_name = excluded.asked_by_name, asked_at = clock_timestamp(), due_at = excluded.due_at
@@ -242,7 +249,7 @@ export async function importAccountKey(
       await notifyMembers(ctx, tx, [{ merchantId, mode: 'live', kind: 'wallet_changed', detail }]);
       return { dueAt: waits!.dueAt };
     }
-    await writeWallet(ctx, tx, { merchantId, coin, accountKey: accountKey.trim(), script });
+    await writeWallet(ctx, tx, { merchantId, coin, accountKey: key.accountKey, script });
     await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'wallet.set', object: coin, ...(before && { before }), after: shown });
     return { dueAt: null };
   });
@@ -374,6 +381,8 @@ type WalletCard = {
   state: 'not_set' | 'active' | 'paused';
   key: string | null;
   fingerprint: string | null;
+  /** Of a wallet with several keys: how many of them sign, and whose they are. */
+  signers: { required: number; signers: Signer[] } | null;
   script: Script | null;
   path: string | null;
   network: Network;
@@ -399,6 +408,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
         family: Family;
         active: boolean;
         accountKey: string;
+        chainKey: string;
         script: Script;
         path: string;
         nextIndex: bigint;
@@ -410,7 +420,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
         firstSeen: bigint | null;
       }[]
     >`
-      select w.family, w.active, w.account_key as "accountKey", w.script, w.path, w.next_index as "nextIndex", d.*
+      select w.family, w.active, w.account_key as "accountKey", w.chain_key as "chainKey", w.script, w.path, w.next_index as "nextIndex", d.*
       from wallets w cross join lateral (
         select count(*)::int as seen, coalesce(sum(units), 0)::text as received, max(at) as "lastAt", max(index) filter (where used) as "lastUsed",
           max(index - before - 1) filter (where used) as longest, min(index) as "firstSeen"
@@ -449,7 +459,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
       coin,
       state: !wallet ? 'not_set' : wallet.active ? 'active' : 'paused',
       key: wallet ? maskAccountKey(wallet.accountKey) : null,
-      fingerprint: wallet ? fingerprintOf(wallet.accountKey) : null,
+      ...(wallet ? signingOf(wallet) : { fingerprint: null, signers: null }),
       script: wallet?.script ?? null,
       path: wallet?.path ?? null,
       network: ctx.settings.networks[COIN[coin].chain],

@@ -127,7 +127,7 @@ test('a fee is raised for the refunds that can pay it, and signed files are reco
     const [first, second] = await receive(desk, 25, 25);
     const chain = ctx.chains.get('bitcoin')!;
     const rateE8 = (await chain.fees()).find(({ speed }) => speed === 'normal')!.rateE8;
-    const fee = neededFor({ units: 0n, scripts: [new Uint8Array(22)] }, { inputs: 1, inputScript: 'p2wpkh', rateE8 });
+    const fee = neededFor({ units: 0n, scripts: [new Uint8Array(22)] }, { inputs: 1, inputSize: 68n, rateE8 });
     await desk.refund(first!, '0.01000000');
     // Nothing is left to pay a higher fee from.
     await desk.refund(second!, formatUnits('BTC', 2_500_000n - fee));

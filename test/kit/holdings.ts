@@ -53,7 +53,18 @@ export function depositsOf(
   const chainKey = bytesToHex(publicKey!) + bytesToHex(chainCode!);
   return {
     chain: { coin, network: 'mainnet', outlet } as unknown as JoinedSource,
-    wallet: { ...{ id: 'wal_0', family: coin, chainKey, accountKey: '', script, path: '0', active: true } },
+    wallet: {
+      ...{
+        id: 'wal_0',
+        family: coin,
+        chainKey,
+        accountKey: addressesOf(coin, script).publicExtendedKey,
+        script,
+        path: '0',
+        signers: [{ path: '0', fingerprint: null }],
+        active: true,
+      },
+    },
     holdings,
   };
 }

@@ -25,11 +25,14 @@ import {
 import { gatherNonce, payoutNonce } from '../../src/outgoing/payout-accounts.ts';
 import { refundNonce } from '../../src/outgoing/refund-accounts.ts';
 import { batchOf } from '../../src/signing/make-accounts.ts';
-import { buildPayment, buildPsbt, neededFor, type SpendableOutput } from '../../src/signing/utxo.ts';
+import { buildPayment, buildPsbt, inputSizeOf, neededFor, type SpendableOutput } from '../../src/signing/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */
 export const PHRASE = `${'abandon '.repeat(11)}about`;
-const PURPOSE: Readonly<Record<BitcoinScript, number>> = { p2pkh: 44, 'p2sh-p2wpkh': 49, p2wpkh: 84, p2tr: 86 };
+const PURPOSE: Readonly<Record<BitcoinScript, number>> = {
+  ...{ p2pkh: 44, 'p2sh-p2wpkh': 49, p2wpkh: 84, p2tr: 86 },
+  ...{ p2wsh: 48, 'p2sh-p2wsh': 48 },
+};
 const COIN_TYPE: Readonly<Record<BitcoinFamily, number>> = { BTC: 0, LTC: 2, DOGE: 3, DASH: 5 };
 const SEED = mnemonicToSeedSync(PHRASE);
 export const masterKey = (): HDKey => HDKey.fromMasterSeed(SEED);
@@ -71,12 +74,12 @@ export function sweepFile(coin: BitcoinFamily, script: BitcoinScript, count: num
   const id = 'swp_000000000000000000000001';
   const request = buildPsbt({
     ...{ group: outputs, previous: script === 'p2tr' ? new Map() : previous, rateE8: 500_000_000n, leastUnits: 1n, script: to },
-    wallet: { chainKey, script, path: '0', fingerprint: null },
+    wallet: { chainKey, script, signers: [{ path: '0', fingerprint: null }] },
     line: { purpose: 'sweep', to: destination, reference: id },
   })!;
   const file: SigningFile = {
     ...{ id, round: 0, coin, network: 'mainnet', chainId: null, gasPrice: null, requests: [request] },
-    account: { chainKey, script, origin: null },
+    account: { chainKey, script, origins: [null] },
     totalUnits: request.lines[0]!.units,
     feeUnits: request.feeUnits,
   };
@@ -95,7 +98,7 @@ export function refundFile(coin: BitcoinFamily, script: BitcoinScript, count: nu
   const request = buildPayment({
     ...{ group: made.outputs, rateE8: 500_000_000n, leastUnits: 546n },
     previous: new Map(made.outputs.map(({ txid }, i) => [txid, RawTx.encode(asked.getInput(i).nonWitnessUtxo!)] as const)),
-    wallet: { chainKey: made.file.account.chainKey, script, path: '0', fingerprint: null },
+    wallet: { chainKey: made.file.account.chainKey, script, signers: [{ path: '0', fingerprint: null }] },
     to: [{ script: to, units, line: { purpose: 'refund', to: customer, reference: 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye' } }],
     rest: { script: asked.getOutput(0).script!, line: { purpose: 'sweep', to: made.destination, reference: made.file.id } },
   })!;
@@ -123,7 +126,7 @@ export function randomPaymentFile(
   const chain = addressesOf(coin, script);
   const scripts = Array.from({ length: count }, () => outputScript(script, chain.deriveChild(3_000_000 + number(1_000)).publicKey!));
   // Sometimes all of it, so that no rest is left.
-  const inputs = { inputs: made.outputs.length, inputScript: script, rateE8 };
+  const inputs = { inputs: made.outputs.length, inputSize: inputSizeOf({ chainKey: made.file.account.chainKey, script }), rateE8 };
   const most = received - neededFor({ units: 0n, scripts }, inputs);
   const all = number(3) === 0 ? most : most / 2n;
   const to = scripts.map((one, i) => ({
@@ -133,7 +136,7 @@ export function randomPaymentFile(
   }));
   const request = buildPayment({
     ...{ group: made.outputs, previous: new Map(raws), rateE8, leastUnits: 546n, to },
-    wallet: { chainKey: made.file.account.chainKey, script, path: '0', fingerprint: null },
+    wallet: { chainKey: made.file.account.chainKey, script, signers: [{ path: '0', fingerprint: null }] },
     rest: { script: asked.getOutput(0).script!, line: { purpose: 'sweep', to: made.destination, reference: made.file.id } },
   })!;
   const totalUnits = request.lines.reduce((sum, line) => sum + line.units, 0n);
@@ -157,7 +160,7 @@ export function accountFile(coin: Coin, network: Network): { file: SigningFile; 
   const contract = contractOf(coin, network);
   const file: SigningFile = {
     ...{ id, round: 0, coin, network, chainId: chainOf(coin).chainIds![network] },
-    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origins: [null] },
     ...{ totalUnits: line.units, feeUnits: 65_000n * 10n ** 9n, gasPrice: { max: 10n ** 9n, tip: 1n } },
     requests: [contract === null ? { kind: 'native', ...sender, line } : { kind: 'token', ...sender, contract, line }],
   };
@@ -183,7 +186,7 @@ export function sentRefundFile(coin: 'ETH' | 'USDT@ethereum') {
   const chain = account.deriveChild(0);
   const file: SigningFile = {
     ...{ id: 'swp_000000000000000000000004', round: 0, coin, network: 'mainnet', chainId: 1, gasPrice, requests: [fund, request] },
-    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origins: [null] },
     ...{ totalUnits: line.units, feeUnits: (fund.gas + gas) * gasPrice.max },
   };
   return { file, fund, request, customer };
@@ -206,7 +209,7 @@ export function tokenRefundFile(count: number): { file: SigningFile; request: Ba
   const chain = account.deriveChild(0);
   const file: SigningFile = {
     ...{ id: 'swp_000000000000000000000003', round: 0, coin, network: 'mainnet', chainId: 1, requests: [request] },
-    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origins: [null] },
     ...{ totalUnits: 5_000_000n * BigInt(count), feeUnits: request.gas * 10n ** 9n, gasPrice: { max: 10n ** 9n, tip: 1n } },
   };
   return { file, request, customers };
@@ -296,7 +299,7 @@ export function randomAccountFile(number: (below: number) => number, i: number):
   })();
   return {
     ...{ id: 'swp_000000000000000000000005', round: number(3), coin, network: 'mainnet', chainId: chainOf(coin).chainIds!.mainnet },
-    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origin: null },
+    account: { chainKey: bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!), script: 'eoa', origins: [null] },
     ...{ totalUnits: linesOf({ requests }).reduce((sum, { units }) => sum + units, 0n), gasPrice, requests },
     feeUnits: requests.reduce((sum, request) => sum + feeOf(request, { chainId: 1, gasPrice }), 0n),
   };

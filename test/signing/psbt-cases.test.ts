@@ -172,7 +172,7 @@ test('the signer refuses what a malicious server may ask', () => {
     ],
     [
       'keys of another chain',
-      changed(ltc, { coin: 'BTC', account: { ...ltc.file.account, origin: "m/84'/2'/0'" } }),
+      changed(ltc, { coin: 'BTC', account: { ...ltc.file.account, origins: ["m/84'/2'/0'"] } }),
       /keys of another coin/,
     ],
     ['the account of another chain', changed(ltc, { coin: 'DOGE', account: { ...ltc.file.account, script: 'p2pkh' } }), /another wallet/],
@@ -493,12 +493,12 @@ test('a file for a test network is shown as a test only if its keys have coin ty
   const { file } = sweepFile('BTC', 'p2wpkh', 1);
   const of = (origin: string | null, network: Network = 'regtest'): SigningFile => ({
     ...file,
-    ...{ network, account: { ...file.account, origin } },
+    ...{ network, account: { ...file.account, origins: [origin] } },
   });
   const test = of("m/84'/1'/0'");
   assert.equal(describeFile(test).isReal, false);
   for (const real of [of(null), of("m/84'/0'/0'"), of("m/84'/1/0'"), of("m/0'/84'/1'/0'"), of("m/84'/1'/0'", 'mainnet')])
-    assert.equal(describeFile(real).isReal, true, `${real.network} ${real.account.origin}`);
+    assert.equal(describeFile(real).isReal, true, `${real.network} ${real.account.origins}`);
   const chain = masterKey().derive("m/84'/1'/0'/0");
   const chainKey = bytesToHex(chain.publicKey!) + bytesToHex(chain.chainCode!);
   assert.ok(findAccount(masterKey(), { ...test, account: { ...test.account, chainKey } }));
@@ -526,7 +526,13 @@ test('a file stays below what the signer reads, and the rest is left for later',
   };
   const { file, destination } = sweepFile('BTC', 'p2wpkh', 1);
   const { requests, inputs, stay } = await makePsbts({ coin: 'BTC', network: 'mainnet', outlet } as unknown as JoinedSource, {
-    wallet: { chainKey, accountKey: '', script: 'p2wpkh', path: '0' } as SweepWallet,
+    wallet: {
+      chainKey,
+      accountKey: chain.publicExtendedKey,
+      script: 'p2wpkh',
+      path: '0',
+      signers: [{ path: '0', fingerprint: null }],
+    } as unknown as SweepWallet,
     ...{ holdings, destination, wish: DEFAULT_WISH, rateE8: 100_000_000n, reference: file.id },
   });
   const text = signingFileText({ ...file, requests });

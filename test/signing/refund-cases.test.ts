@@ -213,7 +213,7 @@ test('the output of the customer always pays, others only if they must, and an e
       anchors: anchored === null ? [] : [anchored],
       own,
       others,
-      inputScript: 'p2wpkh',
+      wallet: { chainKey: '02'.repeat(65), script: 'p2wpkh' },
       rateE8: 100_000_000n,
       mostBlocks: 1,
     });
@@ -253,7 +253,7 @@ test('a refund never pays a fee above its share, spends dust, or has more inputs
       anchors: anchored === null ? [] : [anchored],
       own,
       others,
-      inputScript: 'p2wpkh',
+      wallet: { chainKey: '02'.repeat(65), script: 'p2wpkh' },
       rateE8: 2_000_000_000n,
       mostBlocks: 1,
     });

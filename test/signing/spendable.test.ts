@@ -30,8 +30,8 @@ test('special transactions of DASH stay as unreadable and do not stop a sweep of
 test('refunds and payouts in DASH are paid without special transactions, which are larger', async () => {
   const { chain, wallet, holdings } = depositsOf('DASH', 'p2pkh', [...SPECIAL.map(([, deposit]) => deposit), { units: [100_000_000n] }]);
   const script = hexToBytes(`76a914${'ab'.repeat(20)}88ac`);
-  const planned = await planSpendable(chain, { lots: outputLots(holdings), script: 'p2pkh' }, (lots) => {
-    const options = { units: 50_000_000n, scripts: [script], anchors: [], own: [], inputScript: 'p2pkh', rateE8: 100_000_000n } as const;
+  const planned = await planSpendable(chain, { lots: outputLots(holdings), wallet }, (lots) => {
+    const options = { units: 50_000_000n, scripts: [script], anchors: [], own: [], wallet, rateE8: 100_000_000n } as const;
     const found = chooseLots({ ...options, others: lots, mostBlocks: 10 });
     return { chosen: typeof found === 'string' ? new Map() : new Map([['it', found]]) };
   });
@@ -68,9 +68,9 @@ test('the share of the fee counts for a whole transfer, so one small output more
 test('refunds and payouts stay within the bytes of a file and the blocks that peers bring, and the rest is left for later', async () => {
   const script = hexToBytes(`0014${'ab'.repeat(20)}`);
   const planOf = async (deposits: readonly Deposit[], groups: readonly (readonly number[])[]) => {
-    const { chain, holdings } = depositsOf('BTC', 'p2wpkh', deposits);
+    const { chain, wallet, holdings } = depositsOf('BTC', 'p2wpkh', deposits);
     const all = outputLots(holdings);
-    const { chosen, full } = await planSpendable<number, any>(chain, { lots: all, script: 'p2wpkh' }, () => ({
+    const { chosen, full } = await planSpendable<number, any>(chain, { lots: all, wallet }, () => ({
       chosen: new Map(groups.map((lots, i) => [i, { lots: lots.map((at) => all[at]!), anchor: '' }])),
     }));
     return [[...chosen.keys()], [...full]];
@@ -80,7 +80,7 @@ test('refunds and payouts stay within the bytes of a file and the blocks that pe
   assert.deepEqual(await planOf([...large(8), { units: [1_000_000n] }], [[0, 1], [2, 3, 4], [5, 6], [8]]), [[0, 1, 3], [[2, 'later']]]);
   assert.deepEqual(await planOf(large(8), [[0, 1, 2, 3, 4, 5, 6], [7]]), [[1], [[0, 'many']]]);
 
-  const { holdings } = depositsOf(
+  const { wallet, holdings } = depositsOf(
     'BTC',
     'p2wpkh',
     [0, 1, 2].map((i) => ({ units: [100_000n], block: `b${i}` })),
@@ -88,7 +88,7 @@ test('refunds and payouts stay within the bytes of a file and the blocks that pe
   const choose = (mostBlocks: number) =>
     chooseLots({
       ...{ units: 250_000n, scripts: [script], anchors: [], own: [], others: outputLots(holdings) },
-      ...{ inputScript: 'p2wpkh', rateE8: 100_000_000n, mostBlocks },
+      ...{ wallet, rateE8: 100_000_000n, mostBlocks },
     });
   assert.equal(choose(2), 'many');
   assert.equal((choose(3) as { lots: readonly unknown[] }).lots.length, 3);

@@ -11,6 +11,7 @@ import { Ask, Drawer } from '../../ui/dialog.tsx';
 import { Download } from '../../ui/download.tsx';
 import { Note } from '../../ui/form.tsx';
 import { ListCard } from '../../ui/list.tsx';
+import { Signers } from '../../ui/signers.tsx';
 import { Facts, Pending } from '../../ui/states.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Money, Time } from '../../ui/values.tsx';
@@ -68,6 +69,11 @@ async function textOf(file: File): Promise<string> {
   return base64Of(bytes);
 }
 
+const missingIn = ({ required, signers }: NonNullable<Sweep['signatures']>): number =>
+  required - signers.filter(({ has_signed: hasSigned }) => hasSigned).length;
+const missingWords = (missing: number): string =>
+  `${missing === 1 ? 'One more signer' : `${missing} more signers`} must download the file, which now has the signatures so far, and sign it.`;
+
 /** Uploads or scans a signed file of any kind. */
 export function Upload({ onDone }: { onDone: (id: string) => void }) {
   const input = useRef<HTMLInputElement>(null);
@@ -78,7 +84,9 @@ export function Upload({ onDone }: { onDone: (id: string) => void }) {
       { body: { content } },
       {
         onSuccess: ({ sweep, is_known: isKnown }) => {
-          say(isKnown ? 'This file was uploaded before.' : 'The signed file is correct. It is being sent.');
+          const missing = sweep.state === 'made' && sweep.signatures ? missingIn(sweep.signatures) : 0;
+          if (isKnown) say('This file was uploaded before.');
+          else say(missing > 0 ? `The signature is correct. ${missingWords(missing)}` : 'The signed file is correct. It is being sent.');
           onDone(sweep.id);
         },
       },
@@ -142,6 +150,9 @@ export function SweepDrawer({ id, onClose }: { id: string; onClose: () => void }
             <SweepState state={data.sweep.state} />
           </div>
           {data.sweep.failure !== null && <Note tone="bad">{data.sweep.failure}</Note>}
+          {data.sweep.state === 'made' && data.sweep.signatures && missingIn(data.sweep.signatures) < data.sweep.signatures.required && (
+            <Note tone="info">{missingWords(missingIn(data.sweep.signatures))}</Note>
+          )}
           <div className="rounded-xl border border-line">
             <Facts
               rows={[
@@ -154,6 +165,9 @@ export function SweepDrawer({ id, onClose }: { id: string; onClose: () => void }
                     {data.sweep.destination}
                   </code>,
                 ],
+                ...(data.sweep.signatures && data.sweep.state === 'made'
+                  ? [['Signers', <Signers key="signers" {...data.sweep.signatures} />] as const]
+                  : []),
                 ['Made', <Time key="at" at={data.sweep.made_at} />],
                 ['Made by', data.sweep.made_by],
                 ['ID', <code key="id">{data.sweep.id}</code>],

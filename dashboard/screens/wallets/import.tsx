@@ -13,6 +13,7 @@ import { Area, Choice, Note } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { MissingList, type Readiness } from '../../ui/missing.tsx';
+import { Signers } from '../../ui/signers.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Back } from '../../ui/thing.tsx';
 import { Time } from '../../ui/values.tsx';
@@ -152,7 +153,9 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
       <form onSubmit={submit} className="grid gap-5 p-4 sm:p-6">
         <p className="text-soft">
           In your wallet, open the account that should receive payments and export its <b className="text-ink">extended public key</b>
-          {isAccount ? " (at m/44'/60'/0'), often called xpub." : ', often called xpub, ypub, or zpub, or its output descriptor.'}
+          {isAccount
+            ? " (at m/44'/60'/0'), often called xpub."
+            : ', often called xpub, ypub, or zpub, or its output descriptor. A multisig wallet needs the descriptor.'}
         </p>
         <Area
           label="Account key"
@@ -248,7 +251,7 @@ function Compare({
           ['Network', preview.network],
           // Where it can be chosen it is shown below.
           ...(preview.scripts.length > 1 ? [] : [['Address type', SCRIPT_WORDS[preview.script]] as const]),
-          ['Key level', `Account (depth ${preview.depth})`],
+          preview.signers ? ['Signers', <Signers key="signers" {...preview.signers} />] : ['Key level', `Account (depth ${preview.depth})`],
           ...(preview.fingerprint ? [['Fingerprint', <code key="print">{preview.fingerprint}</code>] as const] : []),
         ]}
       />

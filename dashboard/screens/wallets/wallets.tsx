@@ -10,6 +10,7 @@ import { Ask } from '../../ui/dialog.tsx';
 import { Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
+import { Signers } from '../../ui/signers.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
 import { Tokens } from './tokens.tsx';
@@ -164,6 +165,7 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
             </code>,
           ],
           ...(wallet.fingerprint ? [['Fingerprint', <code key="print">{wallet.fingerprint}</code>] as const] : []),
+          ...(wallet.signers ? [['Signers', <Signers key="signers" {...wallet.signers} />] as const] : []),
           ['Address type', wallet.script ? SCRIPT_WORDS[wallet.script] : '–'],
           [
             'Next address',

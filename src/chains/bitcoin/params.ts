@@ -1,8 +1,8 @@
 /** What differs between Bitcoin-like chains and is data: one row for each. The other files of this folder ask the row, never the name. */
 import { type BitcoinFamily, FAMILY, type Family, type Network } from '#core/coin';
 
-/** What an account key can pay to. */
-export type BitcoinScript = 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh';
+/** What the key of an account can pay to, and what the keys of a multisig account can. */
+export type BitcoinScript = 'p2wpkh' | 'p2tr' | 'p2sh-p2wpkh' | 'p2pkh' | 'p2wsh' | 'p2sh-p2wsh';
 
 /** Address forms of a network: version bytes (P2SH may have a second, legacy one that is accepted only) and bech32 prefix. */
 export type AddressForms = { p2pkh: number; p2sh: number; p2shLegacy?: number; hrp?: string };

@@ -102,7 +102,8 @@ create table wallets (
   merchant_id text collate "C" not null references merchants,
   family text not null,
   network text not null,
-  -- Compressed public key and chain code of the external chain, as hex: one identity whatever the key's spelling
+  -- Compressed public key and chain code of the external chain, as hex: one identity whatever the key's spelling. Of several keys that
+  -- sign together: sortedmulti(2,key,key,key)
   chain_key text not null,
   account_key text not null,
   script text not null,
@@ -1427,7 +1428,9 @@ create table signing_files (
   -- Signing files of refunds contain the addresses of payers. They are erased with the payments, once the file has ended.
   erased_at timestamptz,
   -- It was sent, and no source has the blocks below this height any more that were not searched for it.
-  unsearched_below bigint
+  unsearched_below bigint,
+  -- Which keys of a wallet with several have signed this round, by their order in its chain key, while others have to sign it too.
+  signed_by int[] not null default '{}'
 );
 create index signing_files_of on signing_files (merchant_id, number desc);
 create index signing_files_open on signing_files (coin) where state in ('signed', 'sent');

@@ -59,6 +59,13 @@ export const SweepBody = Type.Object({
   sent_at: Nullable(Instant),
   ended_at: Nullable(Instant),
   failure: Nullable(PlainText),
+  /** Of a wallet with several keys: how many of them have to sign, and which have while others are missing. */
+  signatures: Nullable(
+    Type.Object({
+      required: Type.Integer(),
+      signers: Type.Array(Type.Object({ fingerprint: Nullable(PlainText), path: PlainText, has_signed: Type.Boolean() })),
+    }),
+  ),
 });
 
 const DestinationBody = Type.Object({ address: PlainText, asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant });

@@ -23,9 +23,14 @@ import { CoinName, Done, Instant, NoFields, Nullable, PlainText, Readiness, read
 import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 import { Tier, tierBody } from './settings-api.ts';
 
-const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'eoa'] as const);
+const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'p2wsh', 'p2sh-p2wsh', 'eoa'] as const);
+/** Who signs for a wallet with several keys; null where one key does. */
+const Signers = Nullable(
+  Type.Object({ required: Type.Integer(), signers: Type.Array(Type.Object({ fingerprint: Nullable(PlainText), path: PlainText })) }),
+);
 const Network = literals(NETWORKS);
-const Key = Type.String({ minLength: 1, maxLength: 2_000 });
+/** A wallet file may contain much else. */
+const Key = Type.String({ minLength: 1, maxLength: 100_000 });
 /** Who requested a scheduled change. */
 const Asked = { asked_by: PlainText, asked_by_me: Type.Boolean(), due_at: Instant };
 const askedBody = (call: MemberCall, { askedBy, askedByName, dueAt }: { askedBy: string; askedByName: string; dueAt: Date }) => ({
@@ -38,6 +43,7 @@ const Card = Type.Object({
   state: literals(['not_set', 'active', 'paused'] as const),
   key: Nullable(PlainText),
   fingerprint: Nullable(PlainText),
+  signers: Signers,
   script: Nullable(Script),
   path: Nullable(PlainText),
   network: Network,
@@ -121,6 +127,7 @@ export const WALLETS: readonly DashboardRoute[] = [
           state: card.state,
           key: card.key,
           fingerprint: card.fingerprint,
+          signers: card.signers,
           script: card.script,
           path: card.path,
           network: card.network,
@@ -182,6 +189,7 @@ export const WALLETS: readonly DashboardRoute[] = [
       depth: Type.Integer(),
       path: PlainText,
       fingerprint: Nullable(PlainText),
+      signers: Signers,
       standing: literals(['new', 'active', 'known', 'foreign'] as const),
       /** Why payments would use it only after a delay; null: it would be used immediately. */
       waits: Nullable(literals(['changed_key', 'further_coin'] as const)),
