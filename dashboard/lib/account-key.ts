@@ -15,23 +15,16 @@ const jsonIn = (text: string): unknown => {
     return null;
   }
 };
-const PUBLIC = /^(?:[xyzuvt]pub|[LM]tub|ttub|drkp|dgub)[1-9A-HJ-NP-Za-km-z]{100,}$/;
-
 /** Matches every form of account key that wallets show, including descriptors. */
 const SOMEWHERE = /(?:[a-zA-Z](?:pub|tub)|drkp|dgub)[1-9A-HJ-NP-Za-km-z]{100,}/;
 
-/** A wallet file or a code counts as an account key when it contains exactly one. */
+/** Wallet files name transactions by 64 hex digits, which a private key alone could be too. */
+const HASH = /^[0-9a-f]{64}$/i;
+/** A text, a code or a wallet file, which the service reads, unless something in it can spend. */
 export function readGiven(given: string): GivenKey {
   const text = given.trim();
-  const inside = textsIn(jsonIn(text));
-  if ([text, ...inside].some(looksPrivate)) return { kind: 'private' };
-  const keys = new Set(inside.filter((one) => PUBLIC.test(one)));
-  if (keys.size > 1)
-    return {
-      kind: 'other',
-      why: 'This contains several keys. Paste only the key of the account that should receive payments.',
-    };
-  return { kind: 'key', text: [...keys][0] ?? text };
+  const inside = [...textsIn(jsonIn(text)).filter((one) => !HASH.test(one)), ...text.split('\n')];
+  return [text, ...inside].some(looksPrivate) ? { kind: 'private' } : { kind: 'key', text };
 }
 
 const STATIC = 'In your wallet, show the plain xpub, ypub or zpub as a single static code, or copy the text.';

@@ -6,7 +6,8 @@ import { HDKey } from '@scure/bip32';
 import { COIN, type Coin, chainOf, FAMILIES, type Family, type Network } from '#core/coin';
 import { invariant } from '#core/invariant';
 import { Problem } from '#core/problem';
-import { type Script, writeChainKey } from './address.ts';
+import { exportedKey } from './account-export.ts';
+import { decodeAddress, deriveAddress, type Script, writeChainKey } from './address.ts';
 import { isBitcoinLike, type KeySpelling, PARAMS } from './bitcoin/params.ts';
 import { type Descriptor, descriptorChecksum, invalidKey as invalid, type KeyExpression, readDescriptor, wrapperOf } from './descriptor.ts';
 
@@ -61,7 +62,8 @@ export type AccountKey = {
 };
 
 /**
- * Reads a merchant's extended public key, alone or with its origin and the steps behind it, or a descriptor (BIP-32, SLIP-132, BIP-380). A
+ * Reads a merchant's extended public key, alone or with its origin and the steps behind it, a descriptor (BIP-32, SLIP-132, BIP-380), or what
+ * a wallet exports. A
  * key without steps has depth 3, is an account, and its external chain (0) is taken; one of depth 4 only with `external`, as that chain
  * itself. Errors: private_key_refused (the input is never repeated), account_key_invalid.
  */
@@ -69,8 +71,29 @@ export function parseAccountKey(
   input: string,
   { coin, network, external = false }: { coin: Coin; network: Network; external?: boolean },
 ): AccountKey {
-  const text = input.trim();
-  refusePrivate(text);
+  const given = input.trim();
+  refusePrivate(given);
+  const { text, firstAddress } = exportedKey(given, COIN[coin].asset);
+  if (isAddress(text, { coin, network }))
+    throw invalid('it is a single address; each payment needs a new one, so export the public key of the account');
+  const key = readAccount(text, { coin, network, external });
+  if (firstAddress !== null && key.script !== null) {
+    const { address } = deriveAddress({ ...key, script: key.script, coin, network, index: 0n });
+    if (address !== firstAddress) throw invalid(`its first address is ${address}, and the file says another one`);
+  }
+  return key;
+}
+
+function isAddress(text: string, on: { coin: Coin; network: Network }): boolean {
+  try {
+    decodeAddress(text.replace(/^[a-z]+:([^?]*).*$/i, '$1'), on);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function readAccount(text: string, { coin, network, external }: { coin: Coin; network: Network; external: boolean }): AccountKey {
   const descriptor = readDescriptor(text);
   if (descriptor.multi) return readMultisig(descriptor, { coin, network });
   const [expression] = descriptor.keys as [KeyExpression];
@@ -102,7 +125,7 @@ export function internalKeyOf(accountKey: string, { coin, network }: { coin: Coi
 
 /** Whether a file contains a private key or a seed phrase, in any form that wallets export. */
 export const containsPrivateKey = (text: string): boolean =>
-  /\b[a-z]{3,8}(?:[\s,"]{1,8}[a-z]{3,8}){11}\b/i.test(text) ||
+  PHRASE.test(text) ||
   /(?<![0-9A-Za-z])(?:0x)?[0-9a-fA-F]{64}(?![0-9A-Za-z])/.test(text) ||
   isPhraseOrHex(text) ||
   encodesPrivateKey(text) ||
@@ -119,7 +142,10 @@ const EXTENDED = /(?<![1-9A-HJ-NP-Za-km-z])((?:[xyzuvtYZUV]prv|[LM]tpv|ttpv|drkv
 /** Characters of an extended key. */
 const EXTENDED_LENGTHS = [111, 112];
 
-const isPrivate = (text: string): boolean => isPhraseOrHex(text) || text.search(EXTENDED) !== -1 || encodesPrivateKey(text);
+/** Twelve words of a phrase, also within a file. */
+const PHRASE = /\b[a-z]{3,8}(?:[\s,"]{1,8}[a-z]{3,8}){11}\b/i;
+const isPrivate = (text: string): boolean =>
+  isPhraseOrHex(text) || PHRASE.test(text) || text.search(EXTENDED) !== -1 || encodesPrivateKey(text);
 
 function isPhraseOrHex(text: string): boolean {
   const words = text.split(/\s+/);

@@ -178,13 +178,13 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
             Upload a file
             <input
               type="file"
-              accept=".txt,.json,text/plain"
+              accept=".txt,.json,.bsms,.csv,text/plain"
               className="sr-only"
               onChange={async (event) => {
                 const file = event.target.files?.[0];
                 event.target.value = '';
                 if (!file) return;
-                if (file.size > 10_000) setFault('That file is too large to be an account key.');
+                if (file.size > 100_000) setFault('That file is too large to be an account key.');
                 else take((await file.text()).trim());
               }}
             />
