@@ -3,7 +3,7 @@ import { asList, asObject, asText, asTexts, type StoredJson } from '#core/stored
 import { descriptorChecksum, invalidKey } from './descriptor.ts';
 
 /** `firstAddress`: what the file says that it is. */
-export type ExportedKey = { text: string; firstAddress: string | null };
+type ExportedKey = { text: string; firstAddress: string | null };
 
 /** Wallet files with their history are larger; the exports of their keys are not. */
 const MOST_CHARACTERS = 100_000;

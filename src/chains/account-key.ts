@@ -84,9 +84,11 @@ export function parseAccountKey(
   return key;
 }
 
+/** Alone, or in a payment URI. */
 function isAddress(text: string, on: { coin: Coin; network: Network }): boolean {
+  const [uri = ''] = text.split('?', 1);
   try {
-    decodeAddress(text.replace(/^[a-z]+:([^?]*).*$/i, '$1'), on);
+    decodeAddress(uri.slice(uri.indexOf(':') + 1), on);
     return true;
   } catch {
     return false;

@@ -28,7 +28,7 @@ function chainOfKey(chainKey: string): HDKey {
 }
 
 /** The keys of a wallet, how many of them sign, and whether they are sorted for each address (BIP-67). */
-export type WalletKeys = { required: number; isSorted: boolean; chainKeys: readonly string[] };
+type WalletKeys = { required: number; isSorted: boolean; chainKeys: readonly string[] };
 /** One text for the keys of a wallet: of one key it is that key, of several `sortedmulti(2,key,key,key)`. */
 export const writeChainKey = ({ required, isSorted, chainKeys }: WalletKeys): string =>
   `${isSorted ? 'sortedmulti' : 'multi'}(${[required, ...chainKeys].join()})`;

@@ -55,7 +55,7 @@ function isSameTransaction(one: Uint8Array, other: Uint8Array): boolean {
 const isSame = (one: Uint8Array, other: Uint8Array): boolean => Buffer.compare(one, other) === 0;
 function isChanged(asked: Entries, key: string, value: Uint8Array): boolean {
   const kind = key.slice(0, 2);
-  // Signatures are verified, whoever made them.
+  // Signatures are verified one by one.
   if (kind === SIGNATURE) return false;
   const before = asked.get(key);
   if (!before) return kind === SIGHASH ? bytesToHex(value) !== SIGHASH_ALL : !ADDED.input.includes(kind);

@@ -128,7 +128,7 @@ function finishMultisig({ tx, isWhole }: MergedPsbt, account: Account): string {
     if (finalScriptWitness) continue;
     const { witnessScript, redeemScript } = lockIn(tx, i, account);
     const script = bytesToHex(witnessScript!);
-    // Signatures stand in the order of their keys.
+    // Signatures follow the order of their keys.
     const signatures = partialSig!.toSorted(([one], [other]) => script.indexOf(bytesToHex(one)) - script.indexOf(bytesToHex(other)));
     const shown = signatures.slice(0, keysOf(account.chainKey).required).map(([, signature]) => signature);
     tx.updateInput(

@@ -42,7 +42,7 @@ export type SpendableOutput = {
   index: bigint;
 };
 /** The keys of the external chain, and where each is below its seed, if a descriptor says so. */
-export type UtxoWallet = { chainKey: string; script: BitcoinScript; signers: readonly Signer[] };
+type UtxoWallet = { chainKey: string; script: BitcoinScript; signers: readonly Signer[] };
 
 /** Virtual bytes of a signed input of a wallet. */
 export function inputSizeOf({ chainKey, script }: { chainKey: string; script: Script }): bigint {

@@ -105,8 +105,10 @@ for (const [name, policy] of FORMS)
     assert.equal(await stateOf(refund.id), 'made', 'one signature does not send it');
     await upload(await sign(psbtsOf(await fileOf(refund.id))[0]!, true));
     await mineUntil(refund.id, 'confirmed');
-    const paid = await getOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id });
-    assert.equal(paid.state, 'confirmed');
+    await eventually(
+      () => getOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id }),
+      ({ state }) => state === 'confirmed',
+    );
     assert.equal(Math.round((await node.rpc('getreceivedbyaddress', customer)) * 1e8), 2_500_000);
 
     // What is left, signed by the node first, then with a higher fee by the page first.

@@ -87,7 +87,7 @@ test('every changed byte of a PSBT between two signers is refused', { timeout: 3
     }
 });
 
-test('what is no signature is refused: another amount, a field more, a signature of another key or by another hash type', () => {
+test('a change that is not a signature is refused: another amount, a field more, a signature of another key or by another hash type', () => {
   const { file, destination } = multisigFile({ required: 2, of: 3 }, 2);
   const { psbt } = read(sign(file, destination, 1)).sign(file)!.file.requests[0] as PsbtRequest;
   const options = { allowUnknownInputs: true, allowUnknownOutputs: true } as const;
