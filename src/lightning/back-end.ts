@@ -28,8 +28,14 @@ export type BackEnd = {
   look(handle: string): Promise<InvoiceLook>;
 };
 
-/** A back end that does not answer, or answers what cannot be used. The text is for the merchant; no credential is in it. */
-export class BackEndError extends Error {}
+/** A back end that does not answer, or answers what cannot be used (`isAnswer`). The text is for the merchant; no credential is in it. */
+export class BackEndError extends Error {
+  readonly isAnswer: boolean;
+  constructor(message: string, { isAnswer = true, ...options }: { isAnswer?: boolean; cause?: unknown } = {}) {
+    super(message, options);
+    this.isAnswer = isAnswer;
+  }
+}
 
 const LONGEST_ANSWER = 64 * 1024;
 
@@ -64,6 +70,6 @@ export async function askJson(
     });
     return { status: reply.status, body: asObject(readJson(reply.body)) };
   } catch (error) {
-    throw new BackEndError(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new BackEndError(error instanceof Error ? error.message : String(error), { isAnswer: false, cause: error });
   }
 }

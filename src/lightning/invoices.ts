@@ -187,7 +187,7 @@ async function lookAt(ctx: Context, invoice: OpenInvoice): Promise<void> {
         return await recordUnproven(ctx, invoice, verdict.reason);
       case 'open':
       case 'ended':
-        return await recordUnpaid(ctx, invoice, verdict.is === 'ended' || invoice.now.getTime() > invoice.expiresAt.getTime() + AFTER_MS);
+        return await recordUnpaid(ctx, invoice, verdict.is === 'ended' || isLongOver(invoice));
     }
   } catch (error) {
     if (!(error instanceof BackEndError)) ctx.log.error({ err: error, paymentHash }, 'Could not look at a Lightning invoice');
@@ -207,12 +207,19 @@ const recordUnpaid = async (ctx: Context, invoice: OpenInvoice, isOver: boolean)
     where payment_hash = ${invoice.paymentHash} and state = 'open'`;
 };
 
-async function recordFailure(ctx: Context, invoice: OpenInvoice, { message }: Error): Promise<void> {
+/**
+ * An invoice that its back end does not know, an hour after its end, can no longer be paid: providers delete them. One whose back end does not
+ * answer stays open.
+ */
+async function recordFailure(ctx: Context, invoice: OpenInvoice, error: Error): Promise<void> {
   const ms = Math.min(REST_MS, pauseMs(invoice) * 2 ** Math.min(10, invoice.failures));
+  const isOver = error instanceof BackEndError && error.isAnswer && isLongOver(invoice);
   await ctx.db.sql`
-    update lightning_invoices set failures = failures + 1, failure = ${message.slice(0, 300)}, due_at = clock_timestamp() + ${ms} * interval '1 millisecond'
+    update lightning_invoices set failures = failures + 1, failure = ${error.message.slice(0, 300)}, state = ${isOver ? 'ended' : 'open'},
+      due_at = clock_timestamp() + ${ms} * interval '1 millisecond'
     where payment_hash = ${invoice.paymentHash} and state = 'open'`;
 }
+const isLongOver = ({ now, expiresAt }: OpenInvoice): boolean => now.getTime() > expiresAt.getTime() + AFTER_MS;
 
 /** It arrived when the back end says, unless that was before Florin last saw it open. */
 function arrivedAt({ lookedAt, createdAt, now }: OpenInvoice, settledAt: Date | null): Date {

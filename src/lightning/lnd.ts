@@ -29,7 +29,9 @@ export function openLnd(ctx: Context, { merchantId, url, macaroon, certificate }
     if (reply.status === 200) return reply.body;
     // The node may repeat what it was sent.
     const said = (asText(reply.body.message) ?? '').replaceAll(macaroon, '…').slice(0, 200);
-    throw new BackEndError(`it answers with status ${reply.status}${said === '' ? '' : ` and "${said}"`}`);
+    throw new BackEndError(`it answers with status ${reply.status}${said === '' ? '' : ` and "${said}"`}`, {
+      isAnswer: reply.status < 500,
+    });
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds }) => {
     // `private`: the invoice names a way over channels that are not announced.

@@ -26,7 +26,7 @@ export function openAddress(ctx: Context, { merchantId, address }: { merchantId:
     const { status, body } = await askJson(ctx, { merchantId, url, timeoutMs: ASK_MS });
     // LUD-06: errors come with status 200 as well.
     if (asText(body.status)?.toUpperCase() === 'ERROR') throw new BackEndError(`it answers "${(asText(body.reason) ?? '').slice(0, 200)}"`);
-    if (status !== 200) throw new BackEndError(`it answers with status ${status}`);
+    if (status !== 200) throw new BackEndError(`it answers with status ${status}`, { isAnswer: status < 500 });
     return body;
   };
   const ask = async () => readPayRequest(await get(addressUrl(address)!));

@@ -8,6 +8,7 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts';
 import { eventually } from '../kit/app.ts';
 import type { FrontAnswer } from '../kit/lightning-fronts.ts';
 import { type LightningShop, MACAROONS, startLightningShop } from '../kit/lightning-shop.ts';
+import { agePayment } from '../kit/payments.ts';
 
 const { bolt11 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
 let shop: LightningShop;
@@ -177,6 +178,26 @@ test('a payment does not expire while its invoice cannot be looked at, and count
     () => shop.detail(id),
     (one) => one.amount_held !== '0' || one.status === 'completed',
   );
+});
+
+test('an invoice that its provider deleted is over an hour after its end, and only then its payment expires', async () => {
+  await shop.use('address');
+  const { id } = await shop.ask();
+  const { sql } = shop.app.app.ctx.db;
+  await shop.looked(id);
+  await agePayment(shop.app.app.ctx.db, id, 7_200);
+  lie('/verify/', () => ({ status: 'ERROR', reason: 'Not found' }));
+  await sql`update lightning_invoices set looked_at = looked_at - interval '2 hours', expires_at = clock_timestamp() - interval '50 minutes',
+    due_at = clock_timestamp() where payment_id = ${id}`;
+  await eventually(
+    () => shop.row(id),
+    (row) => row.failures > 0,
+  );
+  assert.deepEqual([(await shop.row(id)).state, (await shop.detail(id)).status], ['open', 'pending']);
+  await sql`update lightning_invoices set expires_at = clock_timestamp() - interval '61 minutes', due_at = clock_timestamp() where payment_id = ${id}`;
+  await shop.reached(id, 'expired');
+  const { state, failure } = await shop.row(id);
+  assert.deepEqual([state, /Not found/.test(failure)], ['ended', true]);
 });
 
 test('a payment that completed stays completed, whatever the provider says later, and is counted once', async () => {
