@@ -1,6 +1,6 @@
 /**
- * Makes a release in dist/release: the archive, in which the dashboard, the client package and the plugins are already built, the client,
- * the plugins, what all of it contains, and the checksums. The same commit makes the same bytes.
+ * Makes a release in dist/release: the archive, in which the dashboard, the client package and the plugins are already built, Debian
+ * packages, the client, the plugins, what all of it contains, and the checksums. The same commit makes the same bytes.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,6 +9,7 @@ import { basename, dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { buildApp } from '../src/web/dashboard/build.ts';
 import { buildPackage } from '../src/web/sdk-package.ts';
+import { ARCHITECTURES, packDebian } from './debian.ts';
 import { packProvider } from './medusa.ts';
 import { billsOfMaterials, thirdPartyNotices } from './third-party.ts';
 import { packPlugin } from './woocommerce.ts';
@@ -49,7 +50,7 @@ export const checksums = (folder: string): string =>
     .join('');
 
 /** The folder of the archive: what git tracks of the contents, and what is built. */
-async function fillFolder(folder: string, { time }: { time: Date }): Promise<void> {
+export async function fillFolder(folder: string, { time }: { time: Date }): Promise<void> {
   const log = { info: (_details: object, message: string) => process.stdout.write(`${message}\n`) };
   const tracked = execFileSync('git', ['ls-files', '-z', '--', ...CONTENTS], { cwd: ROOT, encoding: 'utf8' });
   for (const file of tracked.split('\0').filter((path) => path !== '' && !path.endsWith('.test.ts'))) {
@@ -86,6 +87,8 @@ async function release(): Promise<void> {
   for (const name of readdirSync(join(folder, 'dist/plugins'))) cpSync(join(folder, 'dist/plugins', name), join(out, name));
   const [client] = readdirSync(join(folder, 'dist/package'));
   cpSync(join(folder, 'dist/package', client!), join(out, `florin-client-${version}.tgz`));
+  for (const architecture of Object.keys(ARCHITECTURES) as (keyof typeof ARCHITECTURES)[])
+    packDebian(folder, { architecture, version, time, out });
   writeFileSync(join(out, 'SHA256SUMS'), checksums(out));
   rmSync(dirname(folder), { recursive: true, force: true });
   for (const name of readdirSync(out)) process.stdout.write(`dist/release/${name}\n`);
