@@ -23,7 +23,8 @@ import { showControls } from './text.ts';
 /** First words of the commands that belong to the person who runs the service. */
 const OPERATOR = [
   ...['serve', 'migrate', 'merchant', 'wallet', 'key', 'user', 'plan', 'checkout', 'endpoint', 'delivery', 'doctor', 'verify'],
-  ...['deposit', 'chain', 'backup', 'restore', 'shop', 'sweep', 'refund', 'payout', 'books', 'secret-key'],
+  ...['deposit', 'chain', 'backup', 'restore', 'shop', 'sweep', 'refund', 'payout', 'books', 'secret-key', 'lightning'],
+  'version',
 ];
 const COMPLETION = { usage: `completion ${SHELLS.join('|')}`, about: 'print a completion script for your shell', options: [] } as const;
 const ABOUT: Readonly<Record<string, { usage: string; about: string; options: readonly OptionName[] }>> = {

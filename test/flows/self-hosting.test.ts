@@ -154,7 +154,7 @@ test('the services of compose.yaml fit each other and the image', { skip: missin
     'the Node that npm installs, so that a rebuild gets no other one',
   );
   // The operator's settings reach the service; the file itself decides the rest.
-  const decided = ['TLS_CERT', 'TLS_KEY', 'PAYMENT_PAGE_URL', 'FLORIN_DATA'];
+  const decided = ['TLS_CERT', 'TLS_KEY', 'PAYMENT_PAGE_URL', 'FLORIN_DATA', 'POSTGRES_BIN', 'SETUP_TOKEN_FILE'];
   for (const name of ['api-1', 'api-2', 'back']) {
     const { environment, volumes: mounted } = services[name]!;
     assert.deepEqual(

@@ -1,13 +1,18 @@
 /** Payments over two real Lightning nodes: by a Lightning address and by the REST interface of LND, from the page to the webhook. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { trialBalance } from '../../src/books/books.ts';
 import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
+import { LIGHTNING_COMMANDS } from '../../src/cli/lightning-commands.ts';
 import { removeLightning } from '../../src/lightning/access.ts';
 import { decodeInvoice } from '../../src/lightning/bolt11.ts';
 import { chooseCoin, lockAndSettle } from '../../src/payments/payments.ts';
 import { asIfFollowed, eventually } from '../kit/app.ts';
-import { type LightningShop, ok, startLightningShop } from '../kit/lightning-shop.ts';
+import { NODE_CERTIFICATE } from '../kit/lightning-fronts.ts';
+import { INVOICE_MACAROON, type LightningShop, ok, startLightningShop } from '../kit/lightning-shop.ts';
 import { agePayment } from '../kit/payments.ts';
 import { giveWallet } from '../kit/shop.ts';
 
@@ -63,6 +68,33 @@ for (const [name, kind] of [
     );
     assert.equal(told.filter((type) => type === 'payment.completed').length, 1);
   });
+
+test('the commands set up a node or an address, check it with an invoice, and end it', async () => {
+  const { ctx } = shop.app.app;
+  const operate = async (name: string, flags: Record<string, string> = {}): Promise<any> => {
+    const command = LIGHTNING_COMMANDS[name];
+    assert.ok(command && 'run' in command);
+    return command.run(ctx, { merchant: shop.app.merchant.merchantId, ...flags });
+  };
+  const folder = mkdtempSync(join(tmpdir(), 'florin-lightning-'));
+  const [macaroon, certificate] = [join(folder, 'invoice.macaroon'), join(folder, 'tls.cert')];
+  writeFileSync(macaroon, Buffer.from(INVOICE_MACAROON, 'hex'));
+  writeFileSync(certificate, NODE_CERTIFICATE);
+  const node = await operate('lightning set', { lnd: shop.fronts.url, macaroon, certificate });
+  assert.deepEqual([node.kind, node.name, node.last_failure], ['lnd', new URL(shop.fronts.url).host, null]);
+  assert.match(node.node, /^0[23][0-9a-f]{64}$/);
+  writeFileSync(macaroon, `${INVOICE_MACAROON}\n`);
+  assert.equal((await operate('lightning set', { lnd: shop.fronts.url, macaroon, certificate })).node, node.node, 'also as text');
+  rmSync(folder, { recursive: true });
+  const { address } = shop.fronts;
+  assert.equal((await operate('lightning set', { address })).name, address);
+  const asked = shop.fronts.asked.length;
+  assert.deepEqual((await operate('lightning check')).kind, 'address');
+  assert.ok(shop.fronts.asked.length > asked, 'it asks for an invoice');
+  assert.equal((await operate('lightning remove')).removed, true);
+  await assert.rejects(operate('lightning check'), /Lightning is not set up/);
+  await assert.rejects(operate('lightning set'), /either --address or --lnd/);
+});
 
 test('an invoice that is paid with more is overpaid, to the millisatoshi, and the books add up', async () => {
   await shop.use('lnd');

@@ -211,6 +211,7 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/refunds/, './florin refund', 'test/contract/refunds.test.ts: they need a refund whose customer entered an address'],
   [/payouts/, './florin payout', 'test/contract/payouts.test.ts, test/nodes/payouts.test.ts: they need payouts and money that arrived'],
   [/medusa/, 'npm install', 'test/browser/shops.test.ts downloads it, test/shops/medusa.long.test.ts installs it in a Medusa project'],
+  [/lightning/, './florin lightning', 'test/lightning/payments.test.ts: they need a node or a provider'],
   [/stablecoins/, 'chain release', 'test/nodes/token-networks.test.ts: it needs a contract that was upgraded'],
   [/sdk\/README/, 'listen', 'test/sdk/cli.test.ts: these run until they are stopped'],
 ];
