@@ -69,7 +69,7 @@ export function packDebian(
   const changes = `florin (${debianVersion(version)}) stable; urgency=medium\n\n  * See /usr/lib/florin/CHANGELOG.md.\n\n -- ${MAINTAINER}  ${date}\n`;
   writeFileSync(join(documents, 'changelog.gz'), gzipSync(changes, { level: 9 }));
   // What only npm and the archive need.
-  for (const path of ['.env.example', 'florin', 'LICENSE', 'scripts', 'package-lock.json', 'node_modules/.package-lock.json'])
+  for (const path of ['.env.example', 'LICENSE', 'scripts', 'package-lock.json', 'node_modules/.package-lock.json'])
     rmSync(join(code, path), { recursive: true });
 
   const kilobytes = Number(execFileSync('du', ['-sk', '--apparent-size', stage], { encoding: 'utf8' }).split('\t')[0]);

@@ -30,6 +30,7 @@ const ROWS: readonly [action: string, object: string, place: string | null, afte
   ['link.changed', 'lnk_1', 'links'],
   ['wallet.set', 'BTC', 'wallets'],
   ['chain.released', 'BTC', 'wallets'],
+  ['lightning.set', 'shop@example.com', 'wallets'],
   ['wallet.wait_on', 'mer_1', 'wallets'],
   ['sweep.made', 'swp_1', 'sweeps'],
   ['shop.connected', 'shop_1', 'shops'],
@@ -63,10 +64,15 @@ test('a line links to the screen of its object, and that screen exists', () => {
 /** Actions on one's own account, whose object is a user. */
 const OWN = ['session', 'second_factor', 'passkey', 'password', 'device', 'backup_codes', 'email', 'operator'];
 
-/** Actions on a payment, whose names are composed in the code. */
-const COMPOSED = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'].map(
-  (decision) => `payment.${decision}`,
-);
+/** Actions whose names are composed in the code. */
+const COMPOSED = [
+  ...['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'].map(
+    (decision) => `payment.${decision}`,
+  ),
+  ...['refund', 'payout'].flatMap((kind) =>
+    ['approved', 'approved_first', 'approval_ended', 'sent', 'canceled'].map((decision) => `${kind}.${decision}`),
+  ),
+];
 
 test('every action that the service logs has a text and a place', () => {
   const src = join(ROOT, 'src');

@@ -6,6 +6,7 @@ const THINGS: Readonly<Record<string, string>> = { pay: 'payments', key: 'keys',
 const PARTS: Readonly<Record<string, string>> = {
   link: 'links',
   chain: 'wallets',
+  lightning: 'wallets',
   wallet: 'wallets',
   shop: 'shops',
   sweep: 'sweeps',
