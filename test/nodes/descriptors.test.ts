@@ -15,7 +15,7 @@ import { base58check } from '../kit/base58.ts';
 import { type RealNode, startBitcoind } from '../kit/nodes.ts';
 
 const COUNT = Number(process.env.FLORIN_DESCRIPTORS ?? (process.env.FLORIN_LONG ? 10_000 : 500));
-const SEED = Number(process.env.FLORIN_SEED ?? Date.now() % 1_000_000);
+const SEED = Number(process.env.FLORIN_SEED ?? (process.env.FLORIN_LONG ? Date.now() % 1_000_000 : 1));
 const TPUB = 0x043587cf;
 let node: RealNode;
 before(async () => {
