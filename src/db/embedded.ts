@@ -87,8 +87,8 @@ export async function startEmbedded({
   const folder = prepareFolder(dataFolder);
   const cluster = join(folder, 'postgres');
   const runAs = chooseUser(folder, cluster);
-  const native = programs === null ? serverFiles(runAs) : givenServer(programs);
-  checkMajor(cluster, native);
+  const { native, major } = programs === null ? serverFiles(runAs) : givenServer(programs);
+  checkMajor(cluster, major);
   const socket = socketFolder(folder, runAs, { log });
   const end = performance.now() + START_TIMEOUT_MS;
   /** Starts the server unless it is running; null when it is. */
@@ -230,36 +230,34 @@ function systemUser(): { uid: number; gid: number } {
   return look() ?? { uid: 65_534, gid: 65_534 };
 }
 
-/** The operator's own PostgreSQL: the folder above its programs. */
-function givenServer(programs: string): string {
+/** The folder above the programs of a PostgreSQL, and its major version. */
+type Server = { native: string; major: number };
+/** The operator's own. */
+function givenServer(programs: string): Server {
   for (const name of ['postgres', 'initdb'])
     if (!existsSync(join(programs, name))) throw new Error(`POSTGRES_BIN is ${programs}, which does not contain ${name}.`);
   const native = dirname(resolve(programs));
-  const major = majorOf(native);
+  const said = spawnSync(join(native, 'bin/postgres'), ['--version'], { cwd: '/', encoding: 'utf8' }).stdout ?? '';
+  const major = Number(/\(PostgreSQL\) (\d+)/.exec(said)?.[1]);
   if (Number.isNaN(major)) throw new Error(`The PostgreSQL in ${programs} (POSTGRES_BIN) cannot be run.`);
   // Older ones cannot order texts the same on every system.
   if (major < OLDEST_MAJOR) throw new Error(`POSTGRES_BIN is PostgreSQL ${major}; the embedded database needs ${OLDEST_MAJOR} or newer.`);
-  return native;
+  return { native, major };
 }
-const majorOf = (native: string): number =>
-  Number(
-    /\(PostgreSQL\) (\d+)/.exec(spawnSync(join(native, 'bin/postgres'), ['--version'], { cwd: '/', encoding: 'utf8' }).stdout ?? '')?.[1],
-  );
 
 /** A server opens only what its own major version made. */
-function checkMajor(cluster: string, native: string): void {
+function checkMajor(cluster: string, major: number): void {
   const file = join(cluster, 'PG_VERSION');
   if (!existsSync(file)) return;
   const made = Number(readFileSync(file, 'utf8'));
-  const major = majorOf(native);
   if (made === major) return;
   throw new Error(
     `${cluster} was made by PostgreSQL ${made}, and this is PostgreSQL ${major}. Use a PostgreSQL ${made} (POSTGRES_BIN), or back up with it and restore into a new FLORIN_DATA.`,
   );
 }
 
-/** The folder of the server's programs, with the library links that the package's install script would have created. */
-function serverFiles(runAs: RunAs): string {
+/** The server of the package, which has its version, with the library links that the package's install script would have created. */
+function serverFiles(runAs: RunAs): Server {
   const platform = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   let packaged: string;
   let version: string;
@@ -276,7 +274,8 @@ function serverFiles(runAs: RunAs): string {
       [...runAs.prefix.slice(1), ...(runAs.prefix.length > 0 ? [join(folder, 'bin/postgres')] : []), '--version'],
       { ...userOf(runAs), cwd: '/', stdio: 'ignore' },
     ).status === 0;
-  if (linkLibraries(packaged) && runs(packaged)) return packaged;
+  const major = Number.parseInt(version, 10);
+  if (linkLibraries(packaged) && runs(packaged)) return { native: packaged, major };
   const copy = join(SERVER_COPY, `postgres-${version}`);
   if (!existsSync(copy)) {
     const partial = `${copy}.${process.pid}`;
@@ -292,7 +291,7 @@ function serverFiles(runAs: RunAs): string {
   }
   if (!runs(copy))
     throw new Error(`The embedded PostgreSQL cannot be run from ${packaged} nor from ${copy}. Set DATABASE_URL to use your own server.`);
-  return copy;
+  return { native: copy, major };
 }
 
 function linkLibraries(native: string): boolean {
