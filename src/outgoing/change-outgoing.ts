@@ -104,20 +104,27 @@ function asOf<One extends OutgoingPayment>(row: One, { state, eventsLater }: { s
 /** Reports what became of payouts, and of several the same once. */
 export async function reportPayouts(ctx: Context, tx: Tx, news: News<Payout>, now: Date): Promise<void> {
   if (news.length === 0) return;
-  const events = news.map(([state, payout]) => {
-    const { id, merchantId, mode, eventCount: sequence } = payout;
-    const type = `payout.${told(state)}` as const;
-    const event = eventId(ctx.installKey, [id, type, sequence.toString()]);
-    const data = { ...payoutDetail(payout), sequence: Number(sequence) };
-    const body = JSON.stringify({ id: event, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
-    return { id: event, merchantId, mode, paymentId: id, type, sequence, body, createdAt: now };
-  });
-  await recordEvents(tx, events);
+  await recordEvents(
+    tx,
+    news.map(([state, payout]) => eventOf(ctx, payout, { state, sequence: payout.eventCount, now })),
+  );
   for (const [state, some] of Map.groupBy(news, ([state]) => state)) {
     const payouts = some.map(([, payout]) => payout);
     if (state === 'requested') await notifyOfOutgoing(ctx, tx, payouts, 'approval');
     if (state === 'failed') await notifyOfOutgoing(ctx, tx, payouts, 'failed');
   }
+}
+/** The event that one reached a state. Those of a payout stand where those of a payment do, under its own ID. */
+function eventOf(ctx: Context, one: OutgoingPayment, { state, sequence, now }: { state: RefundState; sequence: bigint; now: Date }) {
+  const { kind, merchantId, mode } = one;
+  const type = `${kind}.${told(state)}` as const;
+  // One that failed can be sent again.
+  const id = eventId(ctx.installKey, [one.id, type, sequence.toString()]);
+  // Stored events do not contain the link of the claim page.
+  const detail = one.kind === 'refund' ? { ...refundDetail(ctx, one), claim_url: null } : payoutDetail(one);
+  const data = { ...detail, sequence: Number(sequence) };
+  const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
+  return { id, merchantId, mode, paymentId: one.kind === 'refund' ? one.paymentId : one.id, type, sequence, body, createdAt: now };
 }
 /** No event says that one was signed. */
 const told = (state: RefundState): Exclude<RefundState, 'signed'> => {
@@ -169,21 +176,10 @@ export async function changeOfPayment(
     }
     const facts = { ...record.facts, hasRefund: hasApproved(refunds) };
     const events = news.map(([state, refund], i) =>
-      refundEvent(ctx, { refund, state, sequence: record.eventCount + BigInt(i) + 1n, now: record.now }),
+      eventOf(ctx, refund, { state, sequence: record.eventCount + BigInt(i) + 1n, now: record.now }),
     );
     return { record: { ...record, facts, refunds, eventCount: record.eventCount + BigInt(news.length) }, events };
   });
   if (!decided || !done) throw unknown;
   return done;
-}
-
-function refundEvent(ctx: Context, { refund, state, sequence, now }: { refund: Refund; state: RefundState; sequence: bigint; now: Date }) {
-  const { merchantId, mode, paymentId } = refund;
-  const type = `refund.${told(state)}` as const;
-  // A refund that failed can be sent again.
-  const id = eventId(ctx.installKey, [refund.id, type, sequence.toString()]);
-  // Stored events do not contain the link of the claim page.
-  const data = { ...refundDetail(ctx, refund), claim_url: null, sequence: Number(sequence) };
-  const body = JSON.stringify({ id, type, created_at: now.toISOString(), mode, api_version: API_VERSION, data });
-  return { id, merchantId, mode, paymentId, type, sequence, body, createdAt: now };
 }
