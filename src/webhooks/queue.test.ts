@@ -22,7 +22,7 @@ import { createMerchant } from '../merchants/merchants.ts';
 import { startHousekeeping } from '../payments/retention.ts';
 import { beginRequest, type Paces, roomFor, startDeliveries } from './deliver.ts';
 import { createEndpoint, deleteEndpoint } from './endpoints.ts';
-import { leaseDue, leaseStatement } from './queue.ts';
+import { leaseDue, leaseStatement, recordOutcomes } from './queue.ts';
 
 let database: TestDatabase;
 let app: App;
@@ -316,6 +316,40 @@ test('a failed extra attempt after an outage leaves the schedule unchanged', asy
   await create(shop);
   const again = await eventually(read, (d) => d.attempts === 3);
   assert.deepEqual([again.step, again.state, again.due], [2, 'pending', due]);
+});
+
+test('an endpoint that is deleted while a delivery is under way loses the ones behind it, and the result is recorded', async (t) => {
+  const shop = await openShop(t);
+  await fill([shop.endpointId], shop.merchantId, 2, { each: 2 });
+  const { sql } = ctx.db;
+  const { due } = await leaseDue(ctx, OPTIONS);
+  const [first] = due;
+  assert.deepEqual([due.length, first!.endpointId], [1, shop.endpointId]);
+  const rows = () =>
+    sql<{ id: bigint; state: string; waits: boolean; open: boolean }[]>`
+      select id, state, waits, due_at is not null as open from deliveries where endpoint_id = ${shop.endpointId} order by sequence`;
+  const [, second] = await rows();
+  assert.equal(second!.waits, true);
+  const outcome = { due: first!, durationMs: 5, status: 200, failure: null, reason: null, address: null, headers: {}, reply: null };
+  let recorded: Promise<void> | null = null;
+  await ctx.db.begin(async (tx) => {
+    // As the worker ends what waits for an endpoint that is gone.
+    await tx`update deliveries set state = 'failed', due_at = null, waits = false where id = ${second!.id.toString()}::bigint`;
+    recorded = recordOutcomes(ctx, [{ ...outcome, retryAfterSeconds: null }]);
+    recorded.catch(() => {});
+    await eventually(
+      async () => (await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`).length,
+      (waiting) => waiting > 0,
+    );
+  });
+  await recorded;
+  assert.deepEqual(
+    (await rows()).map(({ state, open }) => [state, open]),
+    [
+      ['delivered', false],
+      ['failed', false],
+    ],
+  );
 });
 
 // Invariant: Bad receivers do not slow down the others.

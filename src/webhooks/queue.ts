@@ -184,7 +184,7 @@ export const leaseStatement = (
       select id from deliveries where endpoint_id = v.id and state = 'pending' order by due_at limit ${END_AT_ONCE} for update skip locked
     ) d where not v.receives
     union all
-    select d.id from looked l cross join lateral (select id from deliveries where id = l.id for update skip locked) d where l.outdated
+    select d.id from looked l cross join lateral (select id from deliveries where id = l.id and coalesce(due_at, 'infinity') = l.due_at for update skip locked) d where l.outdated
   ), ended as (
     update deliveries set state = 'failed', due_at = null, leased_until = null, waits = false, retry_at = null
     where id = any(array(select id from ending)) returning recovery_id
@@ -359,6 +359,8 @@ function outcomesStatement(ctx: Context, sql: Sql | Tx, outcomes: readonly Attem
             and id <> all(array(select id from input))
           order by sequence limit ${LOOK_AT_ONCE}
         ) n where w.payment_id is not null and (w.state <> 'pending' or w.step >= ${ORDERED_ATTEMPTS})))
+        -- Asked again of each row: another worker may have ended it since it was read.
+        and due_at is not null
     )
     select id, merchant_id as "merchantId", mode, url from was where told`;
 }
