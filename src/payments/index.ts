@@ -34,9 +34,9 @@ export {
   getLinkForPayer,
   type LinkTerms,
   listLinks,
+  lookAtLink,
   type PaymentLink,
   payLink,
-  standingPayment,
 } from './links.ts';
 export { type ListFilter, listFilteredPayments } from './lists.ts';
 export { findTransferBlock, getDepositBalance, getRecordedTransaction, getTestBalance, oursOf } from './look-ups.ts';

@@ -11,6 +11,7 @@ import { getMerchant, type Merchant } from '#merchants';
 import { createOne, prepareCreate } from './create-payments.ts';
 import { readRecords, toView } from './facts.ts';
 import { type AskedPrice, priceAt } from './price.ts';
+import { refuseUncarried, warningsFor } from './readiness.ts';
 
 export type PaymentLink = {
   id: string;
@@ -38,10 +39,31 @@ export const LINK_METADATA = 'payment_link';
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
   id, mode, name, currency, amount_minor as "amountMinor", reusable, return_url as "returnUrl", asks_email as "asksEmail", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
 
+/**
+ * Why nobody could pay the price of a link: none of the merchant's coins carries so little. Null otherwise. Errors: price_unavailable,
+ * amount_too_large.
+ */
+function refusePrice(
+  ctx: Context,
+  { merchant, mode, link: { currency, amountMinor: minor } }: { merchant: Merchant; mode: Mode; link: LinkTerms },
+): Problem | null {
+  if (minor === null) return null;
+  const { amountUsdCents, fiat } = priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency' } });
+  const request = { fiat, asset: null, items: null };
+  return refuseUncarried(ctx, { merchant, mode, amountUsdCents, request })?.with({ param: 'amount' }) ?? null;
+}
+/** A price that cannot be paid is refused when it is entered, not when a customer opens the link. */
+async function checkPrice(ctx: Context, { merchantId, mode, link }: Owner & { link: LinkTerms }): Promise<void> {
+  const refusal = refusePrice(ctx, { merchant: await getMerchant(ctx, { merchantId }), mode, link });
+  if (refusal) throw refusal;
+}
+
+/** Errors: price_unavailable, amount_too_large, amount_too_small. */
 export async function createLink(
   ctx: Context,
   { merchantId, mode, link, also }: Owner & { link: LinkTerms; also: (tx: Tx, id: string) => Promise<void> },
 ): Promise<PaymentLink> {
+  await checkPrice(ctx, { merchantId, mode, link });
   const id = newId('lnk', ctx.random);
   return ctx.db.begin(async (tx) => {
     const [row] = await tx<PaymentLink[]>`
@@ -54,7 +76,7 @@ export async function createLink(
   });
 }
 
-/** Changes a link; payments created through it stay unchanged. Errors: link_not_found. */
+/** Changes a link; payments created through it stay unchanged. Errors: link_not_found, price_unavailable, amount_too_large, amount_too_small. */
 export async function changeLink(
   ctx: Context,
   {
@@ -65,6 +87,7 @@ export async function changeLink(
     also,
   }: Owner & { linkId: string; link: LinkTerms; also: (tx: Tx, before: PaymentLink) => Promise<void> },
 ): Promise<PaymentLink> {
+  await checkPrice(ctx, { merchantId, mode, link });
   return ctx.db.begin(async (tx) => {
     const mine = tx`id = ${linkId} and merchant_id = ${merchantId} and mode = ${mode}`;
     const [before] = await tx<PaymentLink[]>`select ${columns(tx)} from payment_links where ${mine} for update`;
@@ -147,9 +170,20 @@ async function standing(ctx: Context, tx: Tx, paymentId: string | null): Promise
   return open || settlement.status === 'processing' || settlement.status === 'completed' || transfers.length > 0 ? paymentId : null;
 }
 
-/** The payment of a single-payment link, if it has a current one. */
-export const standingPayment = (ctx: Context, link: PaymentLink): Promise<string | null> =>
-  link.reusable ? Promise.resolve(null) : ctx.db.begin((tx) => standing(ctx, tx, link.paymentId));
+/**
+ * What a link leads to: the payment of a single-payment link, if it has a current one, or else a new payment, unless the merchant has nothing
+ * to pay with now, or only coins that do not carry the price. Errors: price_unavailable, amount_too_large.
+ */
+export async function lookAtLink(
+  ctx: Context,
+  { link, merchant }: { link: PaymentLink; merchant: Merchant },
+): Promise<{ paymentId: string | null; refusal: 'away' | 'small' | null }> {
+  const { mode } = link;
+  const paymentId = link.reusable ? null : await ctx.db.begin((tx) => standing(ctx, tx, link.paymentId));
+  if (paymentId !== null) return { paymentId, refusal: null };
+  const warnings = await warningsFor(ctx, { merchantId: merchant.id, mode, amountUsdCents: null });
+  return { paymentId, refusal: warnings.length > 0 ? 'away' : refusePrice(ctx, { merchant, mode, link }) && 'small' };
+}
 
 /**
  * Creates a payment from a link. Payers are treated like holders of a public key: their payments count toward the month's limit when

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { createLink } from '../../src/payments/links.ts';
+import { changeLink, createLink } from '../../src/payments/links.ts';
 import { endOutages, readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
@@ -183,17 +183,35 @@ test('a price that no coin carries is refused at creation; a coin that does not 
   assert.match(text, message);
   assert.deepEqual((await refused({ amount_usd: 5.29 }))[1], 'amount_too_small');
   assert.equal((await refused({ amount_usd: 5.3 }))[0], 201);
-  // An open link shows its form again, one with a price says so.
-  const terms = { name: 'Tip', currency: 'USD' as const, reusable: true, returnUrl: null, asksEmail: false };
-  for (const amountMinor of [null, 50n]) {
-    const { id } = await createLink(app.app.ctx, { merchantId, mode: 'live', link: { ...terms, amountMinor }, also: async () => {} });
-    const token = /name="token" value="([^"]+)"/.exec(await (await fetch(`${app.url}/link/${id}`)).text())![1]!;
+  // So is a link with such a price, and a change to it.
+  const terms = { name: 'Tip', currency: 'USD' as const, amountMinor: null, reusable: true, returnUrl: null, asksEmail: false };
+  const owner = { merchantId, mode: 'live', also: async () => {} } as const;
+  const small = { code: 'amount_too_small', param: 'amount', message };
+  await assert.rejects(createLink(app.app.ctx, { ...owner, link: { ...terms, amountMinor: 50n } }), small);
+  const { id: linkId } = await createLink(app.app.ctx, { ...owner, link: { ...terms, amountMinor: 530n } });
+  await assert.rejects(changeLink(app.app.ctx, { ...owner, linkId, link: { ...terms, amountMinor: 50n } }), small);
+  // A link whose price became too small since then has no form; one with an open amount shows its form again.
+  const { sql } = app.app.ctx.db;
+  const tooSmall = /This amount is too small to pay with cryptocurrency/;
+  const form = /name="token" value="([^"]+)"/;
+  const read = () => fetch(`${app.url}/link/${linkId}`);
+  const pay = async (id: string, token: string) => {
     const reply = await fetch(`${app.url}/link/${id}`, { method: 'POST', body: new URLSearchParams({ token, amount: '0.50' }) });
     assert.equal(reply.status, 400);
     const shown = await reply.text();
-    assert.match(shown, /This amount is too small to pay with cryptocurrency/);
-    assert.equal(/<form method="post"/.test(shown), amountMinor === null);
-  }
+    assert.match(shown, tooSmall);
+    return form.test(shown);
+  };
+  const token = form.exec(await (await read()).text())![1]!;
+  await sql`update payment_links set amount_minor = 50 where id = ${linkId}`;
+  const page = await read();
+  const shown = await page.text();
+  assert.equal(page.status, 400);
+  assert.match(shown, tooSmall);
+  assert.doesNotMatch(shown, form);
+  assert.equal(await pay(linkId, token), false);
+  const open = await createLink(app.app.ctx, { ...owner, link: terms });
+  assert.equal(await pay(open.id, form.exec(await (await fetch(`${app.url}/link/${open.id}`)).text())![1]!), true);
   // Litecoin carries it, although it is away at the moment.
   await importAccountKey('LTC');
   await eventually(

@@ -7,7 +7,7 @@ import { formatDecimal, readTypedAmount } from '#core/money';
 import { Problem } from '#core/problem';
 import { hostOfUrl } from '#core/text';
 import { contactOf, type Merchant } from '#merchants';
-import { getLinkForPayer, type PaymentLink, payLink, priceAt, standingPayment, warningsFor } from '#payments';
+import { getLinkForPayer, lookAtLink, type PaymentLink, payLink, priceAt } from '#payments';
 import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
 import { EMAIL_FIELD, linkToContact } from './page.ts';
@@ -73,15 +73,14 @@ export function registerLinks(pages: FastifyInstance, ctx: Context, { counting, 
   pages.get('/link/:id', { exposeHeadRoute: false }, async (request, reply) => {
     await counting.look(request);
     const opened = await open(request);
-    const paymentId = await standingPayment(ctx, opened.link);
+    const { paymentId, refusal } = await lookAtLink(ctx, opened);
     if (paymentId !== null)
       return reply
         .code(303)
         .headers({ location: `/pay?id=${paymentId}`, 'cache-control': 'no-store' })
         .send();
-    const { link, merchant } = opened;
-    const warnings = await warningsFor(ctx, { merchantId: merchant.id, mode: link.mode, amountUsdCents: null });
-    return show(request, reply, opened, { status: warnings.length > 0 ? 503 : 200 });
+    if (refusal === 'away') return show(request, reply, opened, { status: 503 });
+    return show(request, reply, opened, { status: refusal ? 400 : 200, fault: refusal });
   });
   pages.post('/link/:id', async (request, reply) => {
     const opened = await open(request);
