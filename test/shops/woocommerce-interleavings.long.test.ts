@@ -1,6 +1,7 @@
 /**
  * The WooCommerce plugin under everything at once, and a shop beside its copy, for longer. Each part has a service and shops of its own, so
- * that the last one is as fast as the first, and what ended stays reported when the others do not. `SEED` is the first schedule of all.
+ * that the last one is as fast as the first, and what ended stays reported when the others do not. `SEED` is the first schedule of all,
+ * `SCHEDULES` how many follow; a fifth as many are of a shop and its copy.
  */
 import { test } from 'node:test';
 import { copyShops } from '../kit/shop-copies.ts';
@@ -8,16 +9,18 @@ import { interleave } from '../kit/shop-interleavings.ts';
 import { noPhp } from '../kit/wordpress.ts';
 
 const first = Number(process.env.SEED ?? 1);
-const partsOf = (runs: number, part: number) => Array.from({ length: runs / part }, (_, i) => first + i * part);
+const most = Number(process.env.SCHEDULES ?? 10_000);
+const partsOf = (all: number, part: number) =>
+  Array.from({ length: Math.ceil(all / part) }, (_, i) => ({ from: first + i * part, runs: Math.min(part, all - i * part) }));
 
-for (const from of partsOf(10_000, 500))
+for (const { from, runs } of partsOf(most, 500))
   test(`schedules ${from} and later: an order is completed once at its price, and no money is lost from sight`, { skip: noPhp() }, (t) =>
-    interleave(t, { from, runs: 500, steps: 3 }),
+    interleave(t, { from, runs, steps: 3 }),
   );
 
-for (const from of partsOf(2_000, 100))
+for (const { from, runs } of partsOf(most / 5, 100))
   test(
     `a shop and its copy, schedules ${from} and later: no order is completed without its own money, and none of it is lost from sight`,
     { skip: noPhp() },
-    (t) => copyShops(t, { from, runs: 100, steps: 8 }),
+    (t) => copyShops(t, { from, runs, steps: 8 }),
   );
