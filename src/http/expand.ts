@@ -2,14 +2,13 @@
 import type { Context } from '#context';
 import { isPayoutEvent, isRefundEvent } from '#core/event';
 import { Problem } from '#core/problem';
-import type { KeyOwner } from '#keys';
 import { getRefundsOfPayments, type Refund, refundDetail } from '#outgoing';
 import { getPayments, type PaymentView, paymentDetail } from '#payments';
 import type { Query } from './read.ts';
-import { mine } from './route.ts';
+import { type Caller, mine } from './route.ts';
 import { SHOWN_REFUNDS } from './schema-refunds.ts';
 
-type Reader = { ctx: Context; owner: KeyOwner };
+type Reader = { ctx: Context; owner: Caller };
 
 /** Whether the request names the object: `expand=payment`, `expand[]=payment`, `expand[0]=payment` or, of a list, `expand[]=data.payment`. */
 export function readExpand(query: Query, name: 'payment' | 'refunds'): boolean {

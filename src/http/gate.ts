@@ -141,7 +141,7 @@ function keyIn(request: FastifyRequest): string | null {
 const isBasic = ({ headers }: FastifyRequest): boolean => /^Basic /i.test(headers.authorization ?? '');
 
 /** Errors: key_permission_missing. */
-export function needPermission({ permissions }: KeyOwner, permission: KeyPermission): void {
+export function needPermission({ permissions }: Pick<KeyOwner, 'permissions'>, permission: KeyPermission): void {
   if (!permissions.includes(permission)) throw new Problem('key_permission_missing', { permission });
 }
 

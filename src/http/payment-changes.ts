@@ -39,7 +39,7 @@ import {
   readReturnUrl,
   readUnits,
 } from './read.ts';
-import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfKey, readingRoute } from './route.ts';
+import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOf } from './route.ts';
 import {
   AdvanceClock,
   Cancel,
@@ -201,7 +201,8 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
 }
 
 export const PAYMENT_CHANGES: readonly ApiRoute[] = [
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createPayment',
     method: 'POST',
     path: '/v1/payments',
@@ -213,7 +214,8 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
     created: true,
     handle: create,
   }),
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createTransaction',
     method: 'POST',
     path: '/v1/transactions/create',
@@ -358,7 +360,7 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
         throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
       const expand = readExpand(query, 'payment');
       const page = await listEvents(ctx, {
-        ...readerOfKey(owner),
+        ...readerOf(owner),
         limit: readLimit(query),
         startingAfter: readPageCursor(query, 'starting_after'),
         type,
@@ -379,7 +381,7 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
     reply: EventReply,
     handle: async ({ ctx, owner, params, query }) => {
       const expand = readExpand(query, 'payment');
-      const event = await getEvent(ctx, { ...readerOfKey(owner), eventId: params.id });
+      const event = await getEvent(ctx, { ...readerOf(owner), eventId: params.id });
       return { status: 200, body: (await eventTexts({ ctx, owner }, [event], { expand }))[0]! };
     },
   }),

@@ -8,7 +8,6 @@ import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '#c
 import { PAYMENT_STATUSES } from '#core/payment';
 import { Problem } from '#core/problem';
 import { type NamedCustomer, readCustomer } from '#customers';
-import type { KeyOwner } from '#keys';
 import { defaultCoin, getMerchant } from '#merchants';
 import {
   createPayment,
@@ -47,7 +46,7 @@ import {
   readScenario,
   readUnits,
 } from './read.ts';
-import { type Answer, type ApiCall, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readingRoute } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, type Caller, madeBy, mine, type ReadingCall } from './route.ts';
 import {
   CreateAdvanced,
   Created,
@@ -98,7 +97,7 @@ type CommonRead = {
   scenario: ReturnType<typeof readScenario>;
 };
 /** The parameters that all create requests share. */
-export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<CommonRead> => ({
+export const commonReadings = (owner: Caller, given: Common): ReadingsOf<CommonRead> => ({
   common: { params: [], read: () => given },
   metadata: { params: ['metadata'], read: () => readMetadata(given.metadata, owner.kind) },
   customer: { params: ['customer'], read: () => readCustomerOf(given.customer, owner) },
@@ -106,12 +105,12 @@ export const commonReadings = (owner: KeyOwner, given: Common): ReadingsOf<Commo
   scenario: { params: ['payment_address'], read: () => readScenario(given.payment_address, owner.mode) },
 });
 /** Strangers have the public key of a page, and would name and change customers. Errors: secret_key_required, parameter_invalid. */
-function readCustomerOf(given: Common['customer'], { kind }: KeyOwner): NamedCustomer | null {
+function readCustomerOf(given: Common['customer'], { kind }: Caller): NamedCustomer | null {
   if (given !== undefined && kind === 'public') throw new Problem('secret_key_required', {}, { param: 'customer' });
   return readCustomer(given);
 }
 /** Canceling the one before needs the same permission as everywhere. Errors: secret_key_required, key_permission_missing. */
-function readReplaces(given: string | undefined, { kind, permissions }: KeyOwner): string | null {
+function readReplaces(given: string | undefined, { kind, permissions }: Caller): string | null {
   if (given === undefined) return null;
   if (kind === 'public') throw new Problem('secret_key_required', {}, { param: 'replaces' });
   if (!permissions.includes('resolve')) throw new Problem('key_permission_missing', { permission: 'resolve' }, { param: 'replaces' });
@@ -153,7 +152,7 @@ export function draftOf(
 }
 
 /** With a public key that lists origins, the payer may only return to one of them. */
-function returnUrlFor(owner: KeyOwner, text: string): string {
+function returnUrlFor(owner: Caller, text: string): string {
   const url = readReturnUrl(text, owner.mode);
   if (owner.kind === 'public' && owner.origins.length > 0 && !owner.origins.includes(new URL(url).origin)) {
     throw new Problem(
@@ -216,7 +215,7 @@ const inCoin = (coin: Coin, units: bigint, cents: bigint): string =>
   `the worth of ${formatUsd(MAX_USD_CENTS)} USD. The amount is in ${COIN[coin].asset} here, and ${formatUnits(coin, units)} ${COIN[coin].asset} is worth ${formatUsd(cents)} USD. For a price in US dollars, use POST /api/payment/create/simple`;
 
 /** A fixed coin amount: its USD worth at creation is stored for tiers and lists. Errors: amount_too_small, amount_too_large, price_unavailable. */
-export function worthOfUnits(ctx: Context, { mode }: Pick<KeyOwner, 'mode'>, { coin, units }: { coin: Coin; units: bigint }): bigint {
+export function worthOfUnits(ctx: Context, { mode }: Pick<Caller, 'mode'>, { coin, units }: { coin: Coin; units: bigint }): bigint {
   if (units < COIN[coin].dustUnits) {
     const shown = (value: bigint) => `${formatUnits(coin, value)} ${COIN[coin].asset}`;
     throw new Problem('amount_too_small', { coin, amount: shown(units), minimum: shown(COIN[coin].dustUnits) }, { param: 'amount' });
@@ -326,7 +325,8 @@ function readListFilter(query: ListCall['query'], { status, coins }: Pick<ListFi
 }
 
 export const PAYMENT_ROUTES: readonly ApiRoute[] = [
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createLegacy',
     method: 'POST',
     path: '/payments',
@@ -338,7 +338,8 @@ export const PAYMENT_ROUTES: readonly ApiRoute[] = [
     created: true,
     handle: createLegacy,
   }),
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createSimple',
     method: 'POST',
     path: '/api/payment/create/simple',
@@ -350,7 +351,8 @@ export const PAYMENT_ROUTES: readonly ApiRoute[] = [
     created: true,
     handle: createSimple,
   }),
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createAdvanced',
     method: 'POST',
     path: '/api/payment/create/advanced',

@@ -18,7 +18,7 @@ import { readBody } from './body.ts';
 import { readExpand, refundBodies, refundBody } from './expand.ts';
 import type { ParsedBody } from './json.ts';
 import { type Query, readFiatCode, readLimit, readMinor, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
-import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall, readingRoute } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreatePayout,
@@ -88,7 +88,8 @@ async function createRefund({ ctx, owner, actor, parsed: body, claim, reply }: R
 }
 
 export const REFUND_ROUTES: readonly ApiRoute[] = [
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createRefund',
     method: 'POST',
     path: '/v1/refunds',
@@ -208,7 +209,8 @@ async function createPayout({ ctx, owner, actor, parsed: body, claim, reply }: R
 }
 
 export const PAYOUT_ROUTES: readonly ApiRoute[] = [
-  readingRoute({
+  apiRoute({
+    isBodyChecked: false,
     id: 'createPayout',
     method: 'POST',
     path: '/v1/payouts',

@@ -1,6 +1,6 @@
 /** The HTTP server: routes behind the gate, all errors in the documented form, health and metrics. Building it does not start listening. */
 import type { ServerResponse } from 'node:http';
-import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { base62, isSameSecret } from '#core/id';
 import { isLoopback, plainIp } from '#core/networks';
@@ -11,16 +11,15 @@ import { type KeyOwner, noteRequest } from '#keys';
 import { getMerchant } from '#merchants';
 import type { IdempotencyClaim } from '#payments';
 import { checkBody, together } from './body.ts';
-import { createGate, type Gate, readClaim } from './gate.ts';
+import { createGate, type Gate, needPermission, readClaim } from './gate.ts';
 import { FOR_PAGES, packOnce, SpelledResponse, sendPacked, setHeaders, usedUp, withoutLimit } from './headers.ts';
 import { createExit, isAlive, readServiceReadiness } from './health.ts';
-import { EMPTY_BODY, parseJson } from './json.ts';
 import type { Limits } from './limits.ts';
 import { excessOf, startLoopGuard } from './loop-guard.ts';
 import { readMetrics } from './metrics.ts';
 import { createNameChecks, ignoredHeader, type UnknownParameters, unknownProblems } from './parameters.ts';
-import { type Query, readQuery } from './read.ts';
-import type { Answer, ApiRoute } from './route.ts';
+import type { Query } from './read.ts';
+import { type Answer, type ApiRoute, readSent, sendJson, serveRoute } from './route.ts';
 import { ROUTES } from './routes.ts';
 
 type ServerOptions = {
@@ -207,51 +206,46 @@ function pathsOf({ method, path }: Pick<ApiRoute, 'method' | 'path'>): string[] 
 /** Pages of other sites may call what public keys open, and nothing else. */
 const PATHS_FOR_PAGES: ReadonlySet<string> = new Set(ROUTES.filter(({ access }) => access === 'any').flatMap(pathsOf));
 
-function registerRoute(app: FastifyInstance, ctx: Context, gate: ReturnType<typeof createGate>, route: ApiRoute): void {
+function registerRoute(app: FastifyInstance, ctx: Context, gate: Gate, route: ApiRoute): void {
   const canonical = `${route.method} ${route.path}`;
   const checkNames = NAME_CHECKS.get(route)!;
-  const common: Omit<RouteOptions, 'url'> = {
-    method: route.method,
-    exposeHeadRoute: false,
-    // Before the body is read: a caller without permission learns nothing else.
-    onRequest: async (request, reply) => void (await gate.enter(request, reply, route)),
-    handler: async (request, reply) => {
-      const owner = request.keyOwner!;
-      for (const name of Object.keys(request.params as object))
-        if (readQuery(request.params as Query, name) === '') throw missingInPath(route, name);
-      // Some clients name a type without sending a body.
-      const body = request.body ? parseJson(request.body as string) : EMPTY_BODY;
-      if (typeof body.value !== 'object' || body.value === null || Array.isArray(body.value)) {
+  serveRoute(app, route, {
+    urls: pathsOf(route),
+    enter: (request, reply) => gate.enter(request, reply, route),
+    answer: async (request, reply, owner) => {
+      const sent = readSent(request);
+      for (const [name, value] of Object.entries(request.params as Query)) if (value === '') throw missingInPath(route, name);
+      if (typeof sent.value !== 'object' || sent.value === null || Array.isArray(sent.value)) {
         throw new Problem('invalid_json', { reason: 'it must be an object' });
       }
       if (route.method === 'POST' && request.body === undefined && request.headers['content-type'] === undefined && requiresBody(route)) {
         throw new Problem('unsupported_media_type');
       }
-      const claim = route.method === 'POST' ? readClaim(request, owner, canonical, body) : null;
-      const unknown = checkNames({ query: request.query as Query, body: body.value, isStrict: () => isStrict(ctx, owner) });
+      const claim = route.method === 'POST' ? readClaim(request, owner, canonical, sent) : null;
+      const unknown = checkNames({ query: request.query as Query, body: sent.value, isStrict: () => isStrict(ctx, owner) });
       const refused = unknown ? await meetUnknown(ctx, { request, reply, claim, unknown: await unknown }) : [];
-      const parsed = { ...body, refused };
-      const call = {
+      const parsed = { ...sent, refused };
+      const call: Parameters<ApiRoute['handle']>[0] = {
         ctx,
         owner,
         actor: { keyId: owner.keyId, name: owner.name, ip: request.clientIp },
+        need: (permission) => needPermission(owner, permission),
+        needRecent: () => {},
         claim,
         params: request.params as Record<string, string>,
         query: request.query as never,
         parsed,
-        body: (route.isBodyChecked && route.body ? checkBody(route.body, parsed) : {}) as never,
+        body: (route.body && route.isBodyChecked !== false ? checkBody(route.body, parsed) : {}) as never,
         reply: (content: object) => ({ status: route.created ? 201 : 200, body: JSON.stringify(content) }),
       };
       if (refused.length > 0 && !route.body) throw together([...refused, ...(await queryFaults(route, call))]);
       const answer = await route.handle(call);
       if (answer.replayed) reply.raw.setHeader('idempotent-replayed', 'true');
       if (route.path === '/payments') reply.raw.setHeader('link', '</api/payment/create/simple>; rel="successor-version"');
-      reply.raw.setHeader('cache-control', 'no-store');
       if (route.isLogged !== false) note(ctx, request, answer);
-      return reply.code(answer.status).type('application/json; charset=utf-8').send(answer.body);
+      return sendJson(reply, answer.status, answer.body);
     },
-  };
-  for (const url of pathsOf(route)) app.route({ ...common, url } as RouteOptions);
+  });
 }
 /** `/api/payment/` names no payment. */
 const missingInPath = ({ method, path }: ApiRoute, name: string): Problem =>
@@ -314,7 +308,7 @@ const POLLED: ReadonlySet<string> = new Set(ROUTES.filter(({ id }) => id === 're
 const requiresBody = (route: ApiRoute): boolean => ((route.body as { required?: string[] } | undefined)?.required?.length ?? 0) > 0;
 
 /** Only creations answer a preflight, which carries no key, and answer all of them: the POST checks its key, and a page can read why it is refused. */
-function registerPreflight(app: FastifyInstance, gate: ReturnType<typeof createGate>): void {
+function registerPreflight(app: FastifyInstance, gate: Gate): void {
   for (const url of PATHS_FOR_PAGES) {
     app.options(url, async (request, reply) => {
       // A page cannot read why a preflight is refused, so the POST is.
@@ -410,9 +404,5 @@ function sendProblem(ctx: Context, request: FastifyRequest, reply: FastifyReply,
     setHeaders(reply.raw, usedUp(ctx.clock.now(), problem.retryAfterSeconds));
   if (problem.status === 401) reply.raw.setHeader('www-authenticate', 'Bearer');
   reply.raw.setHeader('x-request-id', request.id);
-  reply.raw.setHeader('cache-control', 'no-store');
-  void reply
-    .code(problem.status)
-    .type('application/json; charset=utf-8')
-    .send(problemBody(ctx, problem, request.id));
+  void sendJson(reply, problem.status, problemBody(ctx, problem, request.id));
 }

@@ -26,7 +26,7 @@ import {
 } from '#webhooks';
 import { needPermission } from './gate.ts';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
-import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOfKey, sightOfKey } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOf, sightOfCaller } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreateEndpoint,
@@ -105,7 +105,7 @@ const ENDPOINTS: readonly ApiRoute[] = [
     reply: EndpointList,
     handle: async ({ ctx, owner, reply }) => {
       const endpoints = await listEndpoints(ctx, mine(owner));
-      const sight = sightOfKey(owner);
+      const sight = sightOfCaller(owner);
       return reply({ success: true, data: endpoints.map((endpoint) => endpointBody(endpoint, sight)), has_more: false });
     },
   }),
@@ -118,7 +118,7 @@ const ENDPOINTS: readonly ApiRoute[] = [
     summary: 'Retrieve a webhook endpoint',
     reply: EndpointReply,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id }), sightOfKey(owner))),
+      reply(endpointBody(await getEndpoint(ctx, { ...mine(owner), endpointId: params.id }), sightOfCaller(owner))),
   }),
   apiRoute({
     id: 'updateWebhookEndpoint',
@@ -140,7 +140,7 @@ const ENDPOINTS: readonly ApiRoute[] = [
         if (after.url === before.url) checkEvents(call, added);
         else if (await sendsPayouts(tx, { ...mine(call.owner), endpoint: after })) needPermission(call.owner, 'payouts');
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
-        const body = endpointBody(after, sightOfKey(call.owner));
+        const body = endpointBody(after, sightOfCaller(call.owner));
         return call.reply({ ...body, connection: connectionBody(reached), same_url: after.sameUrl });
       });
     },
@@ -198,7 +198,7 @@ const ENDPOINTS: readonly ApiRoute[] = [
       return once(call, async (tx) => {
         const number = await sendTestEvent(ctx, tx, { ...mine(owner), endpointId: params.id });
         const deliveryId = idOfNumber('del', ctx.installKey, number);
-        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOfKey(owner), deliveryId, tx }), sightOfKey(owner)));
+        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId, tx }), sightOfCaller(owner)));
       });
     },
   }),
@@ -245,7 +245,7 @@ const DELIVERIES: readonly ApiRoute[] = [
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${DELIVERY_STATES.join(', ')}` }, { param: 'state' });
       const page = await listDeliveries(ctx, {
-        ...readerOfKey(owner),
+        ...readerOf(owner),
         limit: readLimit(query),
         startingAfter: readPageCursor(query, 'starting_after'),
         endpointId: readQuery(query, 'endpoint_id'),
@@ -264,7 +264,7 @@ const DELIVERIES: readonly ApiRoute[] = [
     summary: 'Retrieve a webhook delivery with its attempts',
     reply: DeliveryReply,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(deliveryBody(await getDelivery(ctx, { ...readerOfKey(owner), deliveryId: params.id }), sightOfKey(owner))),
+      reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId: params.id }), sightOfCaller(owner))),
   }),
   apiRoute({
     id: 'resendWebhookDelivery',
@@ -278,7 +278,7 @@ const DELIVERIES: readonly ApiRoute[] = [
     handle: async (call) => {
       const { ctx, owner, params } = call;
       return once(call, async (tx) =>
-        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...readerOfKey(owner), deliveryId: params.id }), sightOfKey(owner))),
+        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...readerOf(owner), deliveryId: params.id }), sightOfCaller(owner))),
       );
     },
   }),

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { Problem } from '#core/problem';
-import { EMPTY_BODY, type Gate, type ParsedBody, parseJson, type Query, readClaimOf, readQuery } from '#http';
+import { type Gate, type ParsedBody, type RouteAddress, readClaimOf, readSent, sendJson, serveRoute } from '#http';
 import { noteRequest } from '#keys';
 import type { IdempotencyClaim } from '#payments';
 import type { KeyActor } from '#people';
@@ -29,14 +29,7 @@ export class JsonText {
     this.text = text;
   }
 }
-export type ShopRoute = {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  path: string;
-  handle(call: ShopCall): Promise<object | null>;
-};
-
-export const sendJson = (reply: FastifyReply, status: number, body: string): FastifyReply =>
-  reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8').send(body);
+export type ShopRoute = RouteAddress & { handle(call: ShopCall): Promise<object | null> };
 
 type Entered = { shop: ShopKey; key: string; ip: string };
 export type ShopEntrance<Route> = (call: { request: FastifyRequest; reply: FastifyReply }, route: Route) => Promise<Entered>;
@@ -101,17 +94,11 @@ export function registerShopRoute<Route extends ShopRoute>(
   ctx: Context,
   { enter, route, status }: { enter: ShopEntrance<Route>; route: Route; status: number },
 ): void {
-  const entered = new WeakMap<FastifyRequest, Entered>();
-  scope.route({
-    method: route.method,
-    url: route.path,
-    exposeHeadRoute: false,
-    // Before the body is read: a caller without permission learns nothing else.
-    onRequest: async (request, reply) => void entered.set(request, await enter({ request, reply }, route)),
-    handler: async (request, reply) => {
-      const { shop, key, ip } = entered.get(request)!;
-      for (const name of Object.keys(request.params as object)) readQuery(request.params as Query, name);
-      const body = typeof request.body === 'string' && request.body !== '' ? parseJson(request.body) : EMPTY_BODY;
+  serveRoute(scope, route, {
+    urls: [route.path],
+    enter: (request, reply) => enter({ request, reply }, route),
+    answer: async (request, reply, { shop, key, ip }) => {
+      const body = readSent(request);
       const scopeOf = [shop.id, `${route.method} ${route.path}`];
       const answer = await route.handle({
         ...{ ctx, shop, key, body },

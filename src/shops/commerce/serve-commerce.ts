@@ -4,18 +4,9 @@ import type { Context } from '#context';
 import { newId } from '#core/id';
 import type { Problem } from '#core/problem';
 import { asObject } from '#core/stored-json';
-import { type ParsedBody, toProblem, writtenAt } from '#http';
+import { type ParsedBody, sendJson, toProblem, writtenAt } from '#http';
 import { getPaymentOnChain, type IdempotencyClaim } from '#payments';
-import {
-  JsonText,
-  logShopCalls,
-  openShopGate,
-  registerShopRoute,
-  type ShopCall,
-  type ShopDoors,
-  type ShopRoute,
-  sendJson,
-} from '../serve-shop.ts';
+import { JsonText, logShopCalls, openShopGate, registerShopRoute, type ShopCall, type ShopDoors, type ShopRoute } from '../serve-shop.ts';
 import { getInvoice } from '../shop-invoices.ts';
 import type { ShopKey } from '../shop-keys.ts';
 import { offeredCoins } from '../shop-money.ts';

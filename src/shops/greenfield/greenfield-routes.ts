@@ -9,7 +9,7 @@ import { Problem } from '#core/problem';
 import { asList, asObject, asText, asTexts, oneOf, type StoredJson } from '#core/stored-json';
 import { cutText, parseWebUrl, toPrintableLine } from '#core/text';
 import type { Tx } from '#db';
-import { type ParsedBody, toProblem, writtenAt } from '#http';
+import { type ParsedBody, sendJson, toProblem, writtenAt } from '#http';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
 import { type AskedRefund, claimUrl, getOutgoing, requestRefund } from '#outgoing';
 import {
@@ -32,7 +32,6 @@ import {
   type ShopDoors,
   type ShopEntrance,
   type ShopRoute,
-  sendJson,
 } from '../serve-shop.ts';
 import { getInvoice, listInvoices, queueMissed, type ShopInvoice, updateInvoice } from '../shop-invoices.ts';
 import { holdShop, PERMISSIONS, type Permission, type ShopKey, storeIdOf } from '../shop-keys.ts';

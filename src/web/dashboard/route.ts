@@ -42,8 +42,6 @@ type MemberExtras = Extras & {
   recent?: true;
   /** Part of the user's own account: also for members who still have to set up two-factor authentication. */
   withoutFactor?: true;
-  /** Most bytes of a body that is larger than usual. The member is checked before it is read. */
-  bodyLimit?: number;
   /** For operators of the install, regardless of their role. */
   operator?: true;
 };

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { MODES, type Mode } from '#core/coin';
 import { Problem } from '#core/problem';
-import { checkBody, EMPTY_BODY, type Limits, type ParsedBody, parseJson, type ReadClient, readQuery } from '#http';
+import { checkBody, type Limits, type ParsedBody, type ReadClient, readQuery, readSent, sendJson, serveRoute } from '#http';
 import type { RenderedReply } from '#payments';
 import { type Cookies, findHalfSignedIn, findKnownBrowser, findSignedIn, type Membership, type SignedIn, type Visitor } from '#people';
 import { ACCOUNT, SECURITY } from './account-api.ts';
@@ -81,18 +81,15 @@ export function registerDashboard(
 
   for (const route of routes) {
     if (!route.open && route.action === undefined) throw new Error(`${route.method} ${route.path} names no action`);
-    const bodyLimit = route.open ? undefined : route.bodyLimit;
-    for (const { url, mode } of pathsOf(route)) {
-      app.route({
-        method: route.method,
-        url,
-        exposeHeadRoute: false,
-        ...(bodyLimit !== undefined && { bodyLimit }),
-        onRequest: async (request) => {
+    for (const { url, mode } of pathsOf(route))
+      serveRoute(app, route, {
+        urls: [url],
+        enter: async (request) => {
           await enter(request);
-          if (bodyLimit !== undefined && !route.open) await memberOf(request, route);
+          // A large body is read for members only.
+          if (!route.open && route.bodyLimit !== undefined) await memberOf(request, route);
         },
-        handler: async (request, reply) => {
+        answer: async (request, reply) => {
           const visitor = visitorOf(request);
           const signedIn = await findSignedIn(ctx, { visitor });
           if (signedIn) await limit(`dashboard user ${signedIn.userId}`, PER_MINUTE_PER_USER);
@@ -106,7 +103,6 @@ export function registerDashboard(
           return send(reply, await route.handle({ ...callOf(ctx, { visitor, signedIn, member, mode }), ...read, setCookies }));
         },
       });
-    }
   }
   registerStream(app, ctx, {
     enter: async (request) => {
@@ -136,14 +132,14 @@ export function registerDashboard(
 }
 
 function readRequest(route: DashboardRoute, request: FastifyRequest) {
-  for (const name of Object.keys(request.params as object)) readQuery(request.params as Record<string, unknown>, name);
+  const parsed = readSent(request);
   const given = request.query as Record<string, unknown>;
   for (const name of Object.keys(given)) readQuery(given, name);
-  const parsed = typeof request.body === 'string' ? parseJson(request.body) : EMPTY_BODY;
+  const query = { value: { ...given } as ParsedBody['value'], numbers: new Map() };
   return {
     params: request.params as Record<string, string>,
-    query: (route.query ? checkBody(route.query, { value: { ...given } as ParsedBody['value'], numbers: new Map() }) : {}) as never,
-    body: (route.body ? checkBody(route.body, parsed) : {}) as never,
+    query: (route.query ? checkBody(route.query, query) : {}) as never,
+    body: (route.body && route.isBodyChecked !== false ? checkBody(route.body, parsed) : {}) as never,
     parsed,
   };
 }
@@ -159,12 +155,10 @@ function send(reply: FastifyReply, answer: object): FastifyReply {
       })
       .send(answer.parts instanceof Readable ? answer.parts : Readable.from(answer.parts, { objectMode: false }));
   }
-  reply.headers({ 'cache-control': 'no-store', 'content-type': 'application/json; charset=utf-8' });
-  if (isRendered(answer)) return reply.code(answer.status).send(answer.body);
-  return reply.code(200).send(JSON.stringify(answer));
+  return isRendered(answer) ? sendJson(reply, answer.status, answer.body) : sendJson(reply, 200, JSON.stringify(answer));
 }
 const isDownload = (answer: object): answer is Download => 'parts' in answer;
-const isRendered = (answer: object): answer is RenderedReply => 'body' in answer && answer.body instanceof Uint8Array;
+const isRendered = (answer: object): answer is RenderedReply => 'body' in answer && 'status' in answer && typeof answer.status === 'number';
 
 // All areas of the dashboard's API. A new area is a file of routes and a line here.
 
