@@ -2,12 +2,15 @@
 import { ALL_COINS, CHAIN, CHAINS, COIN, COINS, canBePriced, isToken, kindOf, NATIVE_COINS } from '../src/core/coin.ts';
 import { PAYMENT_EVENTS } from '../src/core/event.ts';
 import { ACTIONS, KEY_PERMISSION_NAMES, KEY_PERMISSIONS, ROLES } from '../src/core/roles.ts';
+import { DetailSchema } from '../src/http/schema.ts';
 import { UNIONS } from '../src/http/schema-fields.ts';
 import { DASHBOARD_ROUTES } from '../src/web/dashboard/serve.ts';
 import { ROLE_MEANS } from './roles-page.ts';
 import { type Shape, typeText } from './sdk-types.ts';
 
-const text = (schema: unknown): string => (schema === undefined ? 'undefined' : typeText(schema as Shape, '    ', new Map()));
+/** What many replies contain is written once. */
+const NAMES = new Map([[DetailSchema as Shape, 'PaymentDetail']]);
+const text = (schema: unknown): string => (schema === undefined ? 'undefined' : typeText(schema as Shape, '    ', NAMES));
 
 /** The file. */
 export function dashboardTypes(): string {
@@ -55,6 +58,8 @@ ${values('EVENT_TYPES', PAYMENT_EVENTS)}${values('FIATS', UNIONS.FiatCurrency)}
 export const KEY_PERMISSIONS: readonly { name: KeyPermission; about: string; takes: readonly Action[] }[] = ${JSON.stringify(
     KEY_PERMISSION_NAMES.map((name) => ({ name, ...KEY_PERMISSIONS[name] })),
   )};
+/** A payment as the API shows it. */
+export type PaymentDetail = ${typeText(DetailSchema as Shape, '', NAMES, DetailSchema as Shape)};
 /** Method and path -> what is sent and answered. */
 export type Api = {
 ${routes.join('')}};

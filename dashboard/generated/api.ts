@@ -53,6 +53,154 @@ export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'A
 
 /** What a secret key may do, and the actions that a member who gives it to a key must have. */
 export const KEY_PERMISSIONS: readonly { name: KeyPermission; about: string; takes: readonly Action[] }[] = [{"name":"payments","about":"Create payments, change their metadata, and read payments, refunds and events.","takes":["payments.read","payments.create","payments.edit","events.read"]},{"name":"resolve","about":"Cancel payments, and accept or reject late or unusual money.","takes":["payments.cancel","payments.resolve"]},{"name":"refunds","about":"Request and cancel refunds, and read their claim links.","takes":["refunds.request"]},{"name":"payouts","about":"Request, read and cancel payouts, and receive their events.","takes":["payouts.read","payouts.request"]},{"name":"webhooks","about":"Manage webhook endpoints and their secrets, and read and resend deliveries.","takes":["webhooks.read","webhooks.send","webhooks.manage","webhooks.secrets"]},{"name":"lookups","about":"Look up prices, network fees, balances and transactions.","takes":[]}];
+/** A payment as the API shows it. */
+export type PaymentDetail = {
+  /** Identifier of the payment. */
+  id: string;
+  /** The same as `id`. */
+  transaction_id: string;
+  /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
+  status: PaymentStatus;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
+  amount: string | null;
+  /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
+  amount_received: string;
+  /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
+  amount_announced: string;
+  /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
+  amount_remaining: string | null;
+  /** What arrived beyond the amount, in the coin of the payment. */
+  amount_overpaid: string;
+  /** What arrived in transfers that are too small to count, in the coin of the payment. */
+  amount_dust: string;
+  /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
+  amount_held: string;
+  /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
+  amount_held_usd: string | null;
+  /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
+  amount_refunded: string;
+  /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
+  accepted_short: string | null;
+  /** The same in US dollars. Null when nothing is missing. */
+  accepted_short_usd: string | null;
+  /** Requested amount, in US dollars. */
+  amount_usd: string;
+  /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
+  amount_received_usd: string;
+  /** Coin of the payment. Null until the customer chooses one. */
+  currency: ArrivedCoin | null;
+  /** Network of the payment. Null until the customer chooses a coin. */
+  network: PaymentNetwork | null;
+  /** What the payment is for. Null when you gave none. */
+  description: string | null;
+  /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
+  payment_address: string | null;
+  /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
+  derivation_path: string | null;
+  /** Payment page: send the customer here. */
+  payment_url: string;
+  /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
+  transaction_hash: string | null;
+  /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
+  confirmations: number;
+  /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
+  confirmations_required: number | null;
+  /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
+  completion_rule: CompletionRule | null;
+  /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
+  verified_by: Verifier | null;
+  /** What is unusual about the payment; of several the gravest. Null when nothing is. */
+  exception: PaymentException | null;
+  /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
+  exceptions: PaymentException[];
+  /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
+  hold_reason: string | null;
+  /** Your invoice or order number. Null when you gave none. */
+  invoice_id: string | null;
+  /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
+  replaces: string | null;
+  /** The payment that took the place of this one. Null when there is none. */
+  replaced_by: string | null;
+  /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
+  created_with: KeyKind;
+  /** When the payment was created. */
+  created_at: string;
+  /** When the payment was completed. Null until then. */
+  completed_at: string | null;
+  /** When the customer can no longer pay on time. */
+  expires_at: string;
+  /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
+  quote_expires_at: string | null;
+  /** Where the customer returns to. Null when you gave none. */
+  return_url: string | null;
+  /** The lines of the order. Only for payments created with items. */
+  items?: {
+    /** Your identifier of the product. */
+    product_id: string;
+    /** Name of the product. */
+    name: string;
+    /** How many of it. */
+    quantity: number;
+    /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
+    unit_price: string;
+  }[] | undefined;
+  /** Number of lines. Only for payments created with items. */
+  items_count?: number | undefined;
+  /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
+  tax?: string | undefined;
+  /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
+  amount_fiat?: string | undefined;
+  /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
+  currency_fiat?: FiatCurrency | undefined;
+  /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
+  fiat_rate?: string | undefined;
+  /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
+  fiat_rate_source?: string | undefined;
+  /** When the rate was valid. Only for payments priced in another currency than USD. */
+  fiat_rate_at?: string | undefined;
+  /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
+  transfers: {
+    /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
+    ref: string;
+    /** Transaction that made the transfer. Null when the network does not tell which one it was. */
+    transaction_hash: string | null;
+    /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
+    currency: ArrivedCoin;
+    /** Network that it arrived on. */
+    network: PaymentNetwork;
+    /** Amount in `currency`. */
+    amount: string;
+    /** Worth in US dollars. Null until there is a price for it. */
+    amount_usd: string | null;
+    /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
+    kind: string;
+    /** When the transfer was first seen. */
+    first_seen_at: string;
+    /** Height of its block. Null until it is in a block. */
+    block_height: number | null;
+    /** Hash of its block. Null until it is in a block. */
+    block_hash: string | null;
+    /** Transaction that spent the same money instead. Null when there is none. */
+    replaced_by: string | null;
+  }[];
+  /** Number of all transfers, including those that are not shown here. */
+  transfers_count: number;
+  /** Your own data. Empty when you gave none. */
+  metadata: { [key: string]: string };
+  /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
+  customer: {
+    /** Identifier of the customer. */
+    id: string;
+    /** Email address. Null when you gave none. */
+    email: string | null;
+    /** Name. Null when you gave none. */
+    name: string | null;
+    /** Your own ID of the customer. Null when you gave none. */
+    reference: string | null;
+  } | null;
+};
 /** Method and path -> what is sent and answered. */
 export type Api = {
   'POST /sign-in': {
@@ -855,153 +1003,7 @@ export type Api = {
     reply: {
       success: boolean;
       /** A payment, as every request about one returns it. */
-      payment: {
-        /** Identifier of the payment. */
-        id: string;
-        /** The same as `id`. */
-        transaction_id: string;
-        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
-        status: PaymentStatus;
-        /** Whether this belongs to live mode or to test mode, as the API key did. */
-        mode: Mode;
-        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
-        amount: string | null;
-        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
-        amount_received: string;
-        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
-        amount_announced: string;
-        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
-        amount_remaining: string | null;
-        /** What arrived beyond the amount, in the coin of the payment. */
-        amount_overpaid: string;
-        /** What arrived in transfers that are too small to count, in the coin of the payment. */
-        amount_dust: string;
-        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
-        amount_held: string;
-        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
-        amount_held_usd: string | null;
-        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
-        amount_refunded: string;
-        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
-        accepted_short: string | null;
-        /** The same in US dollars. Null when nothing is missing. */
-        accepted_short_usd: string | null;
-        /** Requested amount, in US dollars. */
-        amount_usd: string;
-        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
-        amount_received_usd: string;
-        /** Coin of the payment. Null until the customer chooses one. */
-        currency: ArrivedCoin | null;
-        /** Network of the payment. Null until the customer chooses a coin. */
-        network: PaymentNetwork | null;
-        /** What the payment is for. Null when you gave none. */
-        description: string | null;
-        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
-        payment_address: string | null;
-        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
-        derivation_path: string | null;
-        /** Payment page: send the customer here. */
-        payment_url: string;
-        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
-        transaction_hash: string | null;
-        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
-        confirmations: number;
-        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
-        confirmations_required: number | null;
-        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
-        completion_rule: CompletionRule | null;
-        /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
-        verified_by: Verifier | null;
-        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
-        exception: PaymentException | null;
-        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
-        exceptions: PaymentException[];
-        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
-        hold_reason: string | null;
-        /** Your invoice or order number. Null when you gave none. */
-        invoice_id: string | null;
-        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
-        replaces: string | null;
-        /** The payment that took the place of this one. Null when there is none. */
-        replaced_by: string | null;
-        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
-        created_with: KeyKind;
-        /** When the payment was created. */
-        created_at: string;
-        /** When the payment was completed. Null until then. */
-        completed_at: string | null;
-        /** When the customer can no longer pay on time. */
-        expires_at: string;
-        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
-        quote_expires_at: string | null;
-        /** Where the customer returns to. Null when you gave none. */
-        return_url: string | null;
-        /** The lines of the order. Only for payments created with items. */
-        items?: {
-          /** Your identifier of the product. */
-          product_id: string;
-          /** Name of the product. */
-          name: string;
-          /** How many of it. */
-          quantity: number;
-          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
-          unit_price: string;
-        }[] | undefined;
-        /** Number of lines. Only for payments created with items. */
-        items_count?: number | undefined;
-        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
-        tax?: string | undefined;
-        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
-        amount_fiat?: string | undefined;
-        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
-        currency_fiat?: FiatCurrency | undefined;
-        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
-        fiat_rate?: string | undefined;
-        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
-        fiat_rate_source?: string | undefined;
-        /** When the rate was valid. Only for payments priced in another currency than USD. */
-        fiat_rate_at?: string | undefined;
-        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
-        transfers: {
-          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
-          ref: string;
-          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
-          transaction_hash: string | null;
-          /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
-          currency: ArrivedCoin;
-          /** Network that it arrived on. */
-          network: PaymentNetwork;
-          /** Amount in `currency`. */
-          amount: string;
-          /** Worth in US dollars. Null until there is a price for it. */
-          amount_usd: string | null;
-          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
-          kind: string;
-          /** When the transfer was first seen. */
-          first_seen_at: string;
-          /** Height of its block. Null until it is in a block. */
-          block_height: number | null;
-          /** Hash of its block. Null until it is in a block. */
-          block_hash: string | null;
-          /** Transaction that spent the same money instead. Null when there is none. */
-          replaced_by: string | null;
-        }[];
-        /** Number of all transfers, including those that are not shown here. */
-        transfers_count: number;
-        /** Your own data. Empty when you gave none. */
-        metadata: { [key: string]: string };
-        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
-        customer: {
-          /** Identifier of the customer. */
-          id: string;
-          /** Email address. Null when you gave none. */
-          email: string | null;
-          /** Name. Null when you gave none. */
-          name: string | null;
-          /** Your own ID of the customer. Null when you gave none. */
-          reference: string | null;
-        } | null;
-      };
+      payment: PaymentDetail;
     };
   };
   'POST /:mode/payments/:id/metadata': {
@@ -1012,153 +1014,7 @@ export type Api = {
     reply: {
       success: boolean;
       /** A payment, as every request about one returns it. */
-      payment: {
-        /** Identifier of the payment. */
-        id: string;
-        /** The same as `id`. */
-        transaction_id: string;
-        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
-        status: PaymentStatus;
-        /** Whether this belongs to live mode or to test mode, as the API key did. */
-        mode: Mode;
-        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
-        amount: string | null;
-        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
-        amount_received: string;
-        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
-        amount_announced: string;
-        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
-        amount_remaining: string | null;
-        /** What arrived beyond the amount, in the coin of the payment. */
-        amount_overpaid: string;
-        /** What arrived in transfers that are too small to count, in the coin of the payment. */
-        amount_dust: string;
-        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
-        amount_held: string;
-        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
-        amount_held_usd: string | null;
-        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
-        amount_refunded: string;
-        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
-        accepted_short: string | null;
-        /** The same in US dollars. Null when nothing is missing. */
-        accepted_short_usd: string | null;
-        /** Requested amount, in US dollars. */
-        amount_usd: string;
-        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
-        amount_received_usd: string;
-        /** Coin of the payment. Null until the customer chooses one. */
-        currency: ArrivedCoin | null;
-        /** Network of the payment. Null until the customer chooses a coin. */
-        network: PaymentNetwork | null;
-        /** What the payment is for. Null when you gave none. */
-        description: string | null;
-        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
-        payment_address: string | null;
-        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
-        derivation_path: string | null;
-        /** Payment page: send the customer here. */
-        payment_url: string;
-        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
-        transaction_hash: string | null;
-        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
-        confirmations: number;
-        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
-        confirmations_required: number | null;
-        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
-        completion_rule: CompletionRule | null;
-        /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
-        verified_by: Verifier | null;
-        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
-        exception: PaymentException | null;
-        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
-        exceptions: PaymentException[];
-        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
-        hold_reason: string | null;
-        /** Your invoice or order number. Null when you gave none. */
-        invoice_id: string | null;
-        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
-        replaces: string | null;
-        /** The payment that took the place of this one. Null when there is none. */
-        replaced_by: string | null;
-        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
-        created_with: KeyKind;
-        /** When the payment was created. */
-        created_at: string;
-        /** When the payment was completed. Null until then. */
-        completed_at: string | null;
-        /** When the customer can no longer pay on time. */
-        expires_at: string;
-        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
-        quote_expires_at: string | null;
-        /** Where the customer returns to. Null when you gave none. */
-        return_url: string | null;
-        /** The lines of the order. Only for payments created with items. */
-        items?: {
-          /** Your identifier of the product. */
-          product_id: string;
-          /** Name of the product. */
-          name: string;
-          /** How many of it. */
-          quantity: number;
-          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
-          unit_price: string;
-        }[] | undefined;
-        /** Number of lines. Only for payments created with items. */
-        items_count?: number | undefined;
-        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
-        tax?: string | undefined;
-        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
-        amount_fiat?: string | undefined;
-        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
-        currency_fiat?: FiatCurrency | undefined;
-        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
-        fiat_rate?: string | undefined;
-        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
-        fiat_rate_source?: string | undefined;
-        /** When the rate was valid. Only for payments priced in another currency than USD. */
-        fiat_rate_at?: string | undefined;
-        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
-        transfers: {
-          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
-          ref: string;
-          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
-          transaction_hash: string | null;
-          /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
-          currency: ArrivedCoin;
-          /** Network that it arrived on. */
-          network: PaymentNetwork;
-          /** Amount in `currency`. */
-          amount: string;
-          /** Worth in US dollars. Null until there is a price for it. */
-          amount_usd: string | null;
-          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
-          kind: string;
-          /** When the transfer was first seen. */
-          first_seen_at: string;
-          /** Height of its block. Null until it is in a block. */
-          block_height: number | null;
-          /** Hash of its block. Null until it is in a block. */
-          block_hash: string | null;
-          /** Transaction that spent the same money instead. Null when there is none. */
-          replaced_by: string | null;
-        }[];
-        /** Number of all transfers, including those that are not shown here. */
-        transfers_count: number;
-        /** Your own data. Empty when you gave none. */
-        metadata: { [key: string]: string };
-        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
-        customer: {
-          /** Identifier of the customer. */
-          id: string;
-          /** Email address. Null when you gave none. */
-          email: string | null;
-          /** Name. Null when you gave none. */
-          name: string | null;
-          /** Your own ID of the customer. Null when you gave none. */
-          reference: string | null;
-        } | null;
-      };
+      payment: PaymentDetail;
     };
   };
   'GET /:mode/customers': {
@@ -1279,153 +1135,7 @@ export type Api = {
     reply: {
       success: boolean;
       /** A payment, as every request about one returns it. */
-      payment: {
-        /** Identifier of the payment. */
-        id: string;
-        /** The same as `id`. */
-        transaction_id: string;
-        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
-        status: PaymentStatus;
-        /** Whether this belongs to live mode or to test mode, as the API key did. */
-        mode: Mode;
-        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
-        amount: string | null;
-        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
-        amount_received: string;
-        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
-        amount_announced: string;
-        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
-        amount_remaining: string | null;
-        /** What arrived beyond the amount, in the coin of the payment. */
-        amount_overpaid: string;
-        /** What arrived in transfers that are too small to count, in the coin of the payment. */
-        amount_dust: string;
-        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
-        amount_held: string;
-        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
-        amount_held_usd: string | null;
-        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
-        amount_refunded: string;
-        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
-        accepted_short: string | null;
-        /** The same in US dollars. Null when nothing is missing. */
-        accepted_short_usd: string | null;
-        /** Requested amount, in US dollars. */
-        amount_usd: string;
-        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
-        amount_received_usd: string;
-        /** Coin of the payment. Null until the customer chooses one. */
-        currency: ArrivedCoin | null;
-        /** Network of the payment. Null until the customer chooses a coin. */
-        network: PaymentNetwork | null;
-        /** What the payment is for. Null when you gave none. */
-        description: string | null;
-        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
-        payment_address: string | null;
-        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
-        derivation_path: string | null;
-        /** Payment page: send the customer here. */
-        payment_url: string;
-        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
-        transaction_hash: string | null;
-        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
-        confirmations: number;
-        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
-        confirmations_required: number | null;
-        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
-        completion_rule: CompletionRule | null;
-        /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
-        verified_by: Verifier | null;
-        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
-        exception: PaymentException | null;
-        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
-        exceptions: PaymentException[];
-        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
-        hold_reason: string | null;
-        /** Your invoice or order number. Null when you gave none. */
-        invoice_id: string | null;
-        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
-        replaces: string | null;
-        /** The payment that took the place of this one. Null when there is none. */
-        replaced_by: string | null;
-        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
-        created_with: KeyKind;
-        /** When the payment was created. */
-        created_at: string;
-        /** When the payment was completed. Null until then. */
-        completed_at: string | null;
-        /** When the customer can no longer pay on time. */
-        expires_at: string;
-        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
-        quote_expires_at: string | null;
-        /** Where the customer returns to. Null when you gave none. */
-        return_url: string | null;
-        /** The lines of the order. Only for payments created with items. */
-        items?: {
-          /** Your identifier of the product. */
-          product_id: string;
-          /** Name of the product. */
-          name: string;
-          /** How many of it. */
-          quantity: number;
-          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
-          unit_price: string;
-        }[] | undefined;
-        /** Number of lines. Only for payments created with items. */
-        items_count?: number | undefined;
-        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
-        tax?: string | undefined;
-        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
-        amount_fiat?: string | undefined;
-        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
-        currency_fiat?: FiatCurrency | undefined;
-        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
-        fiat_rate?: string | undefined;
-        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
-        fiat_rate_source?: string | undefined;
-        /** When the rate was valid. Only for payments priced in another currency than USD. */
-        fiat_rate_at?: string | undefined;
-        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
-        transfers: {
-          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
-          ref: string;
-          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
-          transaction_hash: string | null;
-          /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
-          currency: ArrivedCoin;
-          /** Network that it arrived on. */
-          network: PaymentNetwork;
-          /** Amount in `currency`. */
-          amount: string;
-          /** Worth in US dollars. Null until there is a price for it. */
-          amount_usd: string | null;
-          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
-          kind: string;
-          /** When the transfer was first seen. */
-          first_seen_at: string;
-          /** Height of its block. Null until it is in a block. */
-          block_height: number | null;
-          /** Hash of its block. Null until it is in a block. */
-          block_hash: string | null;
-          /** Transaction that spent the same money instead. Null when there is none. */
-          replaced_by: string | null;
-        }[];
-        /** Number of all transfers, including those that are not shown here. */
-        transfers_count: number;
-        /** Your own data. Empty when you gave none. */
-        metadata: { [key: string]: string };
-        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
-        customer: {
-          /** Identifier of the customer. */
-          id: string;
-          /** Email address. Null when you gave none. */
-          email: string | null;
-          /** Name. Null when you gave none. */
-          name: string | null;
-          /** Your own ID of the customer. Null when you gave none. */
-          reference: string | null;
-        } | null;
-      };
+      payment: PaymentDetail;
       timeline: {
         at: string;
         kind: 'created' | 'opened' | 'coin_chosen' | 'transfer_seen' | 'transfer_confirmed' | 'decision' | 'event' | 'delivery';
@@ -1488,157 +1198,15 @@ export type Api = {
   'POST /:mode/payments/:id/cancel': {
     query: undefined;
     body: {
+      /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. */
+      shop?: string | undefined;
+      /** Cancel only if no money has arrived, not even unconfirmed or too little. Defaults to false. */
+      only_if_unpaid?: boolean | undefined;
     };
     reply: {
       success: boolean;
       /** A payment, as every request about one returns it. */
-      payment: {
-        /** Identifier of the payment. */
-        id: string;
-        /** The same as `id`. */
-        transaction_id: string;
-        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
-        status: PaymentStatus;
-        /** Whether this belongs to live mode or to test mode, as the API key did. */
-        mode: Mode;
-        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
-        amount: string | null;
-        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
-        amount_received: string;
-        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
-        amount_announced: string;
-        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
-        amount_remaining: string | null;
-        /** What arrived beyond the amount, in the coin of the payment. */
-        amount_overpaid: string;
-        /** What arrived in transfers that are too small to count, in the coin of the payment. */
-        amount_dust: string;
-        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
-        amount_held: string;
-        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
-        amount_held_usd: string | null;
-        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
-        amount_refunded: string;
-        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
-        accepted_short: string | null;
-        /** The same in US dollars. Null when nothing is missing. */
-        accepted_short_usd: string | null;
-        /** Requested amount, in US dollars. */
-        amount_usd: string;
-        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
-        amount_received_usd: string;
-        /** Coin of the payment. Null until the customer chooses one. */
-        currency: ArrivedCoin | null;
-        /** Network of the payment. Null until the customer chooses a coin. */
-        network: PaymentNetwork | null;
-        /** What the payment is for. Null when you gave none. */
-        description: string | null;
-        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
-        payment_address: string | null;
-        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
-        derivation_path: string | null;
-        /** Payment page: send the customer here. */
-        payment_url: string;
-        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
-        transaction_hash: string | null;
-        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
-        confirmations: number;
-        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
-        confirmations_required: number | null;
-        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
-        completion_rule: CompletionRule | null;
-        /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
-        verified_by: Verifier | null;
-        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
-        exception: PaymentException | null;
-        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
-        exceptions: PaymentException[];
-        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
-        hold_reason: string | null;
-        /** Your invoice or order number. Null when you gave none. */
-        invoice_id: string | null;
-        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
-        replaces: string | null;
-        /** The payment that took the place of this one. Null when there is none. */
-        replaced_by: string | null;
-        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
-        created_with: KeyKind;
-        /** When the payment was created. */
-        created_at: string;
-        /** When the payment was completed. Null until then. */
-        completed_at: string | null;
-        /** When the customer can no longer pay on time. */
-        expires_at: string;
-        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
-        quote_expires_at: string | null;
-        /** Where the customer returns to. Null when you gave none. */
-        return_url: string | null;
-        /** The lines of the order. Only for payments created with items. */
-        items?: {
-          /** Your identifier of the product. */
-          product_id: string;
-          /** Name of the product. */
-          name: string;
-          /** How many of it. */
-          quantity: number;
-          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
-          unit_price: string;
-        }[] | undefined;
-        /** Number of lines. Only for payments created with items. */
-        items_count?: number | undefined;
-        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
-        tax?: string | undefined;
-        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
-        amount_fiat?: string | undefined;
-        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
-        currency_fiat?: FiatCurrency | undefined;
-        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
-        fiat_rate?: string | undefined;
-        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
-        fiat_rate_source?: string | undefined;
-        /** When the rate was valid. Only for payments priced in another currency than USD. */
-        fiat_rate_at?: string | undefined;
-        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
-        transfers: {
-          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
-          ref: string;
-          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
-          transaction_hash: string | null;
-          /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
-          currency: ArrivedCoin;
-          /** Network that it arrived on. */
-          network: PaymentNetwork;
-          /** Amount in `currency`. */
-          amount: string;
-          /** Worth in US dollars. Null until there is a price for it. */
-          amount_usd: string | null;
-          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
-          kind: string;
-          /** When the transfer was first seen. */
-          first_seen_at: string;
-          /** Height of its block. Null until it is in a block. */
-          block_height: number | null;
-          /** Hash of its block. Null until it is in a block. */
-          block_hash: string | null;
-          /** Transaction that spent the same money instead. Null when there is none. */
-          replaced_by: string | null;
-        }[];
-        /** Number of all transfers, including those that are not shown here. */
-        transfers_count: number;
-        /** Your own data. Empty when you gave none. */
-        metadata: { [key: string]: string };
-        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
-        customer: {
-          /** Identifier of the customer. */
-          id: string;
-          /** Email address. Null when you gave none. */
-          email: string | null;
-          /** Name. Null when you gave none. */
-          name: string | null;
-          /** Your own ID of the customer. Null when you gave none. */
-          reference: string | null;
-        } | null;
-      };
+      payment: PaymentDetail;
     };
   };
   'POST /:mode/payments/:id/archive': {
@@ -1649,153 +1217,7 @@ export type Api = {
     reply: {
       success: boolean;
       /** A payment, as every request about one returns it. */
-      payment: {
-        /** Identifier of the payment. */
-        id: string;
-        /** The same as `id`. */
-        transaction_id: string;
-        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
-        status: PaymentStatus;
-        /** Whether this belongs to live mode or to test mode, as the API key did. */
-        mode: Mode;
-        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
-        amount: string | null;
-        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
-        amount_received: string;
-        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
-        amount_announced: string;
-        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
-        amount_remaining: string | null;
-        /** What arrived beyond the amount, in the coin of the payment. */
-        amount_overpaid: string;
-        /** What arrived in transfers that are too small to count, in the coin of the payment. */
-        amount_dust: string;
-        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
-        amount_held: string;
-        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
-        amount_held_usd: string | null;
-        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
-        amount_refunded: string;
-        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
-        accepted_short: string | null;
-        /** The same in US dollars. Null when nothing is missing. */
-        accepted_short_usd: string | null;
-        /** Requested amount, in US dollars. */
-        amount_usd: string;
-        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
-        amount_received_usd: string;
-        /** Coin of the payment. Null until the customer chooses one. */
-        currency: ArrivedCoin | null;
-        /** Network of the payment. Null until the customer chooses a coin. */
-        network: PaymentNetwork | null;
-        /** What the payment is for. Null when you gave none. */
-        description: string | null;
-        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
-        payment_address: string | null;
-        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
-        derivation_path: string | null;
-        /** Payment page: send the customer here. */
-        payment_url: string;
-        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
-        transaction_hash: string | null;
-        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
-        confirmations: number;
-        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
-        confirmations_required: number | null;
-        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
-        completion_rule: CompletionRule | null;
-        /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
-        verified_by: Verifier | null;
-        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
-        exception: PaymentException | null;
-        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
-        exceptions: PaymentException[];
-        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
-        hold_reason: string | null;
-        /** Your invoice or order number. Null when you gave none. */
-        invoice_id: string | null;
-        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
-        replaces: string | null;
-        /** The payment that took the place of this one. Null when there is none. */
-        replaced_by: string | null;
-        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
-        created_with: KeyKind;
-        /** When the payment was created. */
-        created_at: string;
-        /** When the payment was completed. Null until then. */
-        completed_at: string | null;
-        /** When the customer can no longer pay on time. */
-        expires_at: string;
-        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
-        quote_expires_at: string | null;
-        /** Where the customer returns to. Null when you gave none. */
-        return_url: string | null;
-        /** The lines of the order. Only for payments created with items. */
-        items?: {
-          /** Your identifier of the product. */
-          product_id: string;
-          /** Name of the product. */
-          name: string;
-          /** How many of it. */
-          quantity: number;
-          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
-          unit_price: string;
-        }[] | undefined;
-        /** Number of lines. Only for payments created with items. */
-        items_count?: number | undefined;
-        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
-        tax?: string | undefined;
-        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
-        amount_fiat?: string | undefined;
-        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
-        currency_fiat?: FiatCurrency | undefined;
-        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
-        fiat_rate?: string | undefined;
-        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
-        fiat_rate_source?: string | undefined;
-        /** When the rate was valid. Only for payments priced in another currency than USD. */
-        fiat_rate_at?: string | undefined;
-        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
-        transfers: {
-          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
-          ref: string;
-          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
-          transaction_hash: string | null;
-          /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
-          currency: ArrivedCoin;
-          /** Network that it arrived on. */
-          network: PaymentNetwork;
-          /** Amount in `currency`. */
-          amount: string;
-          /** Worth in US dollars. Null until there is a price for it. */
-          amount_usd: string | null;
-          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
-          kind: string;
-          /** When the transfer was first seen. */
-          first_seen_at: string;
-          /** Height of its block. Null until it is in a block. */
-          block_height: number | null;
-          /** Hash of its block. Null until it is in a block. */
-          block_hash: string | null;
-          /** Transaction that spent the same money instead. Null when there is none. */
-          replaced_by: string | null;
-        }[];
-        /** Number of all transfers, including those that are not shown here. */
-        transfers_count: number;
-        /** Your own data. Empty when you gave none. */
-        metadata: { [key: string]: string };
-        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
-        customer: {
-          /** Identifier of the customer. */
-          id: string;
-          /** Email address. Null when you gave none. */
-          email: string | null;
-          /** Name. Null when you gave none. */
-          name: string | null;
-          /** Your own ID of the customer. Null when you gave none. */
-          reference: string | null;
-        } | null;
-      };
+      payment: PaymentDetail;
     };
   };
   'POST /:mode/payments/:id/resolve': {
@@ -1807,153 +1229,7 @@ export type Api = {
     reply: {
       success: boolean;
       /** A payment, as every request about one returns it. */
-      payment: {
-        /** Identifier of the payment. */
-        id: string;
-        /** The same as `id`. */
-        transaction_id: string;
-        /** `pending`: waiting for money. `processing`: received, waiting for confirmations. `completed`: paid. `expired`: nothing arrived in time. `cancelled`: by you or the customer. `failed`: too little arrived. */
-        status: PaymentStatus;
-        /** Whether this belongs to live mode or to test mode, as the API key did. */
-        mode: Mode;
-        /** Amount to pay, in the coin of the payment, at the current rate. Null until the customer chooses a coin. */
-        amount: string | null;
-        /** What arrived for the payment, in the coin of the payment: it is in a block or locked by the network, also if it came late or after the payment was canceled. `amount_held` is the part that does not count until you decide. `0` until a coin is chosen. */
-        amount_received: string;
-        /** What was announced and is in no block yet, in the coin of the payment. It may never arrive, so it is not part of `amount_received`. */
-        amount_announced: string;
-        /** What is still missing, in the coin of the payment. Null until a coin is chosen. */
-        amount_remaining: string | null;
-        /** What arrived beyond the amount, in the coin of the payment. */
-        amount_overpaid: string;
-        /** What arrived in transfers that are too small to count, in the coin of the payment. */
-        amount_dust: string;
-        /** What is on hold: it arrived late, after a cancel, or after you rejected or refunded a transfer, and does not count until you accept it, in the coin of the payment. `0` until a coin is chosen. */
-        amount_held: string;
-        /** What is on hold in all coins, in US dollars. Null while a part of it has no price yet. */
-        amount_held_usd: string | null;
-        /** What refunds created here have returned, in the coin of the payment. `0` until a coin is chosen. Refunds that are not sent yet do not count. */
-        amount_refunded: string;
-        /** What is missing although the payment counts as paid, in the coin of the payment: it is within your tolerance, or you accepted it. Null when nothing is missing. */
-        accepted_short: string | null;
-        /** The same in US dollars. Null when nothing is missing. */
-        accepted_short_usd: string | null;
-        /** Requested amount, in US dollars. */
-        amount_usd: string;
-        /** All that the chain credits to the payment, in any coin, in US dollars at the rates that applied. */
-        amount_received_usd: string;
-        /** Coin of the payment. Null until the customer chooses one. */
-        currency: ArrivedCoin | null;
-        /** Network of the payment. Null until the customer chooses a coin. */
-        network: PaymentNetwork | null;
-        /** What the payment is for. Null when you gave none. */
-        description: string | null;
-        /** Address to pay to. In test mode a test identifier, which cannot receive money. Null until a coin is chosen. */
-        payment_address: string | null;
-        /** Path of the address below the account key of your wallet, so that you can verify that the address is yours. Null in test mode and until a coin is chosen. */
-        derivation_path: string | null;
-        /** Payment page: send the customer here. */
-        payment_url: string;
-        /** Transaction that paid; of several the first one that counts, otherwise the first that arrived. Null until something arrives. */
-        transaction_hash: string | null;
-        /** Confirmations of the transfer that has the fewest of those that count. 0 until one is in a block. */
-        confirmations: number;
-        /** Confirmations after which the payment completes. Null until a coin is chosen, and where `completion_rule` is not about their number. */
-        confirmations_required: number | null;
-        /** What completes the payment: a number of confirmations, a Dash lock, or Ethereum’s safe or finalized block. Null until a coin is chosen. */
-        completion_rule: CompletionRule | null;
-        /** What vouches for the blocks of the transfers that count: `proof_of_work` or `sync_committee`, which Florin checked, `node`, your own node, or `providers`, two providers that agree. Null until all of them are in a block or locked, in test mode, and for payments from before this was recorded. */
-        verified_by: Verifier | null;
-        /** What is unusual about the payment; of several the gravest. Null when nothing is. */
-        exception: PaymentException | null;
-        /** Everything that is unusual about the payment, the gravest first. Empty when nothing is. */
-        exceptions: PaymentException[];
-        /** Why the payment is not completed although it has enough confirmations, in words. Null when nothing holds it. */
-        hold_reason: string | null;
-        /** Your invoice or order number. Null when you gave none. */
-        invoice_id: string | null;
-        /** The payment that this one took the place of: you named it, or the customer started again on the page. Null when there is none. */
-        replaces: string | null;
-        /** The payment that took the place of this one. Null when there is none. */
-        replaced_by: string | null;
-        /** Kind of API key that created it. Do not trust amounts of payments created with a public key unchecked. */
-        created_with: KeyKind;
-        /** When the payment was created. */
-        created_at: string;
-        /** When the payment was completed. Null until then. */
-        completed_at: string | null;
-        /** When the customer can no longer pay on time. */
-        expires_at: string;
-        /** Until when the coin amount is fixed. Null until a coin is chosen, and for payments of a fixed coin amount. */
-        quote_expires_at: string | null;
-        /** Where the customer returns to. Null when you gave none. */
-        return_url: string | null;
-        /** The lines of the order. Only for payments created with items. */
-        items?: {
-          /** Your identifier of the product. */
-          product_id: string;
-          /** Name of the product. */
-          name: string;
-          /** How many of it. */
-          quantity: number;
-          /** Price of one, in US dollars, or in `currency_fiat` if the payment has it. */
-          unit_price: string;
-        }[] | undefined;
-        /** Number of lines. Only for payments created with items. */
-        items_count?: number | undefined;
-        /** Tax in US dollars, or in `currency_fiat` if the payment has it. Only for payments created with items. */
-        tax?: string | undefined;
-        /** Requested amount, in `currency_fiat`. Only for payments priced in another currency than USD. */
-        amount_fiat?: string | undefined;
-        /** Currency of `amount_fiat`. Only for payments priced in another currency than USD. */
-        currency_fiat?: FiatCurrency | undefined;
-        /** Units of `currency_fiat` for one US dollar when the payment was created. Only for payments priced in another currency than USD. */
-        fiat_rate?: string | undefined;
-        /** Sources that agreed on the rate. Only for payments priced in another currency than USD. */
-        fiat_rate_source?: string | undefined;
-        /** When the rate was valid. Only for payments priced in another currency than USD. */
-        fiat_rate_at?: string | undefined;
-        /** What arrived, in the order in which it was first seen. When there are more than 50, the largest are shown here and GET /v1/payments/{id}/transfers lists all. */
-        transfers: {
-          /** Identifies the transfer when you resolve a payment. Several outputs of one transaction to one payment are one transfer, named after the first. */
-          ref: string;
-          /** Transaction that made the transfer. Null when the network does not tell which one it was. */
-          transaction_hash: string | null;
-          /** Coin that arrived. Also one that you cannot request, which a customer sent by mistake. */
-          currency: ArrivedCoin;
-          /** Network that it arrived on. */
-          network: PaymentNetwork;
-          /** Amount in `currency`. */
-          amount: string;
-          /** Worth in US dollars. Null until there is a price for it. */
-          amount_usd: string | null;
-          /** How it arrived. `output`, `coinbase` (a mining reward) or `pegout` (from Litecoin’s MWEB) on the Bitcoin family; `direct`, `internal` (by a contract) or `delta` (a change of balance) on Ethereum. */
-          kind: string;
-          /** When the transfer was first seen. */
-          first_seen_at: string;
-          /** Height of its block. Null until it is in a block. */
-          block_height: number | null;
-          /** Hash of its block. Null until it is in a block. */
-          block_hash: string | null;
-          /** Transaction that spent the same money instead. Null when there is none. */
-          replaced_by: string | null;
-        }[];
-        /** Number of all transfers, including those that are not shown here. */
-        transfers_count: number;
-        /** Your own data. Empty when you gave none. */
-        metadata: { [key: string]: string };
-        /** Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased. */
-        customer: {
-          /** Identifier of the customer. */
-          id: string;
-          /** Email address. Null when you gave none. */
-          email: string | null;
-          /** Name. Null when you gave none. */
-          name: string | null;
-          /** Your own ID of the customer. Null when you gave none. */
-          reference: string | null;
-        } | null;
-      };
+      payment: PaymentDetail;
     };
   };
   'GET /:mode/payouts': {
@@ -1967,27 +1243,44 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
       }[];
       has_more: boolean;
     };
@@ -2071,36 +1364,59 @@ export type Api = {
   'POST /:mode/payouts': {
     query: undefined;
     body: {
-      currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
-      amount: string;
-      unit: 'coin' | 'usd';
+      /** Coin that is sent. */
+      currency: Coin;
+      /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
+      network?: PaymentNetwork | undefined;
+      /** Amount in the coin. Either this or `amount_usd` is required. */
+      amount?: number | string | undefined;
+      /** In place of `amount`: an amount in US dollars, at the current exchange rate. */
+      amount_usd?: number | string | undefined;
+      /** Where the money goes: an address for the coin and its network. */
       address: string;
-      reference: string;
+      /** Your own name for the payout, up to 80 characters. No other payout that is not canceled can have it. */
+      payout_reference?: string | undefined;
+      /** Your note about the payout, up to 200 characters. Only members see it. */
       description?: string | undefined;
     };
     reply: {
       success: boolean;
       payout: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
       };
     };
@@ -2237,27 +1553,44 @@ export type Api = {
     reply: {
       success: boolean;
       payout: {
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
       };
     };
   };
@@ -2294,27 +1627,44 @@ export type Api = {
     reply: {
       success: boolean;
       payout: {
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
       };
     };
   };
@@ -2326,27 +1676,44 @@ export type Api = {
     reply: {
       success: boolean;
       payout: {
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
       };
     };
   };
@@ -2357,26 +1724,41 @@ export type Api = {
     reply: {
       success: boolean;
       payout: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
       };
     };
@@ -2393,15 +1775,44 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
         requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
         email: {
           address: string;
           from: 'merchant' | 'page';
@@ -2413,17 +1824,6 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
         customer: {
           id: string;
           email: string | null;
@@ -2451,51 +1851,77 @@ export type Api = {
       mails: boolean;
     };
   };
-  'POST /:mode/payments/:id/refunds': {
+  'POST /:mode/refunds': {
     query: undefined;
     body: {
-      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning' | undefined;
-      amount?: string | undefined;
-      unit?: 'coin' | 'usd' | undefined;
+      /** The payment to refund. */
+      payment_id: string;
+      /** Amount in US dollars. Without any amount, everything that arrived and was not refunded yet is returned. */
+      amount_usd?: number | string | undefined;
+      /** In place of `amount_usd`: an amount in `currency_fiat`, or without `currency_fiat` in the coin of the payment. */
+      amount?: number | string | undefined;
+      /** Currency of `amount` (ISO 4217). Without it, `amount` is in the coin of the payment. */
+      currency_fiat?: FiatCurrency | undefined;
+      /** Which coin is returned, if several arrived, such as one that was sent by mistake. Without it, the coin of the payment. Each coin has its own limit: what arrived of it and is confirmed. */
+      currency?: ArrivedCoin | undefined;
+      /** Network that the coin is on. Needed only if `currency` arrived on several networks. */
+      network?: PaymentNetwork | undefined;
+      /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. */
       rate?: RefundRate | undefined;
+      /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. */
       address?: string | undefined;
+      /** Where the claim link and the email about the sent refund go, in live mode. Without it, the email address that was left on the payment page, which anyone with its link can enter. `null`: no claim link is mailed. */
+      email?: string | null | undefined;
+      /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. */
+      shop?: string | undefined;
+      /** Why you return the money, up to 200 characters. The customer sees it. */
       reason?: string | undefined;
-      email?: string | undefined;
     };
     reply: {
       success: boolean;
       refund: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+        claim_url: string | null;
+        /** Until when the customer can enter the address. Null if you gave the address. */
+        claim_expires_at: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        requested_by: string;
-        email: {
-          address: string;
-          from: 'merchant' | 'page';
-        } | null;
-        claim: {
-          url: string;
-          expires_at: string;
-          is_unsent: boolean;
-          is_mailed: boolean;
-        } | null;
-        claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the refund was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        /** The payment as it is now. Only with `expand=payment`. */
+        payment?: PaymentDetail | undefined;
       };
     };
   };
@@ -2507,15 +1933,44 @@ export type Api = {
     reply: {
       success: boolean;
       refund: {
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
         requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
         email: {
           address: string;
           from: 'merchant' | 'page';
@@ -2527,17 +1982,6 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
       };
     };
   };
@@ -2559,15 +2003,44 @@ export type Api = {
     reply: {
       success: boolean;
       refund: {
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
         requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
         email: {
           address: string;
           from: 'merchant' | 'page';
@@ -2579,17 +2052,6 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
       };
     };
   };
@@ -2626,15 +2088,44 @@ export type Api = {
     reply: {
       success: boolean;
       refund: {
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
         requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
         email: {
           address: string;
           from: 'merchant' | 'page';
@@ -2646,17 +2137,6 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
       };
     };
   };
@@ -2668,15 +2148,44 @@ export type Api = {
     reply: {
       success: boolean;
       refund: {
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
         requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
         email: {
           address: string;
           from: 'merchant' | 'page';
@@ -2688,17 +2197,6 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
       };
     };
   };
@@ -2709,37 +2207,48 @@ export type Api = {
     reply: {
       success: boolean;
       refund: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+        claim_url: string | null;
+        /** Until when the customer can enter the address. Null if you gave the address. */
+        claim_expires_at: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        requested_by: string;
-        email: {
-          address: string;
-          from: 'merchant' | 'page';
-        } | null;
-        claim: {
-          url: string;
-          expires_at: string;
-          is_unsent: boolean;
-          is_mailed: boolean;
-        } | null;
-        claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the refund was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        /** The payment as it is now. Only with `expand=payment`. */
+        payment?: PaymentDetail | undefined;
       };
     };
   };
@@ -2899,15 +2408,44 @@ export type Api = {
         created_at: string;
       }[];
       refunds: {
+        /** Identifier of the refund. */
         id: string;
+        /** The payment that is refunded. */
         payment_id: string;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
         amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
         amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes. Null until the customer enters an address. */
         address: string | null;
+        /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
+        /** Transaction that returned the money. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
         requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
         email: {
           address: string;
           from: 'merchant' | 'page';
@@ -2919,40 +2457,46 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
-        failure: string | null;
-        file: string | null;
-        created_at: string;
-        approved_at: string | null;
-        sent_at: string | null;
-        ended_at: string | null;
       }[];
       payouts: {
+        /** Identifier of the payout. */
         id: string;
-        reference: string | null;
-        state: RefundStatus;
-        currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning';
+        /** Your own name for it. Null when you gave none. */
+        payout_reference: string | null;
+        /** `requested`: waiting for the approval of a member. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: paid. `failed`: its transaction can no longer be mined; a member marks the payout as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin. */
         amount: string;
+        /** Coin that is sent. */
+        currency: ArrivedCoin;
+        /** Network that it is sent on. */
+        network: PaymentNetwork;
+        /** What it was worth in US dollars when it was requested. */
         amount_usd: string;
+        /** Where the money goes. Null once it was erased, as you set it. */
         address: string | null;
+        /** Your note about it. Null when you gave none. */
         description: string | null;
-        requested_by: string;
-        batch: string | null;
-        approved_by: string | null;
-        transaction: {
-          id: string;
-          explorer_url: string | null;
-        } | null;
+        /** The file that it was imported with. Null if it was requested alone. */
+        batch_id: string | null;
+        /** Transaction that paid it. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
-        file: string | null;
+        /** When the payout was requested. */
         created_at: string;
+        /** When it was approved. Null until then. */
         approved_at: string | null;
+        /** When it was sent. Null until then. */
         sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
         ended_at: string | null;
+        requested_by: string;
+        approved_by: string | null;
+        explorer_url: string | null;
+        file: string | null;
       }[];
       sweeps: {
         id: string;
@@ -4289,6 +3833,7 @@ export type Api = {
     };
     reply: {
       success: boolean;
+      /** An endpoint that was changed. */
       endpoint: {
         /** Always true: failed requests return an error object instead. */
         success: boolean;
@@ -4312,36 +3857,22 @@ export type Api = {
         mode: Mode;
         /** When the endpoint was created. */
         created_at: string;
-        health: {
-          /** Of the last 24 hours. */
-          attempts: number;
-          delivered: number;
-          last_failure: string | null;
-          last_failure_at: string | null;
-          message: string | null;
-          advice: string | null;
+        /** Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given. */
+        connection: {
+          /** Whether the server accepted the connection, with TLS. */
+          reached: boolean;
+          /** The IP address that was connected to. Null if there was none. */
           address: string | null;
-          /** At most 1000: then there may be more. */
-          waiting: number;
-          oldest_waiting_at: string | null;
-          off_since: string | null;
-        };
+          /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
+          reason: string | null;
+          /** The reason in words. Null when nothing failed. */
+          message: string | null;
+          /** What to do about it. Null when nothing failed. */
+          advice: string | null;
+        } | null;
+        /** Your other endpoints with the same URL in this mode. It receives each event once for each of them. */
+        same_url: string[];
       };
-      /** Florin connected to the URL once, without sending anything. The endpoint is saved in any case. Null when it is disabled, or no URL was given. */
-      connection: {
-        /** Whether the server accepted the connection, with TLS. */
-        reached: boolean;
-        /** The IP address that was connected to. Null if there was none. */
-        address: string | null;
-        /** Why it failed, in more detail: `name_unknown`, `name_without_address`, `name_servers_silent`, `name_servers_failed`, `name_lookups_busy`, `address_private`, `url_invalid`, `connection_refused`, `unreachable`, `connect_timeout`, `connect_failed`, `certificate_incomplete`, `certificate_wrong_name`, `certificate_expired`, `certificate_not_yet_valid`, `certificate_self_signed`, `certificate_unknown_authority`, `certificate_invalid`, `plain_http`, `client_certificate_required`, `tls_refused`, `tls_timeout`, `connection_lost`, `not_http`, `answer_timeout`, `answer_too_large`, `redirected`, `forbidden`, `not_found`, `gone`, `rate_limited`, `server_error`, `status_unexpected`, `secret_unreadable`, `internal`, `forgotten`. Null when nothing failed. */
-        reason: string | null;
-        /** The reason in words. Null when nothing failed. */
-        message: string | null;
-        /** What to do about it. Null when nothing failed. */
-        advice: string | null;
-      } | null;
-      /** Your other endpoints with the same URL in this mode. It receives each event once for each of them. */
-      same_url: string[];
     };
   };
   'DELETE /:mode/webhooks/:id': {
@@ -4349,6 +3880,14 @@ export type Api = {
     body: undefined;
     reply: {
       success: boolean;
+      endpoint: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the deleted endpoint. */
+        id: string;
+        /** Always true. */
+        deleted: boolean;
+      };
     };
   };
   'POST /:mode/webhooks/:id/secret': {
@@ -4389,7 +3928,8 @@ export type Api = {
   'POST /:mode/webhooks/:id/rotate': {
     query: undefined;
     body: {
-      overlap_seconds: number;
+      /** How long the old secret also signs, in seconds: up to 7 days, 0 for not at all. Defaults to 86400. */
+      expires_in?: number | undefined;
     };
     reply: {
       success: boolean;
@@ -4731,6 +4271,7 @@ export type Api = {
   'POST /:mode/webhooks/:id/recoveries': {
     query: undefined;
     body: {
+      /** Deliveries created at or after this time, in ISO 8601 with a time zone. */
       since: string;
     };
     reply: {

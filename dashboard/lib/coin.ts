@@ -2,13 +2,29 @@
  * Coins as people read them: the code of the asset, and its network unless the coin is the network's own. The service names a coin by one
  * code (`BTC`, `USDC@base`), and by `currency` and `network` where it shows a payment as its API does.
  */
-import { COIN_KINDS, COIN_NAMES, COINS, NATIVE_NETWORKS, NETWORK_NAMES, TOKENS, UNPRICED_COINS } from '../generated/api.ts';
+import {
+  COIN_KINDS,
+  COIN_NAMES,
+  COINS,
+  type Coin,
+  NATIVE_NETWORKS,
+  NETWORK_NAMES,
+  type PaymentNetwork,
+  TOKENS,
+  UNPRICED_COINS,
+} from '../generated/api.ts';
 
 const known = (names: Readonly<Record<string, string>>, name: string): string | undefined => names[name];
 
 /** The code of a coin. While the customer has not chosen the network, that of its asset. */
 export const coinOf = ({ currency, network }: { currency: string; network: string | null }): string =>
   network === null || known(NATIVE_NETWORKS, currency) === network ? currency : `${currency}@${network}`;
+
+/** A coin as the API names it. */
+export function apiNamesOf(coin: string) {
+  const [currency = '', network = known(NATIVE_NETWORKS, coin)] = coin.split('@');
+  return { currency, network } as { currency: Coin; network: PaymentNetwork };
+}
 
 /** The code of its asset, and the name of its network; null for the network's own coin. */
 export function partsOf(coin: string): { asset: string; network: string | null } {

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { call, type Reply } from '../lib/api.ts';
+import { coinOf } from '../lib/coin.ts';
 import { useMe, useMode } from '../lib/hooks.ts';
 import { GO, overlay, setSingleKeys, singleKeys } from '../lib/keys.ts';
 import { useStore } from '../lib/store.ts';
@@ -77,13 +78,21 @@ const groupsOf = (found: Found): Group[] => [
   {
     name: 'Refunds',
     choices: found.refunds.map((refund) =>
-      inDrawer(refund, { icon: 'refund', at: refund.created_at, first: <Paid of={refund} state={<RefundState refund={refund} />} /> }),
+      inDrawer(refund, {
+        icon: 'refund',
+        at: refund.created_at,
+        first: <Paid of={{ ...refund, currency: coinOf(refund) }} state={<RefundState refund={refund} />} />,
+      }),
     ),
   },
   {
     name: 'Payouts',
     choices: found.payouts.map((payout) =>
-      inDrawer(payout, { icon: 'payout', at: payout.created_at, first: <Paid of={payout} state={<PayoutState payout={payout} />} /> }),
+      inDrawer(payout, {
+        icon: 'payout',
+        at: payout.created_at,
+        first: <Paid of={{ ...payout, currency: coinOf(payout) }} state={<PayoutState payout={payout} />} />,
+      }),
     ),
   },
   {

@@ -84,8 +84,10 @@ export const KEY_PERMISSION_NAMES = Object.keys(KEY_PERMISSIONS) as KeyPermissio
 
 /** Whether a role includes all of the actions. */
 export const mayDoAll = (role: MemberRole, actions: readonly Action[]): boolean => actions.every((action) => mayDo(role, action));
+/** What a role includes of what keys may do. */
+export const permissionsOf = (role: MemberRole): KeyPermission[] =>
+  KEY_PERMISSION_NAMES.filter((name) => mayDoAll(role, KEY_PERMISSIONS[name].takes));
 /** What a member with the role may give a key; nothing, if the role has no access to keys. */
-export const grantable = (role: MemberRole): KeyPermission[] =>
-  KEY_PERMISSION_NAMES.filter((name) => mayDoAll(role, ['keys.manage', ...KEY_PERMISSIONS[name].takes]));
+export const grantable = (role: MemberRole): KeyPermission[] => (mayDo(role, 'keys.manage') ? permissionsOf(role) : []);
 /** Permissions in their usual order, each once. */
 export const inOrder = (names: readonly string[]): KeyPermission[] => KEY_PERMISSION_NAMES.filter((name) => names.includes(name));

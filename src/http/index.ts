@@ -8,22 +8,19 @@ export { type Limits, openLimits } from './limits.ts';
 export { excessOfPairs } from './loop-guard.ts';
 export { apiReference, sampleData } from './on-demand.ts';
 export { draftOf } from './payment-routes.ts';
-export { checkMetadataKeys, type Query, readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
+export { checkMetadataKeys, readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
 export { requestBody } from './request-log.ts';
 export { type BaseCall, type ReplyOf, type RouteAddress, type RouteForm, readSent, sendJson, serveRoute } from './route.ts';
 export { documentedPath, operationAnchor, ROUTES } from './routes.ts';
 export { DetailSchema, ItemSchema, WarningSchema } from './schema.ts';
 export { RequestEntry } from './schema-errors.ts';
 export { literals } from './schema-fields.ts';
-export { LONGEST_DESCRIPTION, LONGEST_REFERENCE } from './schema-refunds.ts';
+export { PayoutItem, RefundItem } from './schema-refunds.ts';
 export {
-  CreateEndpoint,
   connectionBody,
   DeliveryReply,
   deliveryBody,
-  EndpointCreated,
   EndpointReply,
-  EndpointUpdated,
   EndpointWithSecret,
   endpointBody,
   isoTime,
@@ -31,7 +28,6 @@ export {
   RecoveryReply,
   recoveryBody,
   secretBody,
-  UpdateEndpoint,
   whyBody,
 } from './schema-webhooks.ts';
 export { createServer, toProblem } from './server.ts';

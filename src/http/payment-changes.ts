@@ -39,7 +39,7 @@ import {
   readReturnUrl,
   readUnits,
 } from './read.ts';
-import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOf } from './route.ts';
+import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfCaller } from './route.ts';
 import {
   AdvanceClock,
   Cancel,
@@ -360,7 +360,7 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
         throw new Problem('parameter_invalid', { reason: `it must be one of ${TYPES.join(', ')}` }, { param: 'type' });
       const expand = readExpand(query, 'payment');
       const page = await listEvents(ctx, {
-        ...readerOf(owner),
+        ...readerOfCaller(owner),
         limit: readLimit(query),
         startingAfter: readPageCursor(query, 'starting_after'),
         type,
@@ -381,7 +381,7 @@ export const PAYMENT_EVENT_ROUTES: readonly ApiRoute[] = [
     reply: EventReply,
     handle: async ({ ctx, owner, params, query }) => {
       const expand = readExpand(query, 'payment');
-      const event = await getEvent(ctx, { ...readerOf(owner), eventId: params.id });
+      const event = await getEvent(ctx, { ...readerOfCaller(owner), eventId: params.id });
       return { status: 200, body: (await eventTexts({ ctx, owner }, [event], { expand }))[0]! };
     },
   }),

@@ -1,4 +1,5 @@
-/** The refund endpoints. */
+/** The endpoints of refunds and payouts. */
+import type { TSchema } from 'typebox';
 import { COIN, type Coin } from '#core/coin';
 import { Problem } from '#core/problem';
 import { REFUND_STATES } from '#core/refund';
@@ -7,6 +8,7 @@ import {
   cancelOutgoing,
   getOutgoing,
   listOutgoing,
+  type OutgoingKind,
   type Payout,
   payoutDetail,
   type Refund,
@@ -18,7 +20,7 @@ import { readBody } from './body.ts';
 import { readExpand, refundBodies, refundBody } from './expand.ts';
 import type { ParsedBody } from './json.ts';
 import { type Query, readFiatCode, readLimit, readMinor, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
-import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall, type ReplyOf } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreatePayout,
@@ -33,6 +35,29 @@ import {
 } from './schema-refunds.ts';
 
 const refundReply = (call: Pick<ApiCall, 'ctx' | 'owner'>, refund: Refund) => ({ success: true, ...refundBody(call, refund) });
+const payoutReply = (payout: Payout) => ({ success: true, ...payoutDetail(payout) });
+
+/** Cancels a refund or a payout. `render` makes the reply. */
+const cancelRoute = <Kind extends OutgoingKind, Reply extends TSchema>(
+  kind: Kind,
+  reply: Reply,
+  render: (call: Pick<ApiCall, 'ctx' | 'owner'>, canceled: Extract<Refund | Payout, { kind: Kind }>) => ReplyOf<Reply>,
+) =>
+  apiRoute({
+    id: kind === 'refund' ? 'cancelRefund' : 'cancelPayout',
+    method: 'POST',
+    path: `/v1/${kind as OutgoingKind}s/:id/cancel`,
+    access: 'secret',
+    permission: `${kind as OutgoingKind}s`,
+    summary: `Cancel a ${kind} that was not approved`,
+    body: Empty,
+    reply,
+    handle: async (call) =>
+      cancelOutgoing(call.ctx, {
+        ...{ ...mine(call.owner), kind, id: call.params.id, actor: call.actor, idempotency: call.claim },
+        render: (canceled) => call.reply(render(call, canceled)),
+      }),
+  });
 
 type AmountFields = { amount_usd?: unknown; amount?: unknown; currency_fiat?: string };
 function readAsked(body: ParsedBody, { amount_usd, amount, currency_fiat }: AmountFields): AskedRefund {
@@ -152,30 +177,10 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
         render: (refund) => reply(refundReply({ ctx, owner }, refund)),
       }),
   }),
-  apiRoute({
-    id: 'cancelRefund',
-    method: 'POST',
-    path: '/v1/refunds/:id/cancel',
-    access: 'secret',
-    permission: 'refunds',
-    summary: 'Cancel a refund that was not approved',
-    body: Empty,
-    reply: RefundReply,
-    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
-      cancelOutgoing(ctx, {
-        ...mine(owner),
-        kind: 'refund',
-        id: params.id,
-        actor,
-        idempotency: claim,
-        render: (refund) => reply(refundReply({ ctx, owner }, refund)),
-      }),
-  }),
+  cancelRoute('refund', RefundReply, refundReply),
 ];
 
 // The payout endpoints.
-
-const payoutReply = (payout: Payout) => ({ success: true, ...payoutDetail(payout) });
 
 type AskedAmount = Parameters<typeof requestPayout>[1]['asked']['asked'];
 function readAmount(body: ParsedBody, coin: Coin, { amount, amount_usd }: { amount?: unknown; amount_usd?: unknown }): AskedAmount {
@@ -248,23 +253,5 @@ export const PAYOUT_ROUTES: readonly ApiRoute[] = [
     handle: async ({ ctx, owner, params, reply }) =>
       reply(payoutReply(await getOutgoing(ctx, { ...mine(owner), kind: 'payout', id: params.id }))),
   }),
-  apiRoute({
-    id: 'cancelPayout',
-    method: 'POST',
-    path: '/v1/payouts/:id/cancel',
-    access: 'secret',
-    permission: 'payouts',
-    summary: 'Cancel a payout that was not approved',
-    body: Empty,
-    reply: PayoutReply,
-    handle: async ({ ctx, owner, actor, params, claim, reply }) =>
-      cancelOutgoing(ctx, {
-        ...mine(owner),
-        kind: 'payout',
-        id: params.id,
-        actor,
-        idempotency: claim,
-        render: (payout) => reply(payoutReply(payout)),
-      }),
-  }),
+  cancelRoute('payout', PayoutReply, (_call, payout) => payoutReply(payout)),
 ];

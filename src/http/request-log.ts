@@ -2,7 +2,7 @@
 import { Problem } from '#core/problem';
 import { type LoggedRequest, listRequests } from '#keys';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
-import { type ApiRoute, apiRoute, readerOf } from './route.ts';
+import { type ApiRoute, apiRoute, readerOfCaller } from './route.ts';
 import { RequestList, RequestsQuery } from './schema-errors.ts';
 
 /** A logged request as the API and the dashboard show it. */
@@ -46,7 +46,7 @@ export const REQUEST_LOG: readonly ApiRoute[] = [
         throw new Problem('parameter_invalid', { reason: 'it must be an HTTP status such as 404' }, { param: 'status' });
       const page = await listRequests(ctx, {
         whole: true,
-        ...readerOf(owner),
+        ...readerOfCaller(owner),
         limit: readLimit(query),
         startingAfter: readPageCursor(query, 'starting_after'),
         filter: {

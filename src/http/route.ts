@@ -145,5 +145,5 @@ export const sightOfCaller = ({ permissions }: Caller): Sight => ({
   secrets: permissions.includes('webhooks'),
 });
 /** The owner, with what the caller may see. */
-export const readerOf = (owner: Caller) => ({ ...mine(owner), sight: sightOfCaller(owner) });
+export const readerOfCaller = (owner: Caller) => ({ ...mine(owner), sight: sightOfCaller(owner) });
 export const madeBy = (owner: Caller) => ({ ...mine(owner), createdWith: owner.kind, keyId: owner.keyId });

@@ -30,8 +30,8 @@ import {
 
 const ADDRESS = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
 const BATCH = 'bat_1Ye4fTq0ZcJb8sWn2LxR7vKd';
-export const LONGEST_REFERENCE = 80;
-export const LONGEST_DESCRIPTION = 200;
+const LONGEST_REFERENCE = 80;
+const LONGEST_DESCRIPTION = 200;
 
 export const CreatePayout = Type.Object({
   currency: CoinField('Coin that is sent.'),

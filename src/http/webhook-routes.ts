@@ -5,7 +5,7 @@ import { idOfNumber } from '#core/id';
 import { Problem } from '#core/problem';
 import { runOnce, type Tx } from '#db';
 import type { RenderedReply } from '#payments';
-import { actorText, writeAudit } from '#people';
+import { actorText, memberOf, writeAudit } from '#people';
 import {
   DELIVERY_STATES,
   deleteEndpoint,
@@ -24,9 +24,8 @@ import {
   startRecovery,
   tryEndpoint,
 } from '#webhooks';
-import { needPermission } from './gate.ts';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
-import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOf, sightOfCaller } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOfCaller, sightOfCaller } from './route.ts';
 import { Empty } from './schema.ts';
 import {
   CreateEndpoint,
@@ -42,6 +41,7 @@ import {
   EndpointUpdated,
   EndpointWithSecret,
   endpointBody,
+  isoTime,
   itemBody,
   Recover,
   RecoveryReply,
@@ -59,16 +59,20 @@ const once = (
 ): Promise<Answer> =>
   runOnce(ctx.db, claim, work, secret ? { seal: (bytes) => ctx.seal('reply', bytes), open: (bytes) => ctx.open('reply', bytes) } : null);
 
-/** Every change is in the audit log, with the key that made it. */
+/** Every change is in the audit log, with the key or the member that made it. */
 type Change = { action: string; object: string; before?: object; after?: object };
 const audit = (tx: Tx, { owner, actor }: Pick<ApiCall, 'owner' | 'actor'>, change: Change): Promise<void> =>
   writeAudit(tx, { ...mine(owner), actor, ...change });
 const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
-/** The receiver of events reads what they contain. Errors: key_permission_missing. */
-function checkEvents({ owner }: Pick<ApiCall, 'owner'>, events: readonly string[]): void {
-  if (events.some(isPayoutEvent)) needPermission(owner, 'payouts');
+/** The receiver of events reads what they contain. Errors: those of `need`. */
+function checkEvents({ need }: Pick<ApiCall, 'need'>, events: readonly string[]): void {
+  if (events.some(isPayoutEvent)) need('payouts');
 }
-const by = ({ actor }: Pick<ApiCall, 'actor'>) => ({ name: actorText(actor), userId: null });
+const by = ({ actor }: Pick<ApiCall, 'actor'>) => ({ name: actorText(actor), userId: memberOf(actor) });
+type Named = Pick<ApiCall<'/:id'>, 'owner' | 'actor' | 'params'>;
+const namedIn = ({ owner, params }: Named) => ({ ...mine(owner), endpointId: params.id });
+/** Members also manage the endpoints of shops, which keys do not see. */
+const targetOf = (call: Named) => ({ ...namedIn(call), dialect: memberOf(call.actor) === null ? ('florin' as const) : ('any' as const) });
 
 const ENDPOINTS: readonly ApiRoute[] = [
   apiRoute({
@@ -130,15 +134,25 @@ const ENDPOINTS: readonly ApiRoute[] = [
     body: UpdateEndpoint,
     reply: EndpointUpdated,
     handle: async (call) => {
-      const target = { ...mine(call.owner), endpointId: call.params.id };
+      const target = targetOf(call);
+      const { url, events, enabled } = call.body;
       const write = await planUpdate(call.ctx, { ...target, ...call.body, by: by(call) });
-      const reached = await tryEndpoint(call.ctx, { ...target, url: call.body.url, enabled: call.body.enabled });
+      // The receiver of the events sees every payment, and a shop that no longer receives them does not learn of them.
+      const isRisky = (before: Endpoint): boolean => {
+        const isCut = before.enabled && (enabled === false || before.events.some((type) => events?.includes(type) === false));
+        return (url ?? before.url) !== before.url || (call.owner.mode === 'live' && isCut);
+      };
+      const checkRecent = (before: Endpoint): void => void (isRisky(before) && call.needRecent());
+      // Only what may be saved is tried.
+      if (memberOf(call.actor) !== null) checkRecent(await getEndpoint(call.ctx, target));
+      const reached = await tryEndpoint(call.ctx, { ...mine(call.owner), url, enabled });
       return once(call, async (tx) => {
         const before = await getEndpoint(call.ctx, { ...target, tx });
+        checkRecent(before);
         const after = await write(tx);
         const added = after.events.filter((type) => !before.events.includes(type));
         if (after.url === before.url) checkEvents(call, added);
-        else if (await sendsPayouts(tx, { ...mine(call.owner), endpoint: after })) needPermission(call.owner, 'payouts');
+        else if (await sendsPayouts(tx, { ...mine(call.owner), endpoint: after })) call.need('payouts');
         await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
         const body = endpointBody(after, sightOfCaller(call.owner));
         return call.reply({ ...body, connection: connectionBody(reached), same_url: after.sameUrl });
@@ -153,14 +167,14 @@ const ENDPOINTS: readonly ApiRoute[] = [
     permission: 'webhooks',
     summary: 'Delete a webhook endpoint',
     reply: EndpointDeleted,
-    handle: async ({ ctx, owner, actor, params, reply }) => {
-      const target = { ...mine(owner), endpointId: params.id };
-      await ctx.db.begin(async (tx) => {
-        const before = await getEndpoint(ctx, { ...target, tx });
-        await deleteEndpoint(ctx, tx, target);
-        await audit(tx, { owner, actor }, { action: 'endpoint.delete', object: before.id, before: kept(before) });
+    handle: async (call) => {
+      const target = targetOf(call);
+      await call.ctx.db.begin(async (tx) => {
+        const before = await getEndpoint(call.ctx, { ...target, tx });
+        await deleteEndpoint(call.ctx, tx, target);
+        await audit(tx, call, { action: 'endpoint.delete', object: before.id, before: kept(before) });
       });
-      return reply({ success: true, id: params.id, deleted: true });
+      return call.reply({ success: true, id: call.params.id, deleted: true });
     },
   }),
   apiRoute({
@@ -173,7 +187,7 @@ const ENDPOINTS: readonly ApiRoute[] = [
     body: RotateSecret,
     reply: EndpointWithSecret,
     handle: async (call) => {
-      const target = { ...mine(call.owner), endpointId: call.params.id, overlapSeconds: call.body.expires_in };
+      const target = { ...namedIn(call), overlapSeconds: call.body.expires_in };
       const work = async (tx: Tx) => {
         const rolled = await rotateSecret(call.ctx, tx, target);
         const after = { overlap_seconds: target.overlapSeconds };
@@ -198,7 +212,7 @@ const ENDPOINTS: readonly ApiRoute[] = [
       return once(call, async (tx) => {
         const number = await sendTestEvent(ctx, tx, { ...mine(owner), endpointId: params.id });
         const deliveryId = idOfNumber('del', ctx.installKey, number);
-        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId, tx }), sightOfCaller(owner)));
+        return call.reply(deliveryBody(await getDelivery(ctx, { ...readerOfCaller(owner), deliveryId, tx }), sightOfCaller(owner)));
       });
     },
   }),
@@ -213,8 +227,13 @@ const ENDPOINTS: readonly ApiRoute[] = [
     reply: RecoveryReply,
     created: true,
     handle: async (call) => {
-      const target = { ...mine(call.owner), endpointId: call.params.id, since: readTime(call.body.since, 'since', { days: false }) };
-      return once(call, async (tx) => call.reply(recoveryBody(await startRecovery(call.ctx, tx, target))));
+      const since = readTime(call.body.since, 'since', { days: false });
+      return once(call, async (tx) => {
+        const begun = await startRecovery(call.ctx, tx, { ...namedIn(call), since });
+        const after = { recovery: begun.id, since: isoTime(since), total: begun.total };
+        await audit(tx, call, { action: 'recovery.start', object: begun.endpointId, after });
+        return call.reply(recoveryBody(begun));
+      });
     },
   }),
 ];
@@ -245,7 +264,7 @@ const DELIVERIES: readonly ApiRoute[] = [
       if (given !== null && state === null)
         throw new Problem('parameter_invalid', { reason: `it must be one of ${DELIVERY_STATES.join(', ')}` }, { param: 'state' });
       const page = await listDeliveries(ctx, {
-        ...readerOf(owner),
+        ...readerOfCaller(owner),
         limit: readLimit(query),
         startingAfter: readPageCursor(query, 'starting_after'),
         endpointId: readQuery(query, 'endpoint_id'),
@@ -264,7 +283,7 @@ const DELIVERIES: readonly ApiRoute[] = [
     summary: 'Retrieve a webhook delivery with its attempts',
     reply: DeliveryReply,
     handle: async ({ ctx, owner, params, reply }) =>
-      reply(deliveryBody(await getDelivery(ctx, { ...readerOf(owner), deliveryId: params.id }), sightOfCaller(owner))),
+      reply(deliveryBody(await getDelivery(ctx, { ...readerOfCaller(owner), deliveryId: params.id }), sightOfCaller(owner))),
   }),
   apiRoute({
     id: 'resendWebhookDelivery',
@@ -275,12 +294,12 @@ const DELIVERIES: readonly ApiRoute[] = [
     summary: 'Resend a delivery',
     body: Empty,
     reply: DeliveryReply,
-    handle: async (call) => {
-      const { ctx, owner, params } = call;
-      return once(call, async (tx) =>
-        call.reply(deliveryBody(await resendDelivery(ctx, tx, { ...readerOf(owner), deliveryId: params.id }), sightOfCaller(owner))),
-      );
-    },
+    handle: async (call) =>
+      once(call, async (tx) => {
+        const sent = await resendDelivery(call.ctx, tx, { ...readerOfCaller(call.owner), deliveryId: call.params.id });
+        await audit(tx, call, { action: 'delivery.resend', object: sent.id, after: { event: sent.eventId, endpoint: sent.endpointId } });
+        return call.reply(deliveryBody(sent, sightOfCaller(call.owner)));
+      }),
   }),
 ];
 

@@ -33,7 +33,7 @@ test('Ctrl+K finds a refund, a payout and a link by their IDs and opens each in 
   );
   const person = await owner();
   const refund = (await app.test.post('/v1/refunds', { payment_id: payment, amount_usd: '5.00' })).json.id;
-  const asked = { currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference: 'wages' };
+  const asked = { currency: 'BTC', amount_usd: '10.00', address: ADDRESS, payout_reference: 'wages' };
   const payout = (await person.post('/test/payouts', asked)).json.payout.id;
   const link = (await person.post('/test/links', { name: 'Tea', amount_usd: '3', reusable: true })).json.link.id;
   await go('test/home', 'Home');

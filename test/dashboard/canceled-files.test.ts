@@ -54,7 +54,7 @@ test('what was in a canceled file is shown as free, marked as sent without that 
   for (const path of paths(await insertBoth('canceled', 'swp_canceled'))) {
     assert.equal((await read(path)).file, null, 'its buttons are shown');
     assert.equal((await owner.post(`${path}/sent`, { txid })).status, 200);
-    assert.equal((await read(path)).state, 'sent');
+    assert.equal((await read(path)).status, 'sent');
   }
   assert.equal(await followOutgoing(ctx), 0);
   const kept = await ctx.db.sql`

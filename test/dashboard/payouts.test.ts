@@ -21,12 +21,12 @@ after(() => app?.stop());
 
 let made = 0;
 const bodyOf = (more: object = {}) => ({
-  ...{ currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference: `invoice-${++made}` },
+  ...{ currency: 'BTC', amount_usd: '10.00', address: ADDRESS, payout_reference: `invoice-${++made}` },
   ...more,
 });
 const ask = (more: object = {}, person = owner) => person.post('/test/payouts', bodyOf(more));
 const request = async (more: object = {}, person = owner) => (await ask(more, person)).json.payout;
-const answer = ({ status, json }: { status: number; json: any }) => [status, json?.error?.code ?? json?.payout?.state];
+const answer = ({ status, json }: { status: number; json: any }) => [status, json?.error?.code ?? json?.payout?.status];
 const approve = (id: string, person = owner) => person.post(`/test/payouts/${id}/approve`);
 const setRole = (role: string) => app.app.ctx.db.sql`
   update members set role = ${role} where user_id = (select id from users where email = 'pia@shop.example')`;
@@ -51,29 +51,31 @@ test('only owners, admins and finance members see and request payouts, and admin
 test('a payout is requested, refused when it is wrong, and approved; a second one with its reference is refused', async () => {
   const rows: [more: object, code: string, param: string][] = [
     [{ address: 'LLGXPgH6PB5pEYqbmFP1rDp2eKzTfGVJkS' }, 'address_invalid', 'address'],
-    [{ amount: '0' }, 'parameter_invalid', 'amount'],
-    [{ amount: '1.001' }, 'parameter_invalid', 'amount'],
-    [{ unit: 'coin', amount: '0.00000001' }, 'amount_too_small', 'amount'],
-    [{ reference: ' ' }, 'parameter_invalid', 'reference'],
-    [{ amount: '1000000.01' }, 'amount_too_large', 'amount'],
-    [{ amount: `1${'0'.repeat(20)}` }, 'amount_too_large', 'amount'],
-    [{ unit: 'coin', amount: '1000' }, 'amount_too_large', 'amount'],
+    [{ amount_usd: '0' }, 'amount_invalid', 'amount_usd'],
+    [{ amount_usd: '1.001' }, 'amount_precision', 'amount_usd'],
+    [{ amount_usd: undefined, amount: '0.00000001' }, 'amount_too_small', 'amount'],
+    [{ payout_reference: '' }, 'parameter_invalid', 'payout_reference'],
+    [{ payout_reference: undefined }, 'payout_reference_missing', 'payout_reference'],
+    [{ amount_usd: '1000000.01' }, 'amount_too_large', 'amount_usd'],
+    [{ amount_usd: `1${'0'.repeat(20)}` }, 'amount_too_large', 'amount_usd'],
+    [{ amount_usd: undefined, amount: '1000' }, 'amount_too_large', 'amount'],
   ];
   for (const [more, code, param] of rows) {
     const { status, json } = await ask(more);
     assert.deepEqual([status, json.error.code, json.error.param], [400, code, param], JSON.stringify(more));
   }
-  const first = await request({ unit: 'coin', amount: '0.001', reference: ' twice ', description: ' November ' });
+  const asked = await request({ amount_usd: undefined, amount: '0.001', payout_reference: 'twice', description: 'November' });
+  const { payout: first } = (await owner.get(`/test/payouts/${asked.id}`)).json;
   assert.deepEqual(
-    [first.state, first.amount, first.currency, first.reference, first.description, first.requested_by, first.transaction],
+    [first.status, first.amount, first.currency, first.payout_reference, first.description, first.requested_by, first.transaction_hash],
     ['requested', '0.00100000', 'BTC', 'twice', 'November', 'Olga Owner', null],
   );
-  const again = await ask({ reference: 'twice' });
+  const again = await ask({ payout_reference: 'twice' });
   assert.deepEqual([again.status, again.json.error.code, again.json.error.param], [409, 'payout_exists', 'payout_reference']);
   assert.deepEqual(answer(await approve(first.id)), [200, 'confirmed']);
   assert.deepEqual(answer(await approve(first.id)), [409, 'payout_state'], 'a second click');
   const { payout } = (await owner.get(`/test/payouts/${first.id}`)).json;
-  assert.match(payout.transaction.id, /^[0-9a-f]{64}$/);
+  assert.match(payout.transaction_hash, /^[0-9a-f]{64}$/);
   const canceled = await request();
   assert.deepEqual(answer(await owner.post(`/test/payouts/${canceled.id}/cancel`)), [200, 'canceled']);
   const { data } = (await owner.get('/test/payouts?state=canceled')).json;
@@ -135,7 +137,7 @@ test('a file is imported once, approved as one amount, and canceled as a whole',
   assert.deepEqual([approved.open.payouts, approved.states], [0, { confirmed: 2 }]);
   const { data } = (await owner.get(`/test/payouts?batch=${id}`)).json;
   assert.deepEqual(
-    data.map(({ reference, state }: any) => [reference, state]),
+    data.map(({ payout_reference, status }: any) => [payout_reference, status]),
     [
       ['nov-2', 'confirmed'],
       ['nov-1', 'confirmed'],

@@ -214,7 +214,7 @@ test('actions that move money or data require recent authentication, depending o
     ['POST', '/webhooks', { url: 'https://127.0.0.1:9/other', events: ['*'] }],
     ['POST', `/webhooks/${endpoint.id}`, { url: 'https://127.0.0.1:9/moved' }],
     ['POST', `/webhooks/${endpoint.id}/secret`, {}],
-    ['POST', `/webhooks/${endpoint.id}/rotate`, { overlap_seconds: 0 }],
+    ['POST', `/webhooks/${endpoint.id}/rotate`, { expires_in: 0 }],
     ['POST', '/settings/checkout', { tolerance_percent: '4.00' }],
     ['POST', '/settings/checkout', { tolerance_cap_usd: '99.00' }],
     ['POST', '/settings/checkout', { late_accept_minutes: 1440 }],

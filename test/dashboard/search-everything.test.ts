@@ -24,7 +24,7 @@ before(async () => {
   owner = await setUpPerson(app);
   partner = await setUpPartner(app);
   ids = { ...(await fill(app.test, owner)), sweeps: await makeSweep() };
-  const asked = { currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference: 'wages' };
+  const asked = { currency: 'BTC', amount_usd: '10.00', address: ADDRESS, payout_reference: 'wages' };
   ids.payouts = ok(await owner.post('/test/payouts', asked)).payout.id;
   payoutEvent = ok(await owner.get(`/test/events?type=payout.requested&payment_id=${ids.payouts}`)).data[0].id;
 });

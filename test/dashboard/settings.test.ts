@@ -525,7 +525,7 @@ test('erasing: payouts and their signing files, once they ended long enough ago'
     rows.map(([id, , , , erased]) => [id, erased]).toSorted(),
   );
   const { payout } = (await owner.get('/live/payouts/po_old')).json;
-  assert.deepEqual([payout.address, payout.description, payout.reference, payout.amount], [null, null, 'po_old', '0.00001000']);
+  assert.deepEqual([payout.address, payout.description, payout.payout_reference, payout.amount], [null, null, 'po_old', '0.00001000']);
   const left = () => sql`
     select s.id from signing_files s join signed_transactions t on t.file_id = s.id
     where s.wallet_id = 'wal_payout' and s.file::text like '%tb1qbob%' and length(t.raw) > 0 order by s.id`;

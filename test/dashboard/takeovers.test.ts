@@ -90,8 +90,8 @@ const enter = (url: string) =>
     redirect: 'manual',
     body: new URLSearchParams({ address: 'test_btc_entered', coin: 'BTC', checked: 'yes' }),
   });
-const payoutBody = (reference: string) => ({ currency: 'BTC', unit: 'usd', amount: '10.00', address: ADDRESS, reference });
-const refundBody = { address: 'test_btc_payer', amount: '10.00', unit: 'usd' };
+const payoutBody = (reference: string) => ({ currency: 'BTC', amount_usd: '10.00', address: ADDRESS, payout_reference: reference });
+const refundBody = (payment_id: string, amount_usd = '10.00') => ({ payment_id, address: 'test_btc_payer', amount_usd });
 
 /** What a member sets going: the role that may, the role that may not any more, and whether it took effect in the end. */
 type Authority = {
@@ -177,10 +177,10 @@ const AUTHORITIES: readonly Authority[] = [
     begin: async (rogue, email) => {
       const asked = await app.test.post('/v1/refunds', { payment_id: await paid(), amount_usd: '10.00', address: 'test_btc_payer' });
       const { id } = asked.json;
-      assert.equal((await ok(rogue.post(`/test/refunds/${id}/approve`))).refund.state, 'requested');
+      assert.equal((await ok(rogue.post(`/test/refunds/${id}/approve`))).refund.status, 'requested');
       return {
         audited: ['approvals.forgotten', await idOf(email)],
-        tookEffect: async () => (await ok(second.post(`/test/refunds/${id}/approve`))).refund.state !== 'requested',
+        tookEffect: async () => (await ok(second.post(`/test/refunds/${id}/approve`))).refund.status !== 'requested',
       };
     },
   },
@@ -202,10 +202,10 @@ const AUTHORITIES: readonly Authority[] = [
     role: 'support',
     demoted: 'viewer',
     begin: async (rogue, email) => {
-      const { refund } = await ok(rogue.post(`/test/payments/${await paid()}/refunds`, refundBody));
+      const { refund } = await ok(rogue.post('/test/refunds', refundBody(await paid())));
       return {
         audited: ['approvals.forgotten', await idOf(email)],
-        tookEffect: async () => (await ok(second.post(`/test/refunds/${refund.id}/approve`))).refund.state !== 'requested',
+        tookEffect: async () => (await ok(second.post(`/test/refunds/${refund.id}/approve`))).refund.status !== 'requested',
       };
     },
   },
@@ -218,10 +218,10 @@ const AUTHORITIES: readonly Authority[] = [
         ...{ currency: 'BTC', amount_usd: '10.00', address: ADDRESS, payout_reference: `first-${email}` },
       });
       const { id } = asked.json;
-      assert.equal((await ok(rogue.post(`/test/payouts/${id}/approve`))).payout.state, 'requested');
+      assert.equal((await ok(rogue.post(`/test/payouts/${id}/approve`))).payout.status, 'requested');
       return {
         audited: ['approvals.forgotten', await idOf(email)],
-        tookEffect: async () => (await ok(second.post(`/test/payouts/${id}/approve`))).payout.state !== 'requested',
+        tookEffect: async () => (await ok(second.post(`/test/payouts/${id}/approve`))).payout.status !== 'requested',
       };
     },
   },
@@ -233,7 +233,7 @@ const AUTHORITIES: readonly Authority[] = [
       const { payout } = await ok(rogue.post('/live/payouts', payoutBody(`request-${email}`)));
       return {
         audited: ['approvals.forgotten', await idOf(email)],
-        tookEffect: async () => (await ok(second.post(`/live/payouts/${payout.id}/approve`))).payout.state !== 'requested',
+        tookEffect: async () => (await ok(second.post(`/live/payouts/${payout.id}/approve`))).payout.status !== 'requested',
       };
     },
   },
@@ -471,7 +471,7 @@ test('an endpoint belongs to the member who last decided where its events go', a
 
 test('an admin cannot approve a payout: not with the limit lifted, not as finance, not with a second mailbox', async () => {
   const { rogue, email, id } = await newRogue('admin');
-  const { payout } = await ok(rogue.post('/live/payouts', { ...payoutBody(`mine-${email}`), amount: '50000.00' }));
+  const { payout } = await ok(rogue.post('/live/payouts', { ...payoutBody(`mine-${email}`), amount_usd: '50000.00' }));
   for (const refused of [
     await rogue.post('/live/settings/business', { refund_limit_usd: null }),
     await rogue.post(`/live/team/members/${id}/role`, { role: 'finance' }),
@@ -486,7 +486,7 @@ test('an admin cannot approve a payout: not with the limit lifted, not as financ
   // Other settings of the same form, and the same limit again, are allowed.
   await ok(rogue.post('/live/settings/business', { display_currency: 'EUR', refund_limit_usd: 5 }));
   assert.equal(
-    (await ok(second.post(`/live/payouts/${payout.id}/approve`))).payout.state,
+    (await ok(second.post(`/live/payouts/${payout.id}/approve`))).payout.status,
     'approved',
     'with a member of finance, who is another person',
   );
@@ -540,14 +540,14 @@ test('above the limit a member counts once their role is a day old, as the first
   assert.match(early.json.error.message, /Your approvals of more than \$5\.00 count from 20\d\d-\d\d-\d\d \d\d:\d\d UTC/);
   // As the first: they asked, and the owner approves. Two other members are needed.
   const own = await asked(fresh);
-  assert.equal((await ok(approve(owner, own))).payout.state, 'requested');
+  assert.equal((await ok(approve(owner, own))).payout.status, 'requested');
   const approved = (await ok(approve(second, own))).payout;
-  assert.deepEqual([approved.state, approved.approved_by], ['approved', 'Olga Owner and second']);
+  assert.deepEqual([approved.status, approved.approved_by], ['approved', 'Olga Owner and second']);
   // Up to the limit a new role is enough.
-  const { payout: small } = await ok(fresh.post('/live/payouts', { ...payoutBody(`small-${++people}`), amount: '1.00' }));
-  assert.equal((await ok(approve(fresh, small.id))).payout.state, 'approved');
+  const { payout: small } = await ok(fresh.post('/live/payouts', { ...payoutBody(`small-${++people}`), amount_usd: '1.00' }));
+  assert.equal((await ok(approve(fresh, small.id))).payout.status, 'approved');
   await ageRoles(app);
-  assert.equal((await ok(approve(fresh, first))).payout.state, 'approved');
+  assert.equal((await ok(approve(fresh, first))).payout.status, 'approved');
 });
 
 test('small requests of a new member do not let one member approve more than the limit', async () => {
@@ -556,21 +556,21 @@ test('small requests of a new member do not let one member approve more than the
   const payment = await paid();
   const states: string[] = [];
   for (let i = 0; i < 3; i++) {
-    const { refund } = await ok(helper.post(`/test/payments/${payment}/refunds`, { ...refundBody, amount: '2.00' }));
-    states.push((await ok(approver.rogue.post(`/test/refunds/${refund.id}/approve`))).refund.state);
+    const { refund } = await ok(helper.post('/test/refunds', refundBody(payment, '2.00')));
+    states.push((await ok(approver.rogue.post(`/test/refunds/${refund.id}/approve`))).refund.status);
   }
   assert.deepEqual(states, ['confirmed', 'confirmed', 'requested'], 'six dollars are more than five');
 });
 
 test('what was canceled after it was in a signing file still counts toward the limit of a member', async () => {
   const { rogue } = await newRogue('finance');
-  const ask = async () => (await ok(rogue.post('/live/payouts', { ...payoutBody(`kept-${++people}`), amount: '3.00' }))).payout.id;
+  const ask = async () => (await ok(rogue.post('/live/payouts', { ...payoutBody(`kept-${++people}`), amount_usd: '3.00' }))).payout.id;
   const first = await ask();
-  assert.equal((await ok(rogue.post(`/live/payouts/${first}/approve`))).payout.state, 'approved');
+  assert.equal((await ok(rogue.post(`/live/payouts/${first}/approve`))).payout.status, 'approved');
   // Canceled without a file, it is as if it had never been approved.
   await ok(rogue.post(`/live/payouts/${first}/cancel`));
   const again = await ask();
-  assert.equal((await ok(rogue.post(`/live/payouts/${again}/approve`))).payout.state, 'approved');
+  assert.equal((await ok(rogue.post(`/live/payouts/${again}/approve`))).payout.status, 'approved');
   await sqlOf()`update outgoing_payments set anchor = ${`${'ab'.repeat(32)}:0`} where id = ${again}`;
   await ok(rogue.post(`/live/payouts/${again}/cancel`));
   const more = await rogue.post(`/live/payouts/${await ask()}/approve`);

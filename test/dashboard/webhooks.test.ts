@@ -71,11 +71,11 @@ test('an endpoint is created, read, changed, paused, resumed and deleted; each a
   refused(await owner.post('/test/webhooks', { url: hook.url, events: ['payment.lost'] }), 400, 'parameter_invalid', 'events[0]');
   refused(await owner.post(`${path}/test`, { type: 'payment.lost' }), 400, 'parameter_invalid', 'type');
   assert.equal(ok(await owner.post(`${path}/secret`)).endpoint.secret, made.secret);
-  const rolled = ok(await owner.post(`${path}/rotate`, { overlap_seconds: 604_800 })).endpoint;
+  const rolled = ok(await owner.post(`${path}/rotate`, { expires_in: 604_800 })).endpoint;
   assert.notEqual(rolled.secret, made.secret);
   assert.ok(Math.abs(Date.parse(rolled.previous_secret_expires_at) - Date.now() - 604_800_000) < 60_000);
   assert.equal(ok(await owner.post(`${path}/secret`)).endpoint.secret, rolled.secret);
-  refused(await owner.post(`${path}/rotate`, { overlap_seconds: 604_801 }), 400, 'parameter_invalid', 'overlap_seconds');
+  refused(await owner.post(`${path}/rotate`, { expires_in: 604_801 }), 400, 'parameter_invalid', 'expires_in');
   ok(await owner.send('DELETE', path, {}));
   refused(await owner.get(path), 404, 'endpoint_not_found');
   const log = await audited(made.id);
@@ -111,7 +111,7 @@ test('objects of another merchant or mode are not found', async (t) => {
     for (const read of ['', '/hours', '/recoveries', `/missed?${since}`]) refused(await owner.get(path + read), 404, 'endpoint_not_found');
     refused(await owner.post(path, { description: 'mine' }), 404, 'endpoint_not_found');
     refused(await owner.post(`${path}/secret`), 404, 'endpoint_not_found');
-    refused(await owner.post(`${path}/rotate`, { overlap_seconds: 0 }), 404, 'endpoint_not_found');
+    refused(await owner.post(`${path}/rotate`, { expires_in: 0 }), 404, 'endpoint_not_found');
     refused(await owner.post(`${path}/test`, { type: 'webhook.test' }), 404, 'endpoint_not_found');
     refused(await owner.post(`${path}/recoveries`, { since: '2026-01-01T00:00:00Z' }), 404, 'endpoint_not_found');
     refused(await owner.send('DELETE', path, {}), 404, 'endpoint_not_found');

@@ -191,7 +191,7 @@ test('two members approve at the same moment, and both upload the same signed fi
     .json;
   const everyone = (path: string, body?: object) => Promise.all(people.map((person) => person.post(`/live/${path}`, body)));
   const approvals = await everyone(`payouts/${id}/approve`);
-  assert.deepEqual(approvals.map(({ json }) => json.payout.state).toSorted(), ['approved', 'requested'], 'both are needed');
+  assert.deepEqual(approvals.map(({ json }) => json.payout.status).toSorted(), ['approved', 'requested'], 'both are needed');
   const files = await everyone('payout-files', { currency: 'BTC' });
   assert.deepEqual(files.map(({ status }) => status).toSorted(), [200, 409], 'one of them makes the file');
   const made = files.find(({ status }) => status === 200)!.json;

@@ -1,6 +1,7 @@
 /** What refunds and payouts show and offer alike: what they pay, by whom and when, and what a member can do with one. */
 import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
+import { coinOf } from '../../lib/coin.ts';
 import { useAct, useMay } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
@@ -19,7 +20,7 @@ export const factsOf = (one: Outgoing, about: Facts): Facts => [
   [
     'Amount',
     <span key="amount" className="flex flex-wrap justify-end gap-x-1.5">
-      <Money amount={one.amount} currency={one.currency} /> <Money amount={one.amount_usd} className="text-soft" />
+      <Money amount={one.amount} currency={coinOf(one)} /> <Money amount={one.amount_usd} className="text-soft" />
     </span>,
   ],
   ...about,
@@ -28,7 +29,7 @@ export const factsOf = (one: Outgoing, about: Facts): Facts => [
   ['Approved', <Time key="approved" at={one.approved_at} />],
   ['Approved by', one.approved_by ?? '–'],
   ['Sent', <Time key="sent" at={one.sent_at} />],
-  ['Transaction', <TransactionLink key="txid" of={one.transaction} />],
+  ['Transaction', <TransactionLink key="txid" id={one.transaction_hash} url={one.explorer_url} />],
   ['ID', <code key="id">{one.id}</code>],
 ];
 
@@ -53,7 +54,7 @@ const KINDS = {
 
 /** `refreshes`: what an act changes. */
 export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outgoing; refreshes: readonly (readonly unknown[])[] }) {
-  const { id, state, file, amount, currency, address, failure } = one;
+  const { id, status: state, file, amount, address, failure } = one;
   const kind = KINDS[of];
   const may = useMay(kind.permission);
   const [asked, setAsked] = useState<'approve' | 'cancel' | 'sent' | null>(null);
@@ -77,11 +78,11 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
   if (!may || !(isOpen || isWrong)) return null;
   const close = () => setAsked(null);
   const done = (reply: { refund: Refund } | { payout: Payout }) => {
-    const { state: now } = 'refund' in reply ? reply.refund : reply.payout;
+    const { status: now } = 'refund' in reply ? reply.refund : reply.payout;
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : `${kind.title} approved.`);
   };
   const options = { params: { id }, body: {} };
-  const sum = <Money amount={amount} currency={currency} />;
+  const sum = <Money amount={amount} currency={coinOf(one)} />;
   return (
     <div className="flex flex-wrap gap-2">
       {state === 'requested' && address !== null && (
@@ -137,7 +138,7 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
           cancel.mutate(options);
         }}
       />
-      {asked === 'sent' && <MarkSent of={of} paid={one} refreshes={refreshes} onClose={close} />}
+      {asked === 'sent' && <MarkSent of={of} paid={{ ...one, currency: coinOf(one) }} refreshes={refreshes} onClose={close} />}
     </div>
   );
 }

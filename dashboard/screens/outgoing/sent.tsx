@@ -1,6 +1,5 @@
 /** The transaction that paid a refund or a payout, and recording one that the merchant sent. */
 import { type FormEvent, useState } from 'react';
-import type { Reply } from '../../lib/api.ts';
 import { coinText } from '../../lib/coin.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
@@ -10,15 +9,14 @@ import { Field } from '../../ui/field.tsx';
 import { ErrorNote } from '../../ui/form.tsx';
 import { Money } from '../../ui/values.tsx';
 
-type Transaction = Reply<'GET /:mode/refunds/:id'>['refund']['transaction'];
-export const TransactionLink = ({ of }: { of: Transaction }) =>
-  of === null ? (
+export const TransactionLink = ({ id, url }: { id: string | null; url: string | null }) =>
+  id === null ? (
     <span>–</span>
   ) : (
     <span className="font-mono text-xs break-all">
-      <span>{of.id}</span>
-      {of.explorer_url !== null && (
-        <a href={of.explorer_url} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
+      <span>{id}</span>
+      {url !== null && (
+        <a href={url} target="_blank" rel="noreferrer noopener" className="ml-2 font-sans underline">
           Explorer<span className="sr-only"> (opens in a new tab)</span>
         </a>
       )}

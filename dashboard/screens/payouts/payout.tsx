@@ -45,7 +45,7 @@ const aboutOf = (payout: Payout): [string, React.ReactNode][] => [
   [
     'Reference',
     <span key="reference" className="break-all">
-      {payout.reference ?? '–'}
+      {payout.payout_reference ?? '–'}
     </span>,
   ],
   ['Description', payout.description ?? '–'],

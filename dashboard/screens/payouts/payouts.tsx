@@ -1,5 +1,6 @@
 /** Payouts to third parties: request, import from a CSV file, approve, sign offline, and follow to their confirmation. */
 import { useState } from 'react';
+import { coinOf } from '../../lib/coin.ts';
 import { useFilters, useList, useMay, useMode, useOpened, useTitle } from '../../lib/hooks.ts';
 import type { ScreenModule } from '../../screen.ts';
 import { Button, RowButton } from '../../ui/button.tsx';
@@ -22,15 +23,15 @@ const columnsOf = (open: (id: string) => void): Column<Payout>[] => [
     phone: 'title',
     cell: (payout) => (
       <RowButton open={() => open(payout.id)}>
-        <Money amount={payout.amount} currency={payout.currency} />
+        <Money amount={payout.amount} currency={coinOf(payout)} />
       </RowButton>
     ),
   },
   { name: 'State', phone: 'corner', cell: (payout) => <PayoutState payout={payout} /> },
   {
     name: 'Reference',
-    cell: ({ reference }) => <span className="break-all">{reference ?? '–'}</span>,
-    empty: ({ reference }) => reference === null,
+    cell: ({ payout_reference: reference }) => <span className="break-all">{reference ?? '–'}</span>,
+    empty: ({ payout_reference: reference }) => reference === null,
   },
   { name: 'Value', cell: (payout) => <Money amount={payout.amount_usd} />, right: true },
   { name: 'Requested', cell: (payout) => <Time at={payout.created_at} /> },

@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin, TOKENS } from '../../generated/api.ts';
 import { ApiError } from '../../lib/api.ts';
-import { coinOptions, coinText, partsOf } from '../../lib/coin.ts';
+import { apiNamesOf, coinOptions, coinText, partsOf } from '../../lib/coin.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
@@ -11,7 +11,7 @@ import { Choice, ErrorNote } from '../../ui/form.tsx';
 import { PAYOUT_READS } from './state.tsx';
 
 type Unit = 'coin' | 'usd';
-const FIELDS: Readonly<Record<string, string>> = { payout_reference: 'reference' };
+const FIELDS: Readonly<Record<string, string>> = { payout_reference: 'reference', amount_usd: 'amount' };
 
 export function RequestPayout({ onClose, onDone }: { onClose: () => void; onDone: (id: string) => void }) {
   const [currency, setCurrency] = useState<Coin>(COINS[0]);
@@ -27,11 +27,15 @@ export function RequestPayout({ onClose, onDone }: { onClose: () => void; onDone
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const { description, ...rest } = given;
-    request.mutate(
-      { body: { ...rest, currency, unit, ...(description.trim() !== '' && { description }) } },
-      { onSuccess: ({ payout }) => onDone(payout.id) },
+    const [amount, address, reference, description] = [given.amount, given.address, given.reference, given.description].map((text) =>
+      text.trim(),
     );
+    const body = {
+      ...{ ...apiNamesOf(currency), address: address!, payout_reference: reference! },
+      ...(unit === 'usd' ? { amount_usd: amount! } : { amount: amount! }),
+      ...(description && { description }),
+    };
+    request.mutate({ body }, { onSuccess: ({ payout }) => onDone(payout.id) });
   };
   return (
     <Dialog open onClose={onClose} title="Request a payout">

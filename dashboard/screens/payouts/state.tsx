@@ -8,7 +8,7 @@ export type Batch = Reply<'GET /:mode/payout-batches'>['data'][number];
 /** What an act on a payout changes. */
 export const PAYOUT_READS = [['payouts']] as const;
 
-export function PayoutState({ payout: { state, approved_by: by } }: { payout: Payout }) {
+export function PayoutState({ payout: { status: state, approved_by: by } }: { payout: Payout }) {
   const { tone, icon, word } = STATES[state];
   return (
     <Badge tone={tone} icon={icon}>

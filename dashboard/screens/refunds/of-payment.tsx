@@ -2,6 +2,7 @@
 import { useState } from 'react';
 import { isSome } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
+import { coinOf } from '../../lib/coin.ts';
 import { useApi, useList } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/states.tsx';
@@ -26,7 +27,7 @@ export function RefundsOfPayment({ data: { payment } }: { data: Reply<'GET /:mod
           {list.rows.map((refund) => (
             <li key={refund.id} className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b border-line px-4 py-2.5">
               <button type="button" className="text-left underline" onClick={() => setShown(refund.id)}>
-                <Money amount={refund.amount} currency={refund.currency} />
+                <Money amount={refund.amount} currency={coinOf(refund)} />
               </button>
               <span className="flex flex-wrap gap-2">
                 <RefundState refund={refund} />

@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from 'react';
 import { moneyText } from '../../lib/amount.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
-import { coinText, partsOf } from '../../lib/coin.ts';
+import { apiNamesOf, coinText, partsOf } from '../../lib/coin.ts';
 import { useAct } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
@@ -10,7 +10,6 @@ import { Field } from '../../ui/field.tsx';
 import { Choice, ErrorNote } from '../../ui/form.tsx';
 import { ClaimEmail, FROM_PAGE } from './claim-email.tsx';
 import { REFUND_READS } from './refund.tsx';
-import type { Refund } from './state.tsx';
 
 export type Refundable = Reply<'GET /:mode/payments/:id/refundable'>['available'][number];
 /** The same amount in the currency of the price. */
@@ -51,10 +50,10 @@ export function RequestRefund({
   const [address, setAddress] = useState(left ?? '');
   const [reason, setReason] = useState('');
   const [to, setTo] = useState(email?.left ?? '');
-  const request = useAct('POST /:mode/payments/:id/refunds', { refreshes: REFUND_READS, done: 'Refund requested.', quiet: true });
+  const request = useAct('POST /:mode/refunds', { refreshes: REFUND_READS, done: 'Refund requested.', quiet: true });
   const fault = request.error instanceof ApiError ? request.error : null;
   const at = (param: string) => (fault?.param === param ? fault.message : null);
-  const choose = (next: Refund['currency']) => {
+  const choose = (next: Refundable['currency']) => {
     setCoin(next);
     setWay(leftIn(next) === null ? 'link' : 'address');
     setAddress(leftIn(next) ?? '');
@@ -62,14 +61,15 @@ export function RequestRefund({
   const submit = (event: FormEvent) => {
     event.preventDefault();
     const body = {
-      ...(available.length > 1 && { currency }),
-      ...(unit !== 'all' && { amount: amount.trim(), unit }),
-      ...(unit === 'usd' && { rate }),
+      payment_id: paymentId,
+      ...(available.length > 1 && apiNamesOf(currency)),
+      ...(unit === 'coin' && { amount: amount.trim() }),
+      ...(unit === 'usd' && { amount_usd: amount.trim(), rate }),
       ...(way === 'address' && { address: address.trim() }),
       ...(reason.trim() !== '' && { reason: reason.trim() }),
-      ...(email !== null && { email: to.trim() }),
+      ...(email !== null && { email: to.trim() || null }),
     };
-    request.mutate({ params: { id: paymentId }, body }, { onSuccess: ({ refund }) => onDone(refund.id) });
+    request.mutate({ body }, { onSuccess: ({ refund }) => onDone(refund.id) });
   };
   return (
     <Dialog open onClose={onClose} title="Refund this payment">
@@ -79,7 +79,7 @@ export function RequestRefund({
             label="Coin"
             options={available.map((one) => ({ value: one.currency, label: coinText(one.currency) }))}
             value={currency}
-            onChange={(event) => choose(event.target.value as Refund['currency'])}
+            onChange={(event) => choose(event.target.value as Refundable['currency'])}
           />
         )}
         <Choice
@@ -101,7 +101,7 @@ export function RequestRefund({
             maxLength={60}
             value={amount}
             onChange={(event) => setAmount(event.target.value)}
-            fault={at('amount')}
+            fault={at('amount') ?? at('amount_usd')}
           />
         )}
         {unit === 'usd' && (
@@ -147,7 +147,7 @@ export function RequestRefund({
           value={reason}
           onChange={(event) => setReason(event.target.value)}
         />
-        <ErrorNote error={['amount', 'address', 'email'].includes(fault?.param ?? '') ? null : fault} />
+        <ErrorNote error={['amount', 'amount_usd', 'address', 'email'].includes(fault?.param ?? '') ? null : fault} />
         {onSent && (
           <button
             type="button"

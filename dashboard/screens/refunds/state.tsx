@@ -1,12 +1,13 @@
 /** A refund as people read it in lists: its state, and the first columns. */
 import type { Reply } from '../../lib/api.ts';
+import { coinOf } from '../../lib/coin.ts';
 import { RowButton } from '../../ui/button.tsx';
 import type { IconName } from '../../ui/icon.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, Money, type Tone } from '../../ui/values.tsx';
 
 export type Refund = Reply<'GET /:mode/refunds/:id'>['refund'];
-export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconName; word: string }>> = {
+export const STATES: Readonly<Record<Refund['status'], { tone: Tone; icon: IconName; word: string }>> = {
   requested: { tone: 'warn', icon: 'clock', word: 'Requested' },
   approved: { tone: 'warn', icon: 'check', word: 'To be sent' },
   signed: { tone: 'info', icon: 'key', word: 'Signed' },
@@ -18,7 +19,7 @@ export const STATES: Readonly<Record<Refund['state'], { tone: Tone; icon: IconNa
 export const STATE_WORDS = Object.fromEntries(Object.entries(STATES).map(([state, { word }]) => [state, word]));
 
 /** What a requested refund waits for. */
-export function RefundState({ refund: { state, address, claim_expired: expired, approved_by: by } }: { refund: Refund }) {
+export function RefundState({ refund: { status: state, address, claim_expired: expired, approved_by: by } }: { refund: Refund }) {
   const { tone, icon, word } = STATES[state];
   const forCustomer = state === 'requested' && address === null;
   const waits = expired
@@ -44,7 +45,7 @@ export const leadingColumns = <R extends Refund>(open: (id: string) => void): Co
     phone: 'title',
     cell: (refund) => (
       <RowButton open={() => open(refund.id)}>
-        <Money amount={refund.amount} currency={refund.currency} />
+        <Money amount={refund.amount} currency={coinOf(refund)} />
       </RowButton>
     ),
   },

@@ -48,7 +48,7 @@ function What({ endpoint }: { endpoint: Endpoint }) {
     <Card title="Endpoint details">
       <div className="p-4">
         <EndpointForm initial={endpoint} error={update.error} onSubmit={(body) => update.mutate({ params, body })}>
-          {update.data && <SavedNotes connection={update.data.connection} same_url={update.data.same_url} />}
+          {update.data && <SavedNotes connection={update.data.endpoint.connection} same_url={update.data.endpoint.same_url} />}
           <div>
             <Button type="submit" look="main" busy={update.isPending}>
               Save
@@ -119,7 +119,7 @@ function Secret({ endpoint }: { endpoint: Endpoint }) {
             busy={roll.isPending}
             onClick={() =>
               roll.mutate(
-                { params, body: { overlap_seconds: Number(overlap) } },
+                { params, body: { expires_in: Number(overlap) } },
                 { onSuccess: ({ endpoint: { secret } }) => setShown(secret), onSettled: () => setRolling(false) },
               )
             }

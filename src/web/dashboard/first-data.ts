@@ -6,10 +6,9 @@ import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { Problem } from '#core/problem';
-import { type Action, mayDo, rolesWith } from '#core/roles';
 import { EMPTY_BODY } from '#http';
 import { listMemberships, type Membership, type SignedIn, type Visitor } from '#people';
-import type { DashboardRoute, MemberRoute } from './route.ts';
+import { type DashboardRoute, type MemberRoute, needAction } from './route.ts';
 import { readNewsMark } from './stream.ts';
 
 /** `list`: the first page of a list that continues. */
@@ -79,11 +78,6 @@ export type MemberNeeds = Pick<MemberRoute, 'action' | 'recent' | 'withoutFactor
 export async function findMembership(ctx: Context, { userId, merchantId }: SignedIn): Promise<Membership | null> {
   const memberships = await listMemberships(ctx, { userId });
   return memberships.find((m) => m.merchantId === merchantId) ?? memberships[0] ?? null;
-}
-
-/** For a part of a route that needs a further action. Errors: action_not_permitted. */
-export function needAction({ role, merchantName: merchant }: Membership, action: Action): void {
-  if (!mayDo(role, action)) throw new Problem('action_not_permitted', { role, needed: rolesWith(action), merchant });
 }
 
 /** Errors: not_signed_in, second_factor_required, operator_only, action_not_permitted, recent_authentication_required. */

@@ -2,31 +2,32 @@
 import Type, { type Static, type TObject } from 'typebox';
 import type { Context } from '#context';
 import { COIN, type Coin, feeCoinOf } from '#core/coin';
-import { formatUnits, readAmountText } from '#core/money';
+import { formatUnits } from '#core/money';
 import { explorerUrl } from '#core/networks';
 import { Problem } from '#core/problem';
 import { REFUND_STATES } from '#core/refund';
 import { literals, type ReplyOf } from '#http';
-import { approveOutgoing, cancelOutgoing, countOutgoing, markOutgoingSent, type OutgoingKind } from '#outgoing';
+import { approveOutgoing, countOutgoing, markOutgoingSent, type OutgoingKind, type Payout, type Refund } from '#outgoing';
 import { SWEEP_SPEEDS, type Sweep } from '#signing';
 import { AnyCoinField, NoFields, Nullable, PlainText } from './fields.ts';
-import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
+import { countsRoute, type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
-/** The transaction that paid a refund or a payout. */
-export const TransactionBody = Nullable(Type.Object({ id: PlainText, explorer_url: Nullable(PlainText) }));
-export function transactionBody({ ctx, mode }: Pick<MemberCall, 'ctx' | 'mode'>, { coin, txid }: { coin: Coin; txid: string | null }) {
-  if (txid === null) return null;
-  return { id: txid, explorer_url: mode === 'live' ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null };
-}
-
-export const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
-
-/** An amount as a member types it. Errors: parameter_invalid. */
-export function readAmount(text: string, decimals: number): bigint {
-  const units = readAmountText(text.trim(), decimals);
-  if (units !== null && units > 0n) return units;
-  throw new Problem('parameter_invalid', { reason: 'it must be an amount such as 0.01' }, { param: 'amount' });
-}
+/** What members see of one besides what the API shows. */
+export const OUTGOING_FIELDS = {
+  requested_by: PlainText,
+  /** While it is requested: who approved it first. */
+  approved_by: Nullable(PlainText),
+  explorer_url: Nullable(PlainText),
+  /** The signing file that it is part of, unless that was canceled. */
+  file: Nullable(PlainText),
+};
+export const outgoingFields = (
+  { ctx, mode }: Pick<MemberCall, 'ctx' | 'mode'>,
+  { coin, txid, requestedBy, approvedBy, fileId }: Refund | Payout,
+) => ({
+  ...{ requested_by: requestedBy, approved_by: approvedBy, file: fileId },
+  explorer_url: mode === 'live' && txid !== null ? explorerUrl(coin, ctx.settings.networks[COIN[coin].chain], txid) : null,
+});
 
 /** A signing file of approved refunds or payouts. */
 const WantedFile = Type.Object({ currency: AnyCoinField, speed: Type.Optional(literals(SWEEP_SPEEDS)) });
@@ -105,12 +106,11 @@ export function outgoingRoutes<One extends TObject>({
         return readOne(call, call.params.id);
       },
     }),
-    memberRoute({
-      ...{ ...act, path: `${path}/:id/cancel`, body: NoFields },
-      handle: async (call) => {
-        await cancelOutgoing(call.ctx, { ...ofCall(call), idempotency: null, render: ({ id }) => ({ status: 200, body: id }) });
-        return readOne(call, call.params.id);
-      },
+    forMembers(kind === 'refund' ? 'cancelRefund' : 'cancelPayout', {
+      path: `${path}/:id/cancel`,
+      action: act.action,
+      recent: true,
+      as: kind,
     }),
   ];
 }

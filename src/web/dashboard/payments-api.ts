@@ -31,7 +31,6 @@ import { lookForReturn } from '#outgoing';
 import {
   archivePayment,
   auditDecision,
-  cancelPayment,
   countByStatus,
   createPayment,
   type Filter,
@@ -66,13 +65,12 @@ import {
   lookedBackBody,
   lookedPageOf,
   ModeName,
-  NoFields,
   Nullable,
   PlainText,
   paging,
   StatusName,
 } from './fields.ts';
-import { countsRoute, type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
+import { countsRoute, type DashboardRoute, forMembers, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 import { shopFilterOf } from './shop-page-api.ts';
 
 const CoinAmount = Type.Object({ currency: AnyCoinField, amount: PlainText, amount_usd: Nullable(PlainText) });
@@ -422,14 +420,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
       };
     },
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/payments/:id/cancel',
-    action: 'payments.cancel',
-    body: NoFields,
-    reply: Type.Object(decided),
-    handle: (call) => cancelPayment(call.ctx, deciding(call, call.params.id)),
-  }),
+  forMembers('cancel', { path: '/payments/:id/cancel', action: 'payments.cancel', as: 'payment' }),
   memberRoute({
     method: 'POST',
     path: '/payments/:id/archive',

@@ -1,9 +1,7 @@
 /** Payouts to third parties: the request, and batches from a CSV file. What refunds have too is in outgoing-api.ts. */
 import Type from 'typebox';
-import { COIN } from '#core/coin';
-import { formatUnits, formatUsd } from '#core/money';
 import { REFUND_STATES } from '#core/refund';
-import { LONGEST_DESCRIPTION, LONGEST_REFERENCE, literals } from '#http';
+import { literals, PayoutItem } from '#http';
 import {
   approveOutgoing,
   batchBody,
@@ -16,32 +14,16 @@ import {
   MOST_FILE_BYTES,
   makePayoutFile,
   type Payout,
+  payoutDetail,
   readPayoutCoins,
-  requestPayout,
 } from '#outgoing';
-import { AnyCoinField, CoinName, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { outgoingRoutes, readAmount, TransactionBody, timeText, transactionBody } from './outgoing-api.ts';
-import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
+import { AnyCoinField, Instant, NoFields, PlainText, pageOf, paging } from './fields.ts';
+import { OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
+import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
-export const PayoutBody = Type.Object({
-  ...{ id: PlainText, reference: Nullable(PlainText), state: literals(REFUND_STATES), currency: AnyCoinField, amount: PlainText },
-  ...{ amount_usd: PlainText, address: Nullable(PlainText), description: Nullable(PlainText), requested_by: PlainText },
-  /** The file that it was imported with. */
-  batch: Nullable(PlainText),
-  /** While it is requested: who approved it first. */
-  approved_by: Nullable(PlainText),
-  ...{ transaction: TransactionBody, failure: Nullable(PlainText) },
-  /** The signing file that it is part of, unless that was canceled. */
-  file: Nullable(PlainText),
-  ...{ created_at: Instant, approved_at: Nullable(Instant), sent_at: Nullable(Instant), ended_at: Nullable(Instant) },
-});
+export const PayoutBody = Type.Object({ ...PayoutItem.properties, ...OUTGOING_FIELDS });
 export const payoutBody = (call: Pick<MemberCall, 'ctx' | 'mode'>, payout: Payout) => ({
-  ...{ id: payout.id, reference: payout.reference, state: payout.state, currency: payout.coin },
-  ...{ amount: formatUnits(payout.coin, payout.units), amount_usd: formatUsd(payout.usdCents), address: payout.address },
-  ...{ description: payout.description, requested_by: payout.requestedBy, batch: payout.batchId, approved_by: payout.approvedBy },
-  ...{ transaction: transactionBody(call, payout), failure: payout.failure, file: payout.fileId },
-  ...{ created_at: payout.createdAt.toISOString(), approved_at: timeText(payout.approvedAt), sent_at: timeText(payout.sentAt) },
-  ended_at: timeText(payout.endedAt),
+  ...{ ...payoutDetail(payout), ...outgoingFields(call, payout) },
 });
 const One = Type.Object({ success: Type.Boolean(), payout: PayoutBody });
 const readOne = async (call: MemberCall, id: string) => ({
@@ -66,7 +48,6 @@ const readOneBatch = async (call: MemberCall, id: string) => ({
   success: true,
   batch: batchBody(await getBatch(call.ctx, { ...ownerOfCall(call), id })),
 });
-const render = (payout: Payout) => ({ status: 200, body: Buffer.from(payout.id) });
 
 const READS: readonly DashboardRoute[] = [
   memberRoute({
@@ -106,31 +87,7 @@ const READS: readonly DashboardRoute[] = [
 ];
 
 const ACTS: readonly DashboardRoute[] = [
-  memberRoute({
-    method: 'POST',
-    path: '/payouts',
-    action: 'payouts.request',
-    body: Type.Object({
-      ...{ currency: CoinName, amount: Type.String({ maxLength: 60 }), unit: literals(['coin', 'usd'] as const) },
-      address: Type.String({ minLength: 1, maxLength: 200 }),
-      /** Required here, so that a repeated request is refused. */
-      reference: Type.String({ pattern: '\\S', maxLength: LONGEST_REFERENCE }),
-      description: Type.Optional(Type.String({ maxLength: LONGEST_DESCRIPTION })),
-    }),
-    reply: One,
-    handle: async (call) => {
-      const { currency: coin, unit, amount, address, reference, description } = call.body;
-      const asked =
-        unit === 'usd'
-          ? ({ kind: 'usd', cents: readAmount(amount, 2) } as const)
-          : ({ kind: 'coin', units: readAmount(amount, COIN[coin].decimals) } as const);
-      const made = await requestPayout(call.ctx, {
-        ...{ ...ownerOfCall(call), actor: call.actor, idempotency: null, render },
-        asked: { coin, asked, address: address.trim(), reference: reference.trim(), description: description?.trim() || null },
-      });
-      return readOne(call, Buffer.from(made.body).toString());
-    },
-  }),
+  forMembers('createPayout', { path: '/payouts', action: 'payouts.request', as: 'payout' }),
   memberRoute({
     method: 'POST',
     path: '/payout-batches',

@@ -3,10 +3,10 @@ import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { Problem } from '#core/problem';
-import type { Action } from '#core/roles';
+import { type Action, KEY_PERMISSIONS, mayDo, permissionsOf, rolesWith } from '#core/roles';
 import { sightOf } from '#core/transfer';
 import type { countByState } from '#db';
-import { type BaseCall, literals, type ReplyOf, type RouteForm } from '#http';
+import { type BaseCall, literals, type ReplyOf, ROUTES, type RouteForm } from '#http';
 import type { RenderedReply } from '#payments';
 import type { Actor, Cookies, Membership, SignedIn, Visitor } from '#people';
 
@@ -76,6 +76,37 @@ export const openRoute = <
     Extras & { handle(call: OpenCall<Path> & { query: Static<Query>; body: Static<Body> }): Answer<Reply> },
 ): OpenRoute => ({ ...route, open: true }) as unknown as OpenRoute;
 
+type Offer = Pick<MemberRoute, 'path' | 'action' | 'recent'> & {
+  /** The name of what it answers. */
+  as: string;
+};
+/** A route of the API, by its ID, for members: the role stands in place of the permissions of a key. */
+export function forMembers(id: string, { as, ...offer }: Offer): MemberRoute {
+  const { reply, ...route } = ROUTES.find((one) => one.id === id)!;
+  return {
+    ...{ ...route, ...offer },
+    reply: Type.Object({ success: Type.Boolean(), [as]: reply }),
+    handle: (call) =>
+      route.handle({
+        ...call,
+        owner: {
+          ...ownerOfCall(call),
+          kind: 'secret',
+          origins: [],
+          madeBy: call.actor.userId,
+          keyId: null,
+          permissions: permissionsOf(call.member.role),
+        },
+        need: (permission) => {
+          for (const action of KEY_PERMISSIONS[permission].takes) needAction(call.member, action);
+        },
+        needRecent: () => needRecent(call),
+        claim: null,
+        reply: (body: object) => ({ status: 200, body: JSON.stringify({ success: true, [as]: body }) }),
+      }),
+  };
+}
+
 /** How many rows of each state a list shows, for the tabs above it. */
 export const countsRoute = ({
   path,
@@ -99,6 +130,11 @@ export const countsRoute = ({
       return { success: true, data: counts.map(({ isMore, ...row }) => ({ ...row, is_more: isMore })) };
     },
   });
+
+/** For a part of a route that needs a further action. Errors: action_not_permitted. */
+export function needAction({ role, merchantName: merchant }: Membership, action: Action): void {
+  if (!mayDo(role, action)) throw new Problem('action_not_permitted', { role, needed: rolesWith(action), merchant });
+}
 
 /** For actions that are risky only with certain bodies; whole routes set `recent`. Errors: recent_authentication_required. */
 export const needRecent = ({ signedIn }: MemberCall): void => {

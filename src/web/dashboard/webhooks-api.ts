@@ -1,16 +1,12 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
 import { readTime } from '#core/dates';
-import { DELIVERED_EVENTS, isPayoutEvent, SHOP_EVENTS, TEST_EVENT } from '#core/event';
+import { DELIVERED_EVENTS, SHOP_EVENTS, TEST_EVENT } from '#core/event';
 import { idOfNumber } from '#core/id';
 import {
-  CreateEndpoint,
-  connectionBody,
   DeliveryReply,
   deliveryBody,
-  EndpointCreated,
   EndpointReply,
-  EndpointUpdated,
   EndpointWithSecret,
   endpointBody,
   isoTime,
@@ -20,7 +16,6 @@ import {
   recoveryBody,
   sampleData,
   secretBody,
-  UpdateEndpoint,
   whyBody,
 } from '#http';
 import { getMerchant } from '#merchants';
@@ -30,13 +25,11 @@ import {
   cancelRecovery,
   countMissed,
   DELIVERY_STATES,
-  deleteEndpoint,
   type Endpoint,
   getDelivery,
   getEndpoint,
   type Health,
   type LastAttempt,
-  LONGEST_OVERLAP_SECONDS,
   listDeliveries,
   listEndpoints,
   listHealth,
@@ -45,20 +38,12 @@ import {
   listRecoveries,
   MOST_COUNTED,
   MOST_ENDPOINTS,
-  planEndpoint,
-  planUpdate,
-  resendDelivery,
   resendPayment,
   revealSecret,
-  rotateSecret,
-  sendsPayouts,
   sendTestEvent,
-  startRecovery,
-  tryEndpoint,
 } from '#webhooks';
-import { Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
-import { needAction } from './first-data.ts';
-import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall, readerOfCall } from './route.ts';
+import { Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall, readerOfCall } from './route.ts';
 
 const EventName = literals(DELIVERED_EVENTS);
 const AnyEventName = literals([...DELIVERED_EVENTS, ...SHOP_EVENTS]);
@@ -111,8 +96,6 @@ const lastBody = ({ at: when, durationMs, status, failure, reason }: LastAttempt
   ...{ at: isoTime(when), duration_ms: durationMs, status, failure },
   message: whyBody(reason).message,
 });
-/** An endpoint as the audit log shows it. */
-const kept = ({ url, events, description, enabled }: Endpoint) => ({ url, events, description, enabled });
 const audit = (
   tx: Parameters<typeof writeAudit>[0],
   call: MemberCall,
@@ -133,11 +116,6 @@ async function oneEndpoint(call: MemberCall, endpoint: Endpoint) {
   const [health] = await listHealth(call.ctx, { ...ownerOfCall(call), endpointId: endpoint.id });
   return { success: true, endpoint: { ...endpointBody(endpoint, readerOfCall(call).sight), health: healthBody(health, endpoint) } };
 }
-/** The receiver of an event reads all of it. Errors: action_not_permitted. */
-const needEvents = ({ member }: MemberCall, events: readonly string[]): void => {
-  if (events.some(isPayoutEvent)) needAction(member, 'payouts.read');
-};
-
 const ENDPOINTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
@@ -159,27 +137,7 @@ const ENDPOINTS: readonly DashboardRoute[] = [
       };
     },
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/webhooks',
-    action: 'webhooks.manage',
-    recent: true,
-    body: CreateEndpoint,
-    reply: Type.Object({ success: Type.Boolean(), endpoint: EndpointCreated }),
-    handle: async (call) => {
-      const { url, events = ['*'], description = null, enabled = true } = call.body;
-      needEvents(call, events);
-      const write = await planEndpoint(call.ctx, { ...ownerOfCall(call), url, events, description, enabled, by: call.actor });
-      const reached = await tryEndpoint(call.ctx, { ...ownerOfCall(call), url, enabled });
-      const made = await call.ctx.db.begin(async (tx) => {
-        const endpoint = await write(tx);
-        await audit(tx, call, { action: 'endpoint.create', object: endpoint.id, after: kept(endpoint) });
-        return endpoint;
-      });
-      const saved = { connection: connectionBody(reached), same_url: made.sameUrl };
-      return { success: true, endpoint: { ...secretBody(made), ...saved } };
-    },
-  }),
+  forMembers('createWebhookEndpoint', { path: '/webhooks', action: 'webhooks.manage', recent: true, as: 'endpoint' }),
   memberRoute({
     method: 'GET',
     path: '/webhooks/:id',
@@ -187,52 +145,8 @@ const ENDPOINTS: readonly DashboardRoute[] = [
     reply: OneEndpoint,
     handle: async (call) => oneEndpoint(call, await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any' })),
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/webhooks/:id',
-    action: 'webhooks.manage',
-    body: UpdateEndpoint,
-    reply: Type.Object({
-      ...OneEndpoint.properties,
-      connection: EndpointUpdated.properties.connection,
-      same_url: EndpointUpdated.properties.same_url,
-    }),
-    handle: async (call) => {
-      const write = await planUpdate(call.ctx, { ...targetOf(call), dialect: 'any', ...call.body, by: call.actor });
-      const changed = await call.ctx.db.begin(async (tx) => {
-        const before = await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any', tx });
-        // The receiver of the events sees every payment, and a shop that no longer receives them does not learn of them.
-        const isMoved = call.body.url !== undefined && call.body.url !== before.url;
-        const isCut =
-          before.enabled && (call.body.enabled === false || before.events.some((type) => call.body.events?.includes(type) === false));
-        if (isMoved || (call.mode === 'live' && isCut)) needRecent(call);
-        const after = await write(tx);
-        const added = after.events.filter((type) => !before.events.includes(type));
-        if (!isMoved) needEvents(call, added);
-        else if (await sendsPayouts(tx, { ...ownerOfCall(call), endpoint: after })) needAction(call.member, 'payouts.read');
-        await audit(tx, call, { action: 'endpoint.update', object: after.id, before: kept(before), after: kept(after) });
-        return after;
-      });
-      // Only what may be saved is tried, and the change itself does not wait for it.
-      const reached = await tryEndpoint(call.ctx, { ...ownerOfCall(call), url: call.body.url, enabled: changed.enabled });
-      return { ...(await oneEndpoint(call, changed)), connection: connectionBody(reached), same_url: changed.sameUrl };
-    },
-  }),
-  memberRoute({
-    method: 'DELETE',
-    path: '/webhooks/:id',
-    action: 'webhooks.manage',
-    recent: true,
-    reply: Done,
-    handle: async (call) => {
-      await call.ctx.db.begin(async (tx) => {
-        const before = await getEndpoint(call.ctx, { ...targetOf(call), dialect: 'any', tx });
-        await deleteEndpoint(call.ctx, tx, { ...targetOf(call), dialect: 'any' });
-        await audit(tx, call, { action: 'endpoint.delete', object: before.id, before: kept(before) });
-      });
-      return { success: true };
-    },
-  }),
+  forMembers('updateWebhookEndpoint', { path: '/webhooks/:id', action: 'webhooks.manage', as: 'endpoint' }),
+  forMembers('deleteWebhookEndpoint', { path: '/webhooks/:id', action: 'webhooks.manage', recent: true, as: 'endpoint' }),
   memberRoute({
     method: 'POST',
     path: '/webhooks/:id/secret',
@@ -249,23 +163,7 @@ const ENDPOINTS: readonly DashboardRoute[] = [
       return { success: true, endpoint: secretBody(endpoint) };
     },
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/webhooks/:id/rotate',
-    action: 'webhooks.secrets',
-    recent: true,
-    body: Type.Object({ overlap_seconds: Type.Integer({ minimum: 0, maximum: LONGEST_OVERLAP_SECONDS }) }),
-    reply: Secret,
-    handle: async (call) => {
-      const overlapSeconds = call.body.overlap_seconds;
-      const endpoint = await call.ctx.db.begin(async (tx) => {
-        const rolled = await rotateSecret(call.ctx, tx, { ...targetOf(call), overlapSeconds });
-        await audit(tx, call, { action: 'endpoint.secret_rolled', object: rolled.id, after: { overlap_seconds: overlapSeconds } });
-        return rolled;
-      });
-      return { success: true, endpoint: secretBody(endpoint) };
-    },
-  }),
+  forMembers('rotateWebhookSecret', { path: '/webhooks/:id/rotate', action: 'webhooks.secrets', recent: true, as: 'endpoint' }),
   memberRoute({
     method: 'POST',
     path: '/webhooks/:id/test',
@@ -359,37 +257,8 @@ const SENT: readonly DashboardRoute[] = [
       };
     },
   }),
-  memberRoute({
-    method: 'GET',
-    path: '/deliveries/:id',
-    action: 'webhooks.read',
-    reply: OneDelivery,
-    handle: async (call) => {
-      const reader = readerOfCall(call);
-      const delivery = await getDelivery(call.ctx, { ...reader, deliveryId: call.params.id });
-      return { success: true, delivery: deliveryBody(delivery, reader.sight) };
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/deliveries/:id/resend',
-    action: 'webhooks.send',
-    body: NoFields,
-    reply: OneDelivery,
-    handle: async (call) => {
-      const of = { ...readerOfCall(call), deliveryId: call.params.id };
-      const delivery = await call.ctx.db.begin(async (tx) => {
-        const sent = await resendDelivery(call.ctx, tx, of);
-        await audit(tx, call, {
-          action: 'delivery.resend',
-          object: of.deliveryId,
-          after: { event: sent.eventId, endpoint: sent.endpointId },
-        });
-        return sent;
-      });
-      return { success: true, delivery: deliveryBody(delivery, readerOfCall(call).sight) };
-    },
-  }),
+  forMembers('readWebhookDelivery', { path: '/deliveries/:id', action: 'webhooks.read', as: 'delivery' }),
+  forMembers('resendWebhookDelivery', { path: '/deliveries/:id/resend', action: 'webhooks.send', as: 'delivery' }),
   memberRoute({
     method: 'POST',
     path: '/payments/:id/resend',
@@ -429,26 +298,7 @@ const SENT: readonly DashboardRoute[] = [
       has_more: false,
     }),
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/webhooks/:id/recoveries',
-    action: 'webhooks.send',
-    body: Type.Object({ since: Since }),
-    reply: OneRecovery,
-    handle: async (call) => {
-      const since = readTime(call.body.since, 'since');
-      const recovery = await call.ctx.db.begin(async (tx) => {
-        const begun = await startRecovery(call.ctx, tx, { ...targetOf(call), since });
-        await audit(tx, call, {
-          action: 'recovery.start',
-          object: begun.endpointId,
-          after: { recovery: begun.id, since: isoTime(since), total: begun.total },
-        });
-        return begun;
-      });
-      return { success: true, recovery: recoveryBody(recovery) };
-    },
-  }),
+  forMembers('recoverWebhookEndpoint', { path: '/webhooks/:id/recoveries', action: 'webhooks.send', as: 'recovery' }),
   memberRoute({
     method: 'POST',
     path: '/recoveries/:id/cancel',
