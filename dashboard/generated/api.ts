@@ -997,8 +997,12 @@ export type Api = {
   'POST /:mode/payments/:id/simulate': {
     query: undefined;
     body: {
+      /** What the simulated customer and network do. */
       scenario: Scenario;
-      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | undefined;
+      /** Coin to pay in, when none is chosen yet. Defaults to BTC. */
+      currency?: Coin | undefined;
+      /** Network that the coin is on. Needed only for coins that are on several networks; must be a network of the coin. */
+      network?: PaymentNetwork | undefined;
     };
     reply: {
       success: boolean;
@@ -1009,7 +1013,10 @@ export type Api = {
   'POST /:mode/payments/:id/metadata': {
     query: undefined;
     body: {
+      /** Merged into the metadata of the payment. A key with the value null is removed. */
       metadata: { [key: string]: string | null };
+      /** The shop that you act for: the request is refused unless the payment has exactly this text under `shop` in its metadata. A copy of the shop that has its keys then changes nothing. */
+      shop?: string | undefined;
     };
     reply: {
       success: boolean;
@@ -1027,10 +1034,17 @@ export type Api = {
     reply: {
       success: boolean;
       data: {
+        /** Identifier of the customer. */
         id: string;
+        /** Email address. Null when you gave none. */
         email: string | null;
+        /** Name. Null when you gave none. */
         name: string | null;
+        /** Your own ID of the customer. Null when you gave none. */
         reference: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** When the first payment named the customer. */
         created_at: string;
       }[];
       has_more: boolean;
@@ -1046,13 +1060,21 @@ export type Api = {
     reply: {
       success: boolean;
       customer: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the customer. */
         id: string;
+        /** Email address. Null when you gave none. */
         email: string | null;
+        /** Name. Null when you gave none. */
         name: string | null;
+        /** Your own ID of the customer. Null when you gave none. */
         reference: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** When the first payment named the customer. */
         created_at: string;
       };
-      receipt_url: string;
     };
   };
   'GET /:mode/payments': {
@@ -2401,10 +2423,17 @@ export type Api = {
         } | null;
       }[];
       customers: {
+        /** Identifier of the customer. */
         id: string;
+        /** Email address. Null when you gave none. */
         email: string | null;
+        /** Name. Null when you gave none. */
         name: string | null;
+        /** Your own ID of the customer. Null when you gave none. */
         reference: string | null;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** When the first payment named the customer. */
         created_at: string;
       }[];
       refunds: {

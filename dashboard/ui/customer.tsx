@@ -3,7 +3,7 @@ import type { Reply } from '../lib/api.ts';
 import { ModeLink } from './link.tsx';
 import { Marked } from './marked.tsx';
 
-type Customer = Omit<Reply<'GET /:mode/customers/:id'>['customer'], 'created_at'>;
+type Customer = Pick<Reply<'GET /:mode/customers/:id'>['customer'], 'id' | 'name' | 'email' | 'reference'>;
 export const customerName = ({ name, email, reference, id }: Customer): string => name ?? email ?? reference ?? id;
 
 /** Leads to the page of the customer. */

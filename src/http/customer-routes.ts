@@ -4,7 +4,7 @@ import { readLimit, readPageCursor, readQuery } from './read.ts';
 import { type ApiRoute, apiRoute, mine } from './route.ts';
 import { CustomerList, CustomerReply, CustomersQuery } from './schema.ts';
 
-const customerBody = ({ createdAt, ...customer }: CustomerRow) => ({ ...customer, created_at: createdAt.toISOString() });
+export const customerBody = ({ createdAt, ...customer }: CustomerRow) => ({ ...customer, created_at: createdAt.toISOString() });
 
 export const CUSTOMER_ROUTES: readonly ApiRoute[] = [
   apiRoute({

@@ -1,5 +1,6 @@
 /** The JSON API: server, routes, schemas, requests and their bounds. */
 export { checkBody } from './body.ts';
+export { customerBody } from './customer-routes.ts';
 export { type Gate, readClaimOf } from './gate.ts';
 export { type PackedBody, pack, packOnce, type ReadClient, readPacked, sendPacked, sendText, writePacked } from './headers.ts';
 export { readServiceReadiness } from './health.ts';
@@ -8,11 +9,11 @@ export { type Limits, openLimits } from './limits.ts';
 export { excessOfPairs } from './loop-guard.ts';
 export { apiReference, sampleData } from './on-demand.ts';
 export { draftOf } from './payment-routes.ts';
-export { checkMetadataKeys, readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
+export { readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
 export { requestBody } from './request-log.ts';
 export { type BaseCall, type ReplyOf, type RouteAddress, type RouteForm, readSent, sendJson, serveRoute } from './route.ts';
 export { documentedPath, operationAnchor, ROUTES } from './routes.ts';
-export { DetailSchema, ItemSchema, WarningSchema } from './schema.ts';
+export { CustomerItem, DetailSchema, ItemSchema, WarningSchema } from './schema.ts';
 export { RequestEntry } from './schema-errors.ts';
 export { literals } from './schema-fields.ts';
 export { PayoutItem, RefundItem } from './schema-refunds.ts';

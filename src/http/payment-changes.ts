@@ -1,4 +1,5 @@
 /** Creating a payment in a named coin, and everything that changes a payment afterwards. */
+import type { TObject } from 'typebox';
 import { type Asset, COIN, type Coin, isAsset } from '#core/coin';
 import { PAYMENT_EVENTS } from '#core/event';
 import { type Fiat, isFiat } from '#core/fiat';
@@ -39,7 +40,7 @@ import {
   readReturnUrl,
   readUnits,
 } from './read.ts';
-import { type Answer, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfCaller } from './route.ts';
+import { type Answer, type ApiCall, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfCaller } from './route.ts';
 import {
   AdvanceClock,
   Cancel,
@@ -200,6 +201,12 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
   }
 }
 
+type Decision = Pick<ApiCall<'/:id', TObject, TObject, typeof DetailSchema>, 'ctx' | 'owner' | 'actor' | 'params' | 'claim' | 'reply'>;
+/** What is decided about a payment, by whom, and the reply. */
+const deciding = ({ ctx, owner, actor, params, claim, reply }: Decision) => ({
+  ...{ ...mine(owner), actor, paymentId: params.id, idempotency: claim },
+  render: (view: PaymentView) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
+});
 export const PAYMENT_CHANGES: readonly ApiRoute[] = [
   apiRoute({
     isBodyChecked: false,
@@ -267,16 +274,10 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
     summary: 'Update the metadata of a payment',
     body: UpdateMetadata,
     reply: DetailSchema,
-    handle: async ({ ctx, owner, params, body: { metadata, shop }, claim, reply }) => {
+    handle: async (call) => {
+      const { metadata, shop } = call.body;
       checkMetadataKeys(metadata);
-      return setMetadata(ctx, {
-        ...mine(owner),
-        paymentId: params.id,
-        metadata,
-        shop,
-        idempotency: claim,
-        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
-      });
+      return setMetadata(call.ctx, { ...deciding(call), metadata, shop });
     },
   }),
   apiRoute({
@@ -288,14 +289,7 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
     summary: 'Cancel a pending payment',
     body: Cancel,
     reply: DetailSchema,
-    handle: async ({ ctx, owner, actor, params, body: { shop, only_if_unpaid: onlyIfUnpaid }, claim, reply }) =>
-      cancelPayment(ctx, {
-        ...mine(owner),
-        ...{ actor, shop, onlyIfUnpaid },
-        paymentId: params.id,
-        idempotency: claim,
-        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
-      }),
+    handle: async (call) => cancelPayment(call.ctx, { ...deciding(call), shop: call.body.shop, onlyIfUnpaid: call.body.only_if_unpaid }),
   }),
   apiRoute({
     id: 'resolve',
@@ -306,17 +300,10 @@ export const PAYMENT_CHANGES: readonly ApiRoute[] = [
     summary: 'Decide about money that arrived: accept, reject, or mark as refunded',
     body: Resolve,
     reply: DetailSchema,
-    handle: async ({ ctx, owner, actor, params, body: { action, transfers, shop }, claim, reply }) =>
-      resolvePayment(ctx, {
-        ...mine(owner),
-        actor,
-        paymentId: params.id,
-        action,
-        shop,
-        transfers: transfers ?? null,
-        idempotency: claim,
-        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
-      }),
+    handle: async (call) => {
+      const { action, transfers = null, shop } = call.body;
+      return resolvePayment(call.ctx, { ...deciding(call), action, shop, transfers });
+    },
   }),
   apiRoute({
     id: 'readTransfers',
@@ -399,15 +386,11 @@ export const TEST_MODE: readonly ApiRoute[] = [
     summary: 'Start a scenario on a test payment',
     body: Simulate,
     reply: DetailSchema,
-    handle: async ({ ctx, owner, params, body: { scenario, currency, network }, claim, reply }) =>
-      simulatePayment(ctx, {
-        merchantId: owner.merchantId,
-        paymentId: params.id,
-        scenario,
-        coin: currency === undefined ? null : readOneCoin(currency, network),
-        idempotency: claim,
-        render: (view) => reply(paymentDetail(view, ctx.settings.paymentPageUrl)),
-      }),
+    handle: async (call) => {
+      const { scenario, currency, network } = call.body;
+      const coin = currency === undefined ? null : readOneCoin(currency, network);
+      return simulatePayment(call.ctx, { ...deciding(call), scenario, coin });
+    },
   }),
   apiRoute({
     id: 'advance',

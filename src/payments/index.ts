@@ -43,7 +43,6 @@ export { findTransferBlock, getDepositBalance, getRecordedTransaction, getTestBa
 export {
   advanceClock,
   archivePayment,
-  auditDecision,
   cancelByPayer,
   cancelPayment,
   checkRefundAddress,

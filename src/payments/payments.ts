@@ -19,7 +19,7 @@ import { isDust, isGone, lockEnd, mayChangeCoin } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
 import { runOnce, type Tx } from '#db';
 import { getMerchantNow, isOffered, type Merchant, readMerchant } from '#merchants';
-import { type AnyActor, writeAudit } from '#people';
+import { type AnyActor, memberOf, writeAudit } from '#people';
 import { nextAddress } from '#wallets';
 import { advanceDeliveries } from '#webhooks';
 import { markReviewed, mayOwe, ORDER_MISSING, REFUND_REQUEST } from './attention.ts';
@@ -52,7 +52,7 @@ type DecisionParameters = Owner & NamedShop & { actor: AnyActor; render: Render 
 /** The decisions in the audit log. */
 export const DECISIONS = ['cancel', 'accept', 'reject', 'refund_sent', 'reviewed', 'archived', 'unarchived', 'simulate'] as const;
 /** What the audit log says about a decision. */
-export const auditDecision =
+const auditDecision =
   ({ merchantId, mode, paymentId, actor }: Owner & { actor: AnyActor }, decision: (typeof DECISIONS)[number]): Also =>
   (tx, { before, after }) =>
     writeAudit(tx, {
@@ -60,6 +60,10 @@ export const auditDecision =
       before: { status: before.settlement.status },
       after: { status: after.settlement.status, decision, number: after.facts.decisions.length },
     });
+
+/** Keys write metadata and play scenarios all the time; when a member does, the audit log says so. */
+const alsoOfMember = (actor: AnyActor | undefined, audit: (by: AnyActor) => Also) =>
+  actor && memberOf(actor) !== null ? { also: audit(actor) } : {};
 
 /**
  * Creates a payment. The reply is rendered inside the transaction and stored with it if there is an Idempotency-Key.
@@ -340,7 +344,7 @@ export async function simulatePayment(
     coin,
     idempotency,
     render,
-    also,
+    actor,
   }: {
     merchantId: string;
     paymentId: string;
@@ -348,11 +352,13 @@ export async function simulatePayment(
     coin: Coin | null;
     idempotency: IdempotencyClaim | null;
     render: Render;
-    also?: Also;
+    actor?: AnyActor;
   },
 ): Promise<ReplayableReply> {
   const name = scenarioNamed(scenario);
-  return change(ctx, { merchantId, mode: 'test', paymentId, idempotency, render, ...(also && { also }) }, async (tx, record) => {
+  const of = { merchantId, mode: 'test' as const, paymentId };
+  const also = alsoOfMember(actor, (by) => auditDecision({ ...of, actor: by }, 'simulate'));
+  return change(ctx, { ...of, idempotency, render, ...also }, async (tx, record) => {
     if (record.plays.length > 0) throw new Problem('scenario_started');
     const given = coin ?? record.facts.quotes.at(-1)?.coin ?? record.scenario?.coin;
     const chosen = given ?? COINS.find((one) => scenariosOf(one).includes(name)) ?? 'BTC';
@@ -673,10 +679,15 @@ export async function setMetadata(
       metadata: Readonly<Record<string, string | null>>;
       idempotency: IdempotencyClaim | null;
       render: Render;
-      also?: Also;
+      actor?: AnyActor;
     },
 ): Promise<ReplayableReply> {
-  return change(ctx, input, async (tx, record) => {
+  const { merchantId, mode, paymentId: object, actor } = input;
+  const also = alsoOfMember(actor, (by) => (tx, { before, after }) => {
+    const change = { before: { metadata: before.metadata }, after: { metadata: after.metadata } };
+    return writeAudit(tx, { merchantId, mode, actor: by, action: 'payment.metadata', object, ...change });
+  });
+  return change(ctx, { ...input, ...also }, async (tx, record) => {
     const merged = new Map(Object.entries(record.metadata));
     for (const [key, value] of Object.entries(input.metadata)) {
       if (value === null || value === '') merged.delete(key);

@@ -226,7 +226,8 @@ test('an endpoint that answers 410 shows since when it is off, until it is turne
   );
   assert.equal(off.disabled_reason, 'gone');
   assert.ok(Math.abs(Date.parse(off.health.off_since) - Date.now()) < 120_000);
-  const on = ok(await owner.post(`/test/webhooks/${id}`, { enabled: true })).endpoint;
+  ok(await owner.post(`/test/webhooks/${id}`, { enabled: true }));
+  const on = ok(await owner.get(`/test/webhooks/${id}`)).endpoint;
   assert.deepEqual([on.enabled, on.disabled_reason, on.health.off_since], [true, null, null]);
 });
 

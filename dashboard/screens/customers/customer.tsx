@@ -21,7 +21,7 @@ const useRefunds = (customer: string) => useList('GET /:mode/refunds', ['refunds
 type Payment = ReturnType<typeof usePayments>['rows'][number];
 type Refund = ReturnType<typeof useRefunds>['rows'][number];
 
-const paymentColumns = (receiptUrl: string): Column<Payment>[] => [
+const PAYMENT_COLUMNS: Column<Payment>[] = [
   { name: 'Amount', phone: 'title', cell: (row) => <PaymentPrice of={row} /> },
   { name: 'Status', phone: 'left', cell: (row) => <PaymentState status={row.status} exception={row.exceptions[0] ?? null} /> },
   { name: 'Received', cell: (row) => <Received row={row} />, right: true, phone: 'right', empty: (row) => !hasReceived(row) },
@@ -34,7 +34,7 @@ const paymentColumns = (receiptUrl: string): Column<Payment>[] => [
     name: 'Receipt',
     cell: (row) =>
       hasReceipt(row) ? (
-        <a href={`${receiptUrl}${row.id}`} download>
+        <a href={row.payment_url.replace('/pay?', '/pay/receipt.pdf?')} download>
           PDF
         </a>
       ) : (
@@ -64,7 +64,7 @@ export function Screen() {
   useTitle('Customer');
   const query = useApi('GET /:mode/customers/:id', ['payments', 'customer', id], { params: { id } });
   if (!query.data) return <PendingPage of={query} title="Customer" back={LIST} />;
-  const { customer, receipt_url } = query.data;
+  const { customer } = query.data;
   return (
     <div className="grid gap-6">
       <Back to={LIST} />
@@ -88,7 +88,7 @@ export function Screen() {
           ]}
         />
       </Card>
-      <Payments id={id} receiptUrl={receipt_url} />
+      <Payments id={id} />
       <Refunds id={id} />
     </div>
   );
@@ -101,7 +101,7 @@ const Copied = ({ text, label }: { text: string; label: string }) => (
   </span>
 );
 
-function Payments({ id, receiptUrl }: { id: string; receiptUrl: string }) {
+function Payments({ id }: { id: string }) {
   const list = usePayments(id);
   return (
     <section className="grid gap-2">
@@ -109,7 +109,7 @@ function Payments({ id, receiptUrl }: { id: string; receiptUrl: string }) {
       <ListCard
         label="Payments"
         list={list}
-        columns={paymentColumns(receiptUrl)}
+        columns={PAYMENT_COLUMNS}
         none={{ title: 'No payments', words: 'Payments that name this customer are listed here.' }}
         unmatched={null}
       />

@@ -3,7 +3,7 @@
 import { type FormEvent, useState } from 'react';
 import { COINS, type Coin } from '../../generated/api.ts';
 import type { Api, Reply } from '../../lib/api.ts';
-import { coinOptions, partsOf } from '../../lib/coin.ts';
+import { apiNamesOf, coinOptions, partsOf } from '../../lib/coin.ts';
 import { PAYMENT_READS, useAct, useMay } from '../../lib/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -131,7 +131,7 @@ export function Simulator({ payment }: { payment: Payment }) {
         className="flex flex-wrap items-center gap-2 p-4"
         onSubmit={(event) => {
           event.preventDefault();
-          play.mutate({ params: { id: payment.id }, body: { scenario, ...(choices.length > 0 && { currency: coin }) } });
+          play.mutate({ params: { id: payment.id }, body: { scenario, ...(choices.length > 0 && apiNamesOf(coin)) } });
         }}
       >
         <p className="w-full text-sm text-soft">The outcome follows within seconds, and webhooks are sent as in live mode.</p>

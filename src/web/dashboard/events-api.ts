@@ -9,7 +9,7 @@ import { literals, RequestEntry, requestBody } from '#http';
 import { getRequest, type LoggedRequest, listRequests } from '#keys';
 import { kindOfActor, listAudit, listAuditChoices } from '#people';
 import { DELIVERY_STATES, getEvent, listDeliveries, listEvents } from '#webhooks';
-import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
@@ -45,8 +45,7 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
     handle: async (call) => {
       const { items, hasMore } = await listEvents(call.ctx, {
         ...readerOfCall(call),
-        limit: Number(call.query.limit ?? 25),
-        startingAfter: call.query.starting_after ?? null,
+        ...pageIn(call.query),
         type: TYPES.find((type) => type === call.query.type) ?? null,
         paymentId: call.query.payment_id?.trim() ?? null,
       });
@@ -128,8 +127,7 @@ export const REQUESTS: readonly DashboardRoute[] = [
       const { query } = call;
       const { items, hasMore, lookedBackTo } = await listRequests(call.ctx, {
         ...readerOfCall(call),
-        limit: Number(query.limit ?? 25),
-        startingAfter: query.starting_after ?? null,
+        ...pageIn(query),
         filter: {
           failed: query.outcome === 'failed',
           status: query.status === undefined ? null : Number(query.status),

@@ -33,6 +33,10 @@ export const Done = Type.Object({ success: Type.Boolean() });
 export const NoFields = Type.Object({});
 /** Query parameters of a list page; query values are strings. */
 export const paging = { limit: Type.Optional(Type.String({ pattern: '^([1-9][0-9]?|100)$' })), starting_after: Type.Optional(PlainText) };
+/** The page that a query asks for. */
+export const pageIn = ({ limit, starting_after }: { limit?: string; starting_after?: string }, usual = 25) => ({
+  ...{ limit: Number(limit ?? usual), startingAfter: starting_after ?? null },
+});
 /** The envelope of the public lists, without a count. */
 export const pageOf = <S extends TSchema>(item: S) =>
   Type.Object({ success: Type.Boolean(), data: Type.Array(item), has_more: Type.Boolean() });

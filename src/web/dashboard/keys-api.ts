@@ -20,7 +20,7 @@ import {
 } from '#keys';
 import { getMerchant, getUsage, listHourlyCalls } from '#merchants';
 import { writeAudit } from '#people';
-import { Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 const Kind = literals(['secret', 'public'] as const);
@@ -95,8 +95,7 @@ export const KEYS: readonly DashboardRoute[] = [
         ...ownerOfCall(call),
         kind: (call.query.kind as KeyKind | undefined) ?? null,
         active: call.query.state !== 'ended',
-        limit: Number(call.query.limit ?? 100),
-        startingAfter: call.query.starting_after ?? null,
+        ...pageIn(call.query, 100),
       });
       return { success: true, data: items.map((key) => item(key, call)), has_more: hasMore };
     },

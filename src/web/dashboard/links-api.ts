@@ -8,7 +8,7 @@ import { archiveLink, changeLink, createLink, getLink, type LinkTerms, listLinks
 import { writeAudit } from '#people';
 import { EMBED_PATH } from '../checkout/embedding.ts';
 import { svgOf } from '../checkout/parts.ts';
-import { Instant, ModeName, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { Instant, ModeName, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall } from './route.ts';
 
 const State = literals(['active', 'archived'] as const);
@@ -104,8 +104,7 @@ export const LINKS: readonly DashboardRoute[] = [
       const { query } = call;
       const page = await listLinks(call.ctx, {
         ...ownerOfCall(call),
-        limit: Number(query.limit ?? 25),
-        startingAfter: query.starting_after ?? null,
+        ...pageIn(query),
         state: query.state === 'active' || query.state === 'archived' ? query.state : null,
       });
       return { success: true, data: page.items.map((link) => linkBody(call, link)), has_more: page.hasMore };

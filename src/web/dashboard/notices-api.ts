@@ -20,7 +20,7 @@ import {
 } from '#notices';
 import { type AttentionReason, countAttention, listAttention, ORDER_MISSING, REFUND_REQUEST } from '#payments';
 import { numberOf } from './events-api.ts';
-import { Done, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { Done, Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { LISTED, listedPayment, resolveOne } from './payments-api.ts';
 import { type DashboardRoute, type MemberCall, memberRoute, needRecent, ownerOfCall, readerOfCall } from './route.ts';
 
@@ -178,8 +178,7 @@ export const ATTENTION: readonly DashboardRoute[] = [
       const { query } = call;
       const page = await listAttention(call.ctx, {
         ...ownerOfCall(call),
-        limit: Number(query.limit ?? 25),
-        startingAfter: query.starting_after ?? null,
+        ...pageIn(query),
         exception: REASONS.find((name) => name === query.exception) ?? null,
       });
       return {

@@ -11,7 +11,7 @@ import { diagnose, type Finding, florinVersion, readInstall } from '#operate';
 import { readGuards } from '#payments';
 import { listOperators, removeOperator } from '#people';
 import { readDeliveryQueue } from '#webhooks';
-import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute } from './route.ts';
 
 const operator = { action: 'account.use', operator: true } as const;
@@ -195,8 +195,7 @@ export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
     ),
     handle: async ({ ctx, query }) => {
       const { merchants, hasMore } = await listMerchants(ctx, {
-        limit: Number(query.limit ?? 25),
-        startingAfter: query.starting_after ?? null,
+        ...pageIn(query),
       });
       return {
         success: true,

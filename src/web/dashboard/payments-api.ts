@@ -10,11 +10,9 @@ import { explorerUrl } from '#core/networks';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
-import { SCENARIOS } from '#core/simulated';
 import { hostOfUrl } from '#core/text';
 import { readCustomer } from '#customers';
 import {
-  checkMetadataKeys,
   DetailSchema,
   draftOf,
   ItemSchema,
@@ -30,7 +28,6 @@ import { getMerchant } from '#merchants';
 import { lookForReturn } from '#outgoing';
 import {
   archivePayment,
-  auditDecision,
   countByStatus,
   createPayment,
   type Filter,
@@ -48,8 +45,6 @@ import {
   resolvePayment,
   reviewPayment,
   type SearchMoment,
-  setMetadata,
-  simulatePayment,
   warningsFor,
 } from '#payments';
 import { writeAudit } from '#people';
@@ -67,6 +62,7 @@ import {
   ModeName,
   Nullable,
   PlainText,
+  pageIn,
   paging,
   StatusName,
 } from './fields.ts';
@@ -336,8 +332,7 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
       const { query } = call;
       const page = await findPayments(call.ctx, {
         ...ownerOfCall(call),
-        limit: Number(query.limit ?? 25),
-        startingAfter: query.starting_after ?? null,
+        ...pageIn(query),
         filter: await filterOf(call),
       });
       return {
@@ -445,7 +440,6 @@ export const DASHBOARD_PAYMENTS: readonly DashboardRoute[] = [
 // What members do with payments other than resolving them: create one, start a test scenario, change metadata.
 
 const Amount = Type.String({ maxLength: 20 });
-const detailReply = Type.Object({ success: Type.Boolean(), payment: DetailSchema });
 
 export const PAYMENT_ACTS: readonly DashboardRoute[] = [
   memberRoute({
@@ -534,41 +528,6 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
       });
     },
   }),
-  memberRoute({
-    method: 'POST',
-    path: '/payments/:id/simulate',
-    action: 'payments.simulate',
-    body: Type.Object({ scenario: literals(SCENARIOS), currency: Type.Optional(CoinName) }),
-    reply: detailReply,
-    handle: (call) => {
-      if (call.mode !== 'test') throw new Problem('test_key_required');
-      const { scenario, currency } = call.body;
-      const of = deciding(call, call.params.id);
-      return simulatePayment(call.ctx, { ...of, scenario, coin: currency ?? null, also: auditDecision(of, 'simulate') });
-    },
-  }),
-  memberRoute({
-    method: 'POST',
-    path: '/payments/:id/metadata',
-    action: 'payments.edit',
-    body: Type.Object({ metadata: Type.Record(Type.String(), Type.Union([Type.String({ maxLength: 500 }), Type.Null()])) }),
-    reply: detailReply,
-    handle: (call) => {
-      const { metadata } = call.body;
-      checkMetadataKeys(metadata);
-      return setMetadata(call.ctx, {
-        ...deciding(call, call.params.id),
-        metadata,
-        also: (tx, { before, after }) =>
-          writeAudit(tx, {
-            ...ownerOfCall(call),
-            actor: call.actor,
-            action: 'payment.metadata',
-            object: call.params.id,
-            before: { metadata: before.metadata },
-            after: { metadata: after.metadata },
-          }),
-      });
-    },
-  }),
+  forMembers('simulate', { path: '/payments/:id/simulate', action: 'payments.simulate', as: 'payment' }),
+  forMembers('updatePayment', { path: '/payments/:id/metadata', action: 'payments.edit', as: 'payment' }),
 ];

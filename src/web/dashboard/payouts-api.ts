@@ -17,7 +17,7 @@ import {
   payoutDetail,
   readPayoutCoins,
 } from '#outgoing';
-import { AnyCoinField, Instant, NoFields, PlainText, pageOf, paging } from './fields.ts';
+import { AnyCoinField, Instant, NoFields, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
@@ -57,10 +57,9 @@ const READS: readonly DashboardRoute[] = [
     query: Type.Object({ ...paging, batch: Type.Optional(PlainText), state: Type.Optional(literals(REFUND_STATES)) }),
     reply: pageOf(PayoutBody),
     handle: async (call) => {
-      const { limit, starting_after, batch, state } = call.query;
-      const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
+      const { batch, state } = call.query;
       const filter = { kind: 'payout', batchId: batch ?? null, state: state ?? null } as const;
-      const { found, hasMore } = await listOutgoing(call.ctx, { ...ownerOfCall(call), ...page, ...filter });
+      const { found, hasMore } = await listOutgoing(call.ctx, { ...ownerOfCall(call), ...pageIn(call.query), ...filter });
       return { success: true, data: found.map((payout) => payoutBody(call, payout)), has_more: hasMore };
     },
   }),
@@ -71,9 +70,7 @@ const READS: readonly DashboardRoute[] = [
     query: Type.Object(paging),
     reply: pageOf(BatchBody),
     handle: async (call) => {
-      const { limit, starting_after } = call.query;
-      const page = { limit: Number(limit ?? 25), startingAfter: starting_after ?? null };
-      const { batches, hasMore } = await listBatches(call.ctx, { ...ownerOfCall(call), ...page });
+      const { batches, hasMore } = await listBatches(call.ctx, { ...ownerOfCall(call), ...pageIn(call.query) });
       return { success: true, data: batches.map(batchBody), has_more: hasMore };
     },
   }),

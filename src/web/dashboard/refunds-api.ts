@@ -18,7 +18,7 @@ import {
   renewClaimLink,
 } from '#outgoing';
 import { readAttention } from '#payments';
-import { AnyCoinField, CustomerField, Instant, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { AnyCoinField, CustomerField, Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
@@ -73,11 +73,11 @@ const READS: readonly DashboardRoute[] = [
     }),
     reply: pageOf(Type.Object({ ...RefundBody.properties, customer: Nullable(CustomerField) })),
     handle: async (call) => {
-      const { limit, starting_after, payment, customer, state } = call.query;
+      const { payment, customer, state } = call.query;
       const owner = ownerOfCall(call);
       const { found: refunds, hasMore } = await listOutgoing(call.ctx, {
         ...{ ...owner, kind: 'refund' },
-        ...{ limit: Number(limit ?? 25), startingAfter: starting_after ?? null },
+        ...pageIn(call.query),
         ...{ paymentId: payment ?? null, customerId: customer ?? null, state: state ?? null },
       });
       const customers = await readCustomersOf(call.ctx, { ...owner, paymentIds: refunds.map(({ paymentId }) => paymentId) });

@@ -86,8 +86,9 @@ export function forMembers(id: string, { as, ...offer }: Offer): MemberRoute {
   return {
     ...{ ...route, ...offer },
     reply: Type.Object({ success: Type.Boolean(), [as]: reply }),
-    handle: (call) =>
-      route.handle({
+    handle: async (call) => {
+      if (route.access === 'secret_test' && call.mode !== 'test') throw new Problem('test_key_required');
+      return route.handle({
         ...call,
         owner: {
           ...ownerOfCall(call),
@@ -103,7 +104,8 @@ export function forMembers(id: string, { as, ...offer }: Offer): MemberRoute {
         needRecent: () => needRecent(call),
         claim: null,
         reply: (body: object) => ({ status: 200, body: JSON.stringify({ success: true, [as]: body }) }),
-      }),
+      });
+    },
   };
 }
 

@@ -3,11 +3,11 @@ import Type, { type Static } from 'typebox';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
 import { getCustomer, listCustomers } from '#customers';
+import { CustomerItem, customerBody } from '#http';
 import { getOutgoing } from '#outgoing';
 import { findPayments, getLink, NO_FILTER } from '#payments';
 import { getSweep, sweepBody } from '#signing';
 import { getEvent } from '#webhooks';
-import { CustomerBody, customerBody } from './customers-api.ts';
 import { EventBody, eventBody } from './events-api.ts';
 import { LinkBody, linkBody } from './links-api.ts';
 import { FoundPayment, foundPayment } from './payments-api.ts';
@@ -21,7 +21,7 @@ const MOST = 6;
 
 const Found = Type.Object({
   payments: Type.Array(FoundPayment),
-  customers: Type.Array(CustomerBody),
+  customers: Type.Array(CustomerItem),
   refunds: Type.Array(RefundBody),
   payouts: Type.Array(PayoutBody),
   sweeps: Type.Array(SweepBody),

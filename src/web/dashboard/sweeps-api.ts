@@ -34,7 +34,7 @@ import {
   sweepBody,
 } from '#signing';
 import { CHANGE_WAIT_HOURS } from '#wallets';
-import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 
 /** A file of 20 transactions with 500 signed inputs each has 3.5 MB. The parser of JSON cannot read strings of more than about 6 MB. */
@@ -197,8 +197,7 @@ const READS: readonly DashboardRoute[] = [
     reply: pageOf(SweepBody),
     handle: async (call) => {
       if (call.mode === 'test') return { success: true, data: [], has_more: false };
-      const page = { limit: Number(call.query.limit ?? 20), startingAfter: call.query.starting_after ?? null };
-      const { sweeps, hasMore } = await listSweeps(call.ctx, { ...liveOnly(call), ...page });
+      const { sweeps, hasMore } = await listSweeps(call.ctx, { ...liveOnly(call), ...pageIn(call.query, 20) });
       return { success: true, data: sweeps.map(sweepBody), has_more: hasMore };
     },
   }),

@@ -42,7 +42,7 @@ import {
   revealSecret,
   sendTestEvent,
 } from '#webhooks';
-import { Instant, NoFields, Nullable, PlainText, pageOf, paging } from './fields.ts';
+import { Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall, readerOfCall } from './route.ts';
 
 const EventName = literals(DELIVERED_EVENTS);
@@ -234,8 +234,7 @@ const SENT: readonly DashboardRoute[] = [
       const { query } = call;
       const page = await listDeliveries(call.ctx, {
         ...readerOfCall(call),
-        limit: Number(query.limit ?? 25),
-        startingAfter: query.starting_after ?? null,
+        ...pageIn(query),
         endpointId: query.endpoint_id ?? null,
         paymentId: query.payment_id?.trim() || null,
         eventId: null,
