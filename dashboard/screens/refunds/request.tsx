@@ -63,8 +63,7 @@ export function RequestRefund({
     const body = {
       payment_id: paymentId,
       ...(available.length > 1 && apiNamesOf(currency)),
-      ...(unit === 'coin' && { amount: amount.trim() }),
-      ...(unit === 'usd' && { amount_usd: amount.trim(), rate }),
+      ...(unit !== 'all' && (unit === 'coin' ? { amount: amount.trim() } : { amount_usd: amount.trim(), rate })),
       ...(way === 'address' && { address: address.trim() }),
       ...(reason.trim() !== '' && { reason: reason.trim() }),
       ...(email !== null && { email: to.trim() || null }),

@@ -80,7 +80,7 @@ type Offer = Pick<MemberRoute, 'path' | 'action' | 'recent'> & {
   /** The name of what it answers. */
   as: string;
 };
-/** A route of the API, by its ID, for members: the role stands in place of the permissions of a key. */
+/** A route of the API, by its ID, for members: the role takes the place of the permissions of a key. */
 export function forMembers(id: string, { as, ...offer }: Offer): MemberRoute {
   const { reply, ...route } = ROUTES.find((one) => one.id === id)!;
   return {
