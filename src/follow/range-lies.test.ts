@@ -52,6 +52,29 @@ const ROWS: readonly Row[] = [
     '0.00',
   ],
   [
+    'names the block of the transfer by the hash of none',
+    ({ bad, mine, address }) => {
+      const { height } = mine(pay(address));
+      bad.faults.invents = [height];
+    },
+    '25.50',
+    1,
+  ],
+  [
+    'names the block of the transfer by the hash of none while it is alone',
+    async ({ good, bad, mine, address, poll, detail }) => {
+      good.faults.down = true;
+      const { height } = mine(pay(address));
+      bad.faults.invents = [height];
+      mine();
+      await poll(3);
+      assert.equal((await detail()).amount_received, '25.50');
+      good.faults.down = false;
+    },
+    '25.50',
+    1,
+  ],
+  [
     'shows a chain of its own with the transfer',
     async ({ bad, world, address, poll }) => {
       world.mineEmpty(10);
