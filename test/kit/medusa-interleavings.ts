@@ -1,29 +1,35 @@
 /**
  * Random orders of what happens to the carts of a Medusa store: the customer, changes of the cart, webhooks that are late, repeated or
- * missing, answers of Florin that are lost, the administration, and money in every way meet in one running store.
+ * missing, answers of Florin that are lost, the administration, and money in every way meet in one store: Medusa itself, or a scripted one.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { eventually, startTestApp, type TestApp } from './app.ts';
 import { type Between, startBetween } from './medusa-between.ts';
-import { HOOKS, type MedusaStore, startMedusa } from './medusa-store.ts';
+import { HOOKS, type MedusaStore } from './medusa-store.ts';
 import { randomOf } from './range-histories.ts';
 import { reportSchedules, type Schedules } from './shop-interleavings.ts';
 
 const LANES = 6;
 const MUG = 25.5;
 
-type World = { app: TestApp; store: MedusaStore; between: Between };
-/** Runs schedules, some at a time, in one store. */
-export async function interleaveMedusa(t: TestContext, schedules: Schedules): Promise<void> {
+type Store = Pick<MedusaStore, 'url' | 'output' | 'ask' | 'region' | 'variant' | 'stop'>;
+type World = { app: TestApp; store: Store; between: Between };
+type Ways = { florinUrl: string; hooksUrl: string; webhookDelayMs: number };
+/** Runs schedules, some at a time, in one store. `start` starts it. */
+export async function interleaveMedusa(
+  t: TestContext,
+  schedules: Schedules,
+  start: (app: TestApp, ways: Ways) => Promise<Store>,
+): Promise<void> {
   const { from, runs, steps } = schedules;
   // A store asks as often as it needs: hundreds of schedules pass the limit of a plan within a minute.
   const app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}' });
   t.after(() => app.stop());
-  let store: MedusaStore | null = null;
+  let store: Store | null = null;
   const between = await startBetween({ florin: () => app.url, hooks: () => store!.url + HOOKS });
   t.after(() => between.stop());
-  store = await startMedusa(app, { ...between, webhookDelayMs: 20 });
+  store = await start(app, { ...between, webhookDelayMs: 20 });
   t.after(() => store.stop());
   const startedAt = performance.now();
   const failed: string[] = [];

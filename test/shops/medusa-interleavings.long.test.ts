@@ -4,6 +4,7 @@
  */
 import { test } from 'node:test';
 import { interleaveMedusa } from '../kit/medusa-interleavings.ts';
+import { startMedusa } from '../kit/medusa-store.ts';
 
 const first = Number(process.env.SEED ?? 1);
 const runs = Number(process.env.SCHEDULES ?? 300);
@@ -11,4 +12,4 @@ const PART = 150;
 
 for (let from = first; from < first + runs; from += PART)
   test(`schedules ${from} and later: an order is captured once at its price, and no money is lost from sight`, (t) =>
-    interleaveMedusa(t, { from, runs: Math.min(PART, first + runs - from), steps: 5 }));
+    interleaveMedusa(t, { from, runs: Math.min(PART, first + runs - from), steps: 5 }, startMedusa));
