@@ -29,12 +29,12 @@ export function reportSchedules(t: TestContext, { from, runs }: Schedules, start
   t.diagnostic(`seeds ${from} to ${from + runs - 1}: ${seconds.toFixed(0)} s, ${(runs / seconds).toFixed(1)} schedules a second`);
 }
 
-/** Runs schedules, some at a time, in one shop. */
-export async function interleave(t: TestContext, { from, runs, steps }: Schedules): Promise<void> {
+/** Runs schedules, some at a time, in one shop. `cached`: an object cache keeps its orders between requests. */
+export async function interleave(t: TestContext, { from, runs, steps, cached = false }: Schedules & { cached?: boolean }): Promise<void> {
   // A shop asks as often as it needs: thousands of schedules pass the limit of a plan within a minute.
   const app = await startTestApp({ PLANS: '{"enterprise":{"per_minute":0}}' });
   t.after(() => app.stop());
-  const shop = await startWordPress();
+  const shop = await startWordPress({ cached });
   t.after(() => shop.stop());
   const ask = (path: string, body?: unknown) => askShop(shop.url, path, body);
   await ask('/settings', { enabled: 'yes', server_url: app.url, api_key: app.merchant.keys.testSecret, title: 'Coins', description: '' });

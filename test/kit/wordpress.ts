@@ -15,8 +15,8 @@ export const noPhp = (): string | false =>
   (spawnSync('php', ['--version']).status !== 0 && 'PHP is not installed') || (shiftMs() !== 0 && 'PHP reads the real clock');
 
 export type WordPress = { url: string /** For files of a test. */; folder: string; stop(): Promise<void> };
-/** A shop; `copyOf` is another one whose database it has, at its own address. */
-export async function startWordPress({ copyOf }: { copyOf?: WordPress } = {}): Promise<WordPress> {
+/** A shop; `copyOf` is another one whose database it has, at its own address. `cached`: an object cache keeps orders between requests. */
+export async function startWordPress({ copyOf, cached = false }: { copyOf?: WordPress; cached?: boolean } = {}): Promise<WordPress> {
   const folder = mkdtempSync(join(tmpdir(), 'florin-woocommerce-'));
   // Read by the shop itself, so that no write is cut in two.
   if (copyOf) writeFileSync(join(folder, 'shop.json'), await (await fetch(`${copyOf.url}/options`, { method: 'POST', body: '{}' })).text());
@@ -26,7 +26,13 @@ export async function startWordPress({ copyOf }: { copyOf?: WordPress } = {}): P
     'php',
     ['-d', 'display_errors=1', '-d', 'opcache.enable_cli=1', '-S', `127.0.0.1:${port}`, join(WOOCOMMERCE, 'tests/shop.php')],
     {
-      env: { ...process.env, SHOP_FILE: join(folder, 'shop.json'), SHOP_URL: url, PHP_CLI_SERVER_WORKERS: '4' },
+      env: {
+        ...process.env,
+        SHOP_FILE: join(folder, 'shop.json'),
+        SHOP_URL: url,
+        SHOP_CACHE: cached ? '1' : '',
+        PHP_CLI_SERVER_WORKERS: '4',
+      },
       stdio: 'ignore',
       // Its workers are stopped with it.
       detached: true,

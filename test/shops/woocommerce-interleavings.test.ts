@@ -4,9 +4,15 @@ import { copyShops } from '../kit/shop-copies.ts';
 import { interleave } from '../kit/shop-interleavings.ts';
 import { noPhp } from '../kit/wordpress.ts';
 
-test('whatever meets whatever, an order is completed once at its price, and no money is lost from sight', { skip: noPhp() }, (t) =>
-  interleave(t, { from: 1, runs: 100, steps: 2 }),
-);
+for (const [cached, from] of [
+  [false, 1],
+  [true, 251],
+] as const)
+  test(
+    `whatever meets whatever${cached ? ', with an object cache' : ''}: an order is completed once at its price, and no money is lost from sight`,
+    { skip: noPhp() },
+    (t) => interleave(t, { from, runs: 250, steps: 2, cached }),
+  );
 
 test(
   'a shop and its copy: no order is completed without its own money, none of it is lost from sight, and neither acts for the other',

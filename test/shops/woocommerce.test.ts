@@ -640,6 +640,48 @@ test('an order is completed once, though requests that read it before come toget
   assert.equal(order.notes.filter(({ text }) => /Payment confirmed/.test(text)).length, 1);
 });
 
+test('what an object cache kept of an order from before its payment decides nothing', { skip }, async (t) => {
+  const cached = await startWordPress({ cached: true });
+  t.after(() => cached.stop());
+  const call = async (path: string, body: object = {}) => {
+    const reply = await fetch(cached.url + path, { method: 'POST', body: JSON.stringify(body) });
+    assert.equal(reply.status, 200, path);
+    return reply.json();
+  };
+  await call('/settings', { enabled: 'yes', server_url: app.url, api_key: app.merchant.keys.testSecret, title: 'Coins', description: '' });
+  /** An order of which the cache of WooCommerce has what it was before its customer went to pay. */
+  const order = async (scenario: string | null) => {
+    const { id } = await call('/orders', { total: '20.00' });
+    await call(`/orders/${id}`);
+    const kept = ['orders', 'posts'].map((group) => join(cached.folder, `shop.json.cache.${group}.${id}`));
+    const before = kept.map((path) => readFileSync(path));
+    const payment = paymentIn((await call(`/orders/${id}/pay`)).redirect)!;
+    if (scenario !== null) {
+      await simulate(payment, scenario);
+      await eventually(
+        () => call(`/orders/${id}`),
+        (one: any) => hasNote(one, /A part of the payment arrived/),
+      );
+    }
+    for (const [i, path] of kept.entries()) writeFileSync(path, before[i]!);
+    return { id, payment };
+  };
+  const partial = await order('underpaid');
+  await call(`/orders/${partial.id}/stock`);
+  const held = await call(`/orders/${partial.id}`);
+  assert.equal(held.status, 'on-hold', JSON.stringify(held));
+  assert.ok(hasNote(held, /A part of the payment arrived/));
+  for (const [path, body] of [
+    ['status', { status: 'processing' }],
+    ['trash', {}],
+    ['delete', {}],
+  ] as const) {
+    const open = await order(null);
+    await call(`/orders/${open.id}/${path}`, body);
+    assert.equal(await statusOf(open.payment), 'cancelled', path);
+  }
+});
+
 test('the lock of an order has a name per site: shops of one database server do not wait for each other', { skip }, async (t) => {
   await settings();
   const { id } = await ordered('82.50');

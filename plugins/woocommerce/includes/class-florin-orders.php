@@ -473,7 +473,8 @@ final class Florin_Orders {
 	}
 
 	/**
-	 * Reads an order as it is stored. Where this request read it before, WooCommerce would answer from memory.
+	 * Reads an order as it is stored. WooCommerce would answer from the memory of this request, or from an object cache, which can have kept
+	 * what another request read before the order changed.
 	 *
 	 * @param int $order_id The order.
 	 * @return WC_Order|false
@@ -656,7 +657,7 @@ final class Florin_Orders {
 	 * @param string $to       Status now.
 	 */
 	public static function status_changed( $order_id, $from, $to ) {
-		$order = wc_get_order( $order_id );
+		$order = self::fresh( $order_id );
 		if ( isset( self::$held[ $order_id ] ) || ! self::has_payments( $order ) || ( self::GATEWAY === $order->get_payment_method() && in_array( $to, Florin_Decisions::OPEN, true ) ) ) {
 			return;
 		}
@@ -669,7 +670,7 @@ final class Florin_Orders {
 	 * @param int $order_id The order.
 	 */
 	public static function trashed( $order_id ) {
-		$order = wc_get_order( $order_id );
+		$order = self::fresh( $order_id );
 		if ( ! isset( self::$held[ $order_id ] ) && self::has_payments( $order ) ) {
 			self::end( $order );
 		}
@@ -695,7 +696,7 @@ final class Florin_Orders {
 	 * @param int $order_id The order.
 	 */
 	public static function deleted( $order_id ) {
-		$order = wc_get_order( $order_id );
+		$order = self::fresh( $order_id );
 		if ( isset( self::$held[ $order_id ] ) || ! self::has_payments( $order ) ) {
 			return;
 		}
@@ -766,7 +767,7 @@ final class Florin_Orders {
 	 * @return bool
 	 */
 	public static function may_cancel( $cancel, $order ) {
-		if ( ! $cancel || ! self::has_payments( $order ) ) {
+		if ( ! $cancel || ! ( self::has_payments( $order ) || self::has_payments( self::fresh( $order->get_id() ) ) ) ) {
 			return $cancel;
 		}
 		try {
@@ -812,7 +813,7 @@ final class Florin_Orders {
 		} catch ( Florin_Failure $failure ) {
 			wc_get_logger()->warning( $failure->getMessage(), array( 'source' => self::GATEWAY ) );
 		}
-		$order = wc_get_order( $order_id );
+		$order = self::fresh( $order_id );
 		if ( self::has_payments( $order ) && ( is_array( $order->get_meta( self::ATTEMPT ) ) || array() !== self::expected_ids( $order ) ) ) {
 			self::check_later( $order );
 		}

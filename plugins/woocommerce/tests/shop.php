@@ -74,6 +74,7 @@ if ( '/restore' === $path ) {
 			$stored = $all['orders'];
 			foreach ( $stored as $id => $order ) {
 				unset( $stored[ $id ] );
+				clear_order( $id );
 			}
 			$given = sent();
 			foreach ( $given['orders'] as $id => $order ) {
@@ -189,6 +190,7 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 					}
 				}
 			);
+			clear_order( $id );
 			reply( array() );
 			break;
 		case 'edit':
@@ -199,6 +201,7 @@ if ( preg_match( '#^/orders/(\d+)(?:/(\w+))?$#', $path, $parts ) ) {
 					}
 				}
 			);
+			clear_order( $id );
 			reply( array() );
 			break;
 		case 'status':

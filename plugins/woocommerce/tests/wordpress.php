@@ -161,6 +161,39 @@ function delete_option( $name ) {
 		}
 	);
 }
+/**
+ * WordPress's cache: the memory of a request, and with SHOP_CACHE also what an object cache keeps between requests. A request that read an
+ * order before another one changed it may store what it read after that, so what is kept can be old.
+ */
+final class Scripted_Cache {
+	private static $memory = array();
+	private static function path( $group, $id ) {
+		return SHOP_FILE . '.cache.' . $group . '.' . $id;
+	}
+	public static function get( $group, $id ) {
+		if ( ! isset( self::$memory[ $group ][ $id ] ) && getenv( 'SHOP_CACHE' ) ) {
+			self::$memory[ $group ][ $id ] = json_decode( (string) @file_get_contents( self::path( $group, $id ) ), true );
+		}
+		return isset( self::$memory[ $group ][ $id ] ) ? self::$memory[ $group ][ $id ] : null;
+	}
+	public static function set( $group, $id, $value ) {
+		self::$memory[ $group ][ $id ] = $value;
+		if ( getenv( 'SHOP_CACHE' ) ) {
+			$written = SHOP_FILE . '.caching.' . getmypid();
+			file_put_contents( $written, json_encode( $value ) );
+			rename( $written, self::path( $group, $id ) );
+		}
+	}
+	public static function delete( $group, $id ) {
+		unset( self::$memory[ $group ][ $id ] );
+		@unlink( self::path( $group, $id ) );
+	}
+}
+/** As in WooCommerce, an order that is saved or deleted is in no cache. */
+function clear_order( $id ) {
+	Scripted_Cache::delete( 'orders', $id );
+	Scripted_Cache::delete( 'posts', $id );
+}
 function current_user_can() {
 	return true;
 }
@@ -448,7 +481,7 @@ final class WC_Order {
 			$this->save();
 			do_action( 'woocommerce_trash_order', $id );
 		}
-		unset( $GLOBALS['memory']['orders'][ $id ], $GLOBALS['memory']['posts'][ $id ] );
+		clear_order( $id );
 	}
 	/** Data of an order is read with it, from the same memory. */
 	public function read_meta_data( $force ) {
@@ -520,7 +553,7 @@ final class WC_Order {
 			}
 		);
 		$this->before = $data;
-		unset( $GLOBALS['memory']['orders'][ $data['id'] ], $GLOBALS['memory']['posts'][ $data['id'] ] );
+		clear_order( $data['id'] );
 	}
 }
 /** As in WooCommerce: the goods of an order are taken from the stock, and put back, once each. Those of a failed order stay where they are. */
@@ -572,20 +605,21 @@ add_action(
 );
 function wc_get_order( $id ) {
 	foreach ( array( 'orders', 'posts' ) as $group ) {
-		if ( isset( $GLOBALS['memory'][ $group ][ $id ] ) ) {
-			return new WC_Order( $GLOBALS['memory'][ $group ][ $id ] );
+		$cached = Scripted_Cache::get( $group, $id );
+		if ( null !== $cached ) {
+			return new WC_Order( $cached );
 		}
 	}
 	$all = shop();
 	if ( ! isset( $all['orders'][ $id ] ) ) {
 		return false;
 	}
-	$GLOBALS['memory']['orders'][ $id ] = $all['orders'][ $id ];
-	$GLOBALS['memory']['posts'][ $id ]  = $all['orders'][ $id ];
+	Scripted_Cache::set( 'orders', $id, $all['orders'][ $id ] );
+	Scripted_Cache::set( 'posts', $id, $all['orders'][ $id ] );
 	return new WC_Order( $all['orders'][ $id ] );
 }
 function wp_cache_delete( $id, $group ) {
-	unset( $GLOBALS['memory'][ $group ][ $id ] );
+	Scripted_Cache::delete( $group, $id );
 }
 function wc_get_orders( $which ) {
 	$found = array();
@@ -606,7 +640,7 @@ function wc_get_container() {
 /** The cache of orders. */
 final class Scripted_Order_Cache {
 	public function remove( $id ) {
-		unset( $GLOBALS['memory']['orders'][ $id ] );
+		Scripted_Cache::delete( 'orders', $id );
 	}
 }
 class_alias( 'Scripted_Order_Cache', 'Automattic\\WooCommerce\\Caches\\OrderCache' );
