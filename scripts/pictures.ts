@@ -15,7 +15,7 @@ export async function atDesk({ width, height }: { width: number; height: number 
   const browser = await startBrowser();
   try {
     await app.app.ctx.db.sql`update merchants set name = 'Corner Coffee'`;
-    const { page } = await openTab(browser, app.merchant.setupUrl, { width, reducedMotion: true });
+    const { page } = await openTab(browser, app.merchant.setupUrl, { width });
     await page.setViewportSize({ width, height });
     await page.getByLabel('Name').fill('Olga Owner');
     await page.getByLabel(/E-?mail/).fill('olga@shop.example');

@@ -96,7 +96,7 @@ const take = () =>
     await page.goto(`${publicUrl}/dashboard/test/home?range=30d`);
     await page.getByRole('img', { name: /volume/i }).waitFor();
     await page.screenshot({ path: join(OUT, 'dashboard.png') });
-    const phone = await openTab(browser, 'about:blank', { width: 390, reducedMotion: true });
+    const phone = await openTab(browser, 'about:blank', { width: 390 });
     await phone.page.context().addCookies(await page.context().cookies());
     const preview = new URLSearchParams({ state: 'awaiting BTC', accent: '#0f5bd7' });
     await phone.page.goto(`${publicUrl}/dashboard/api/live/settings/checkout/preview?${preview}`);

@@ -45,7 +45,7 @@ async function shootModal(browser: Browser, publicUrl: string, apiKey: string): 
     <body><h1>Corner Coffee</h1><h2>Your order</h2><p><span>House blend, 1 kg</span><span>$24.00</span></p><p><span>Shipping</span><span>$6.00</span></p>
     <p><b>Total</b><b>$30.00</b></p><button>Place order</button><script src="${publicUrl}/btcpay/modal/btcpay.js"></script>
     <script>btcpay.showInvoice('${invoice.id}')</script></body></html>`;
-  const customer = await openTab(browser, 'about:blank', { width: 1100, reducedMotion: true });
+  const customer = await openTab(browser, 'about:blank', { width: 1100 });
   await customer.page.setViewportSize({ width: 1100, height: 760 });
   await customer.page.goto(`${origin}/checkout`);
   const frame = customer.page.frameLocator('iframe');

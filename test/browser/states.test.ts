@@ -323,10 +323,10 @@ test('text at twice the size: everything can still be read without scrolling sid
 test('reduced motion: nothing is animated; otherwise only waiting indicators are', async () => {
   const count = 'document.getAnimations().length';
   for (const name of ['processing', 'awaiting BTC']) {
-    const calm = await openTab(browser, stateUrl(app.url, fixture(name)), { reducedMotion: true });
+    const calm = await openTab(browser, stateUrl(app.url, fixture(name)));
     assert.equal(await calm.page.evaluate(count), 0, name);
     await calm.close();
-    const usual = await openTab(browser, stateUrl(app.url, fixture(name)));
+    const usual = await openTab(browser, stateUrl(app.url, fixture(name)), { motion: true });
     assert.ok(((await usual.page.evaluate(count)) as number) > 0, name);
     await usual.close();
   }
