@@ -92,6 +92,7 @@ async function release(): Promise<void> {
   writeFileSync(join(out, 'SHA256SUMS'), checksums(out));
   rmSync(dirname(folder), { recursive: true, force: true });
   for (const name of readdirSync(out)) process.stdout.write(`dist/release/${name}\n`);
+  process.stdout.write('Sign SHA256SUMS as "Make a release" in CONTRIBUTING.md says.\n');
 }
 
 if (import.meta.main) await release();

@@ -106,6 +106,18 @@ export const CONFIG: readonly ConfigKey[] = [
   },
   { name: 'SETUP_TOKEN_FILE', type: 'file', default: '', description: 'A file that contains SETUP_TOKEN.' },
   {
+    name: 'RELEASES_URL',
+    type: 'url',
+    default: '',
+    description: 'The signed list of releases that `florin version --check` reads. Florin reads it at no other time.',
+  },
+  {
+    name: 'RELEASES_KEY',
+    type: 'key',
+    default: '',
+    description: 'The public key of minisign with which the list of releases is signed: the second line of its file.',
+  },
+  {
     name: 'REDIS_URL',
     type: 'url',
     default: '',
@@ -279,6 +291,9 @@ export type Config = {
   backupBeforeUpgrade: boolean;
   /** What creates the first account; null for one that the first start makes. */
   setupToken: string | null;
+  /** The signed list of releases, and the public key of minisign that signs it. */
+  releasesUrl: string | null;
+  releasesKey: string | null;
   redisUrl: string | null;
   /** Null: no emails are sent. */
   mail: { url: string; from: string } | null;
@@ -339,6 +354,11 @@ function readCheckpoint(value: string | null): string | null {
   if (!/^0x[0-9a-fA-F]{64}$/.test(value))
     throw new ConfigError('ETH_CHECKPOINT', 'must be 0x and 64 hex digits, the root of a finalized beacon block');
   return value.toLowerCase();
+}
+
+function readReleasesKey(value: string | null): string | null {
+  if (value === null || /^RW[0-9A-Za-z+/]{54}$/.test(value)) return value;
+  throw new ConfigError('RELEASES_KEY', 'must be a public key of minisign, 56 characters that begin with RW');
 }
 
 function readSwitch(name: string, value: string): boolean {
@@ -439,6 +459,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     postgresBin: text('POSTGRES_BIN'),
     backupBeforeUpgrade: readSwitch('BACKUP_BEFORE_UPGRADE', text('BACKUP_BEFORE_UPGRADE') ?? 'on'),
     setupToken: readSetupToken(text('SETUP_TOKEN'), text('SETUP_TOKEN_FILE')),
+    releasesUrl: text('RELEASES_URL') === null ? null : url('RELEASES_URL', ''),
+    releasesKey: readReleasesKey(text('RELEASES_KEY')),
     redisUrl: readRedisUrl(text('REDIS_URL')),
     mail: readMail(text('SMTP_URL'), text('MAIL_FROM') ?? `florin@${new URL(publicUrl).hostname}`),
     metricsToken: text('METRICS_TOKEN'),

@@ -2,11 +2,12 @@
 import { acceptSecretKey, backup, inspect, PROCESS_ROLES, type Role, restore, startApp } from '#app';
 import { forgetCertificate } from '#chain-store';
 import type { Config } from '#config';
+import { createOutgoing } from '#connections';
 import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { claimDeposit, readChainStatus, releaseChain } from '#follow';
 import { createFirstMerchant, keepSetupLink, SETUP_DAYS } from '#merchants';
-import { diagnose, hashSigner, verifyAddresses } from '#operate';
+import { diagnose, findNewer, hashSigner, verifyAddresses } from '#operate';
 import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, commaList, type Flags, need, oneOfOption } from './command.ts';
 
 const FILE = { value: 'FILE', about: 'Backup file', required: true } as const;
@@ -96,8 +97,21 @@ export const INSTALL_COMMANDS: Commands = {
   },
   version: {
     about: 'Show the version, how it was installed, and the versions of Node, PostgreSQL and the schema',
+    options: {
+      check: { about: 'Also say which versions are newer, from the signed list at RELEASES_URL' },
+      file: {
+        value: 'FILE',
+        about: 'With --check: the list as a file, with its signature in FILE.minisig, for a machine without internet',
+      },
+    },
     createsDatabase: true,
-    onStore: (config, _flags, log) => inspect(config, { log }),
+    onStore: async (config, flags, log) => {
+      const own = await inspect(config, { log });
+      if (flags.check === undefined) return own;
+      const outgoing = createOutgoing({ allow: [], log });
+      const file = flags.file ?? null;
+      return { ...own, releases: await findNewer(config, { version: own.version, installedBy: own.installed_by, file, outgoing }) };
+    },
   },
   migrate: { about: 'Update the database schema (a start does this too)', run: async () => ({ migrated: true }) },
 };

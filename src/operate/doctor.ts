@@ -38,6 +38,7 @@ import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from 
 import { BACKUP_DAYS, readInstall } from './backup.ts';
 import { bad, checkContracts, checkRanges, type Finding, good } from './range-findings.ts';
 import { checkSecrets, inspectSeals } from './secret-key.ts';
+import { saferPostgres } from './version.ts';
 
 /** How many rows are listed; the rest are counted. */
 const MOST_NAMED = 20;
@@ -131,6 +132,9 @@ async function checkDatabase(ctx: Context): Promise<Finding[]> {
         `PostgreSQL ${version}, a primary on timeline ${timeline}, schema ${migration}, every commit is on disk${standbys > 0 ? ' and on a standby' : ''}`,
       ),
     );
+  const safer = saferPostgres(version);
+  if (safer !== null)
+    findings.push(good('database', `PostgreSQL ${version} has vulnerabilities that are fixed`, `upgrade it to ${safer} or newer`));
   if (autovacuum !== 'on') findings.push(bad('database', 'autovacuum is off, so tables grow and become slow', 'set autovacuum = on'));
   // An image or system with another version of the C library or ICU orders texts differently than the indexes on the disk.
   if (sortedBy !== null && sortedBy !== sortsBy)

@@ -11,5 +11,6 @@ export {
 } from './backup.ts';
 export { diagnose, verifyAddresses } from './doctor.ts';
 export type { Finding } from './range-findings.ts';
+export { findNewer } from './releases.ts';
 export { acceptKey, openSecrets } from './secret-key.ts';
 export { florinVersion, readVersion } from './version.ts';

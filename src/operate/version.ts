@@ -7,6 +7,15 @@ const ROOT = join(import.meta.dirname, '../..');
 
 export const florinVersion = (): string => (JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }).version;
 
+/** Of each major version of PostgreSQL, the first minor one without the vulnerabilities that were known at this release: those of 14 May 2026. */
+const SAFE_POSTGRES: Readonly<Record<string, number>> = { 15: 18, 16: 14, 17: 10, 18: 4 };
+/** What a server should be upgraded to because its minor version has known vulnerabilities; null if it has none of them, or nobody knows. */
+export function saferPostgres(version: string): string | null {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
+  const safe = major === undefined ? undefined : SAFE_POSTGRES[major];
+  return safe !== undefined && Number(minor) < safe ? `${major}.${safe}` : null;
+}
+
 /** How the code got here. Releases, packages and images contain a file that says so; a clone has none. */
 type Origin = { installed_by: 'archive' | 'deb' | 'image' | 'clone'; commit: string | null };
 function readOrigin(): Origin {

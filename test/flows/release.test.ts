@@ -1,6 +1,6 @@
 /** What a release contains of others, and that the same files make the same archive. `release.long.test.ts` builds whole releases. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -49,6 +49,39 @@ test('sha256sum checks the files of a release', () => {
   writeFileSync(join(home, 'a'), 'a');
   writeFileSync(join(home, 'SHA256SUMS'), checksums(home));
   assert.equal(execFileSync('sha256sum', ['--check', '--strict', 'SHA256SUMS'], { cwd: home, encoding: 'utf8' }), 'a: OK\nb: OK\n');
+});
+
+/** The lines of a code block of a document with this title. */
+function blockOf(file: string, title: string): string {
+  const lines = readFileSync(join(ROOT, file), 'utf8')
+    .split('\n')
+    .map((line) => line.trim());
+  const from = lines.indexOf(`${'`'.repeat(3)}text ${title}`) + 1;
+  assert.ok(from > 0, title);
+  return lines.slice(from, lines.indexOf('`'.repeat(3), from)).join('\n');
+}
+
+test('the documented commands sign a release and check its signatures, and refuse a changed one', () => {
+  const home = join(folder, 'signed');
+  mkdirSync(home);
+  const run = (commands: string) =>
+    spawnSync('sh', ['-euc', commands], { cwd: home, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 60_000 });
+  const passes = (commands: string) => {
+    const { status, stderr } = run(commands);
+    assert.equal(status, 0, stderr);
+  };
+  writeFileSync(join(home, 'florin.tgz'), 'a release');
+  writeFileSync(join(home, 'SHA256SUMS'), checksums(home));
+  passes(`minisign -GW -p release.pub -s release.key; ssh-keygen -q -t ed25519 -N '' -f ssh`);
+  writeFileSync(join(home, 'allowed_signers'), `releases namespaces="florin-release" ${readFileSync(join(home, 'ssh.pub'), 'utf8')}`);
+  const key = readFileSync(join(home, 'release.pub'), 'utf8').split('\n')[1]!;
+  passes(blockOf('CONTRIBUTING.md', 'Sign').replace('RELEASE_KEY_FILE', 'release.key').replace('SSH_KEY_FILE', 'ssh'));
+  const checks = ['minisign', 'OpenSSH'].map((title) => blockOf('docs/guides/self-hosting.md', title).replace('RELEASES_KEY', key));
+  for (const check of checks) passes(check);
+  writeFileSync(join(home, 'florin.tgz'), 'another release');
+  for (const check of checks) assert.notEqual(run(check).status, 0);
+  writeFileSync(join(home, 'SHA256SUMS'), checksums(home));
+  for (const check of checks) assert.notEqual(run(check).status, 0);
 });
 
 test('every file in the packages of PostgreSQL belongs to a part whose version and license are known', () => {

@@ -11,6 +11,8 @@ export const CHROMIUM_ALONE = '/usr/bin/chromium-headless-shell';
 export const REDIS = '/usr/bin/redis-check-rdb';
 /** Reads the text of PDF files. */
 export const PDFTOTEXT = '/usr/bin/pdftotext';
+/** Signs releases. */
+export const MINISIGN = '/usr/bin/minisign';
 type Program = { path: string; package: string };
 const PROGRAMS: readonly Program[] = [
   { path: CHROMIUM, package: 'chromium' },
@@ -19,6 +21,8 @@ const PROGRAMS: readonly Program[] = [
   { path: REDIS, package: 'redis-tools' },
   { path: PDFTOTEXT, package: 'poppler-utils' },
   { path: '/usr/sbin/ip', package: 'iproute2' },
+  { path: MINISIGN, package: 'minisign' },
+  { path: '/usr/bin/ssh-keygen', package: 'openssh-client' },
   { path: '/usr/bin/faketime', package: 'faketime' },
 ];
 /** Languages of the webhook recipes, and shells with completion: if they cannot be installed, their tests are skipped, and say so. */
