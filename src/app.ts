@@ -8,7 +8,7 @@ import type { Config } from '#config';
 import { createOutgoing } from '#connections';
 import type { Context } from '#context';
 import { ASSETS, COIN, type Coin, coinsOf } from '#core/coin';
-import { claimServe, type Db, hasCluster, migrate, openDb, readInstallKey, removeCluster, startClock, startEmbedded } from '#db';
+import { claimServe, type Db, hasCluster, migrate, openDb, removeCluster, startClock, startEmbedded } from '#db';
 import { startFollowing } from '#follow';
 import { startLightning } from '#lightning';
 import { createLog, type Log } from '#log';
@@ -22,6 +22,7 @@ import {
   type BackupResult,
   openSecrets,
   type RestoreResult,
+  readInstallKey,
   readVersion,
   restoreBackup,
   writeBackup,

@@ -50,6 +50,17 @@ type Settings = {
   quorumAboveUsdCents: bigint;
 };
 
+/** Whether the bytes were sealed with this key for this purpose. */
+export function canOpen({ open: unseal }: Pick<Context, 'open'>, purpose: string, sealed: Uint8Array): boolean {
+  try {
+    unseal(purpose, sealed);
+    return true;
+  } catch {
+    // The answer is no.
+    return false;
+  }
+}
+
 /** In-memory state of one context, such as caches and batchers. Created on first use. */
 export function perContext<T>(make: (ctx: Context) => T): (ctx: Context) => T {
   const made = new WeakMap<Context, T>();

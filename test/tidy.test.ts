@@ -122,7 +122,7 @@ const isDoor = (path: string): boolean => /^src\/[\w-]+\/index\.ts$/.test(path);
 /** A door that exports more than forty names is a room that is two rooms. These are not divided yet; none of them may grow. */
 const WIDE: Readonly<Record<string, number>> = {
   ...{ payments: 144, chains: 89, signing: 107, people: 79 },
-  ...{ http: 62, webhooks: 59, db: 51, outgoing: 47 },
+  ...{ http: 62, webhooks: 59, outgoing: 47 },
 };
 
 test('a door exports what other rooms use, and a file what other files use', () => {

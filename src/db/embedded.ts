@@ -28,7 +28,8 @@ import { totalmem } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '#log';
-import { type Db, openDb, type Sql } from './db.ts';
+import { type Db, openDb, type Sql, type Tx } from './db.ts';
+import { MIGRATE_LOCK } from './migrate.ts';
 
 const PORT = 5432;
 const USER = 'florin';
@@ -41,7 +42,7 @@ const IN_USE_LOCK = 7_233_101;
  * A lock of the process that serves the data folder, or shared by all processes that serve a separate database. A restore takes it
  * exclusively.
  */
-export const SERVE_LOCK = 7_233_102;
+const SERVE_LOCK = 7_233_102;
 const OLDEST_MAJOR = 17;
 const SYSTEM_USER = 'florin';
 const SERVER_COPY = '/var/lib/florin';
@@ -161,6 +162,13 @@ function isFree(folder: string): boolean {
   } finally {
     closeSync(lock);
   }
+}
+
+/** Locks the install until the transaction ends, so that no service and no migration runs meanwhile. False: a service runs. */
+export async function claimAlone(tx: Tx): Promise<boolean> {
+  const [free] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${SERVE_LOCK}::bigint) as taken`;
+  if (free!.taken) await tx`select pg_advisory_xact_lock(${MIGRATE_LOCK}::bigint)`;
+  return free!.taken;
 }
 
 /** Whether a database was created in the data folder. */

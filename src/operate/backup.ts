@@ -11,24 +11,11 @@ import { dirname, resolve } from 'node:path';
 import { pipeline, finished as whenFinished } from 'node:stream/promises';
 import { setImmediate } from 'node:timers/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import type { Context } from '#context';
-import {
-  appliedMigrations,
-  applyMigration,
-  canOpen,
-  createMigrations,
-  type Db,
-  MIGRATE_LOCK,
-  migrationNames,
-  placeKeyFile,
-  readKeyFile,
-  SERVE_LOCK,
-  sealerOf,
-  type Tx,
-  tableNames,
-} from '#db';
+import { type Context, canOpen } from '#context';
+import { appliedMigrations, applyMigration, claimAlone, createMigrations, type Db, migrationNames, type Tx, tableNames } from '#db';
 import type { Log } from '#log';
 import { notifyOperators } from '#notices';
+import { placeKeyFile, readKeyFile, sealerOf } from './seal.ts';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
 import { florinVersion } from './version.ts';
 
@@ -483,9 +470,7 @@ async function chooseKey(
 
 /** Locks the install for this transaction: no service, no migration, and no data in it. Empty tables are dropped. */
 async function claimEmpty(tx: Tx): Promise<void> {
-  const [free] = await tx<{ taken: boolean }[]>`select pg_try_advisory_xact_lock(${SERVE_LOCK}::bigint) as taken`;
-  if (!free!.taken) throw new BackupError('Florin is running on this database. Stop it, and restore into an empty install.');
-  await tx`select pg_advisory_xact_lock(${MIGRATE_LOCK}::bigint)`;
+  if (!(await claimAlone(tx))) throw new BackupError('Florin is running on this database. Stop it, and restore into an empty install.');
   const there = await tx<{ name: string }[]>`
     select relname as name from pg_class
     where relnamespace = current_schema()::regnamespace and relkind = 'r' and relname = any(${['migrations', ...tableNames()]}::text[])`;

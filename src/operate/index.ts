@@ -12,5 +12,6 @@ export {
 export { diagnose, verifyAddresses } from './doctor.ts';
 export type { Finding } from './range-findings.ts';
 export { findNewer } from './releases.ts';
+export { readInstallKey } from './seal.ts';
 export { acceptKey, openSecrets } from './secret-key.ts';
 export { florinVersion, readVersion } from './version.ts';

@@ -1,7 +1,7 @@
 /** Whether a key is the one of the install, by what it opens. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { sealerOf } from '../db/seal.ts';
+import { sealerOf } from './seal.ts';
 import { isRightKey, NO_KEY } from './secret-key.ts';
 
 test('the check value decides where there is one; before that, one opened secret or none at all is enough', () => {

@@ -3,26 +3,14 @@
  * backups and restores: a wrong key is refused before it seals anything, not noticed when a secret is needed.
  */
 import { join } from 'node:path';
-import type { Context } from '#context';
-import {
-  canOpen,
-  type Db,
-  KEY_FILE,
-  openSealer,
-  opensKeyCheck,
-  readInstallKey,
-  readKeyFile,
-  type Sealer,
-  type Sql,
-  sealerOf,
-  type Tx,
-  writeKeyCheck,
-} from '#db';
+import { type Context, canOpen } from '#context';
+import type { Db, Sql, Tx } from '#db';
 import { LIGHTNING_PURPOSE } from '#lightning';
 import type { Log } from '#log';
 import { signInSecret } from '#people';
 import { SECRET_PURPOSE } from '#webhooks';
 import { bad, type Finding, good } from './range-findings.ts';
+import { KEY_FILE, openSealer, opensKeyCheck, readInstallKey, readKeyFile, type Sealer, sealerOf, writeKeyCheck } from './seal.ts';
 
 /** How many secrets are named; the rest are counted. */
 const MOST_NAMED = 20;

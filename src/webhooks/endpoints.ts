@@ -1,12 +1,12 @@
 /** Webhook endpoints: creating, updating, testing and rolling secrets. Secrets are encrypted at rest. */
 import { OutgoingError, type ReachResult } from '#connections';
-import type { Context } from '#context';
+import { type Context, canOpen } from '#context';
 import type { Mode } from '#core/coin';
 import { API_VERSION, type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS, TEST_EVENT } from '#core/event';
 import { base62, newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { hostOfUrl } from '#core/text';
-import { canOpen, type Sql, type Tx } from '#db';
+import type { Sql, Tx } from '#db';
 import { readMerchant } from '#merchants';
 import { notifyMembers } from '#notices';
 import type { Dialect } from './dialect.ts';

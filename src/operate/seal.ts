@@ -2,7 +2,8 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Db, Sql, Tx } from './db.ts';
+import { canOpen } from '#context';
+import type { Db, Sql, Tx } from '#db';
 
 export type Sealer = {
   seal(purpose: string, plain: Uint8Array): Uint8Array;
@@ -110,17 +111,6 @@ export async function opensKeyCheck(sql: Sql | Tx, { open: unseal }: Pick<Sealer
 export async function writeKeyCheck(sql: Sql | Tx, { seal }: Pick<Sealer, 'seal'>, { replace = false } = {}): Promise<void> {
   const check = Buffer.from(seal(CHECK_PURPOSE, Buffer.from('florin')));
   await sql`update install set key_check = ${check} where key_check is null or ${replace}`;
-}
-
-/** Whether the bytes were sealed with this key for this purpose. */
-export function canOpen({ open: unseal }: Pick<Sealer, 'open'>, purpose: string, sealed: Uint8Array): boolean {
-  try {
-    unseal(purpose, sealed);
-    return true;
-  } catch {
-    // The answer is no.
-    return false;
-  }
 }
 
 /** The key that event IDs and form tokens are derived from; created once per install. */
