@@ -54,7 +54,6 @@ export {
   type Witnesses,
 } from './chain-source.ts';
 export { accountOf, checksumAddress } from './ethereum/address.ts';
-export { account, arrayOf, hash32, quantity, smallNumber } from './ethereum/eth-rpc.ts';
 export { postingCall } from './ethereum/fees.ts';
 export {
   authorizationHash,
@@ -76,7 +75,7 @@ export {
   transfersOf,
   word,
 } from './ethereum/transaction.ts';
-export { movesOfLogs, readEthTransaction, readReceipt, TRANSFER } from './ethereum/value-moves.ts';
+export { readAccountPayments } from './ethereum/value-moves.ts';
 export { openSources, type SourceReplacements } from './open-sources.ts';
 export { fields } from './reply.ts';
 export type { ChainStore } from './store.ts';

@@ -2,22 +2,7 @@
  * Looks for the transactions with which members sent refunds and payouts from their own wallets: whether they are final, and pay what they
  * should, beside all else for which they were recorded. Where no source can find a transaction, or say what it pays, nothing is concluded.
  */
-import {
-  account,
-  arrayOf,
-  ChainError,
-  decodeAddress,
-  fields,
-  hash32,
-  type JoinedSource,
-  movesOfLogs,
-  orNull,
-  quantity,
-  readEthTransaction,
-  readReceipt,
-  smallNumber,
-  TRANSFER,
-} from '#chains';
+import { ChainError, decodeAddress, type JoinedSource, orNull, readAccountPayments } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, coinText, contractOf, isToken, kindOf, type Mode } from '#core/coin';
 import { formatUnits } from '#core/money';
@@ -32,8 +17,6 @@ const LOOK_SECONDS = 60;
 const LOOKS = 10;
 /** After so many looks in which nothing found it, its merchant is notified, because the network shows a transaction within seconds. */
 const MISSES_TO_TELL = 30;
-/** Gas of a transaction that calls no contract. */
-const PLAIN_GAS = 21_000n;
 
 type HandSent = {
   kind: OutgoingKind;
@@ -268,41 +251,13 @@ function paysOf(all: readonly To[], { to, isFinal }: { to: string | null; isFina
 }
 
 async function paidToAccount(ctx: Context, chain: JoinedSource, { coin, address, txid }: Looked): Promise<Sight> {
-  const replies = await chain.ask([
-    ['eth_getTransactionReceipt', txid],
-    ['eth_getTransactionByHash', txid],
-  ]);
-  const [receipt, transaction] = replies.map((reply) => (reply.error ? undefined : reply.result));
-  if (receipt === undefined || transaction === undefined) return 'cannot tell';
-  if (transaction === null) return 'unknown';
-  if (receipt === null) return 'waits';
-  const { blockNumber, blockHash, gasUsed } = fields(receipt);
-  const on = {
-    to: address === null ? null : account(address),
-    isFinal: await isFinal(ctx, chain, { coin, height: smallNumber(blockNumber), hash: hash32(blockHash) }),
-  };
-  const { ok, logs, feeUnits } = readReceipt(receipt);
-  if (!ok) return paysOf([], on);
   const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
   if (isToken(coin) && contract === null) return 'cannot tell';
-  if (contract !== null) {
-    const moves = logs.map(fields).filter((log) => account(log.address) === account(contract));
-    return paysOf(
-      moves.flatMap(({ data, topics }): To[] => (isTransfer(topics) ? [{ key: recipientIn(topics), units: quantity(data) }] : [])),
-      on,
-    );
-  }
-  const sent = readEthTransaction(transaction);
-  const direct = paysOf([{ key: sent.to, units: sent.units }], on);
-  const moves = movesOfLogs([{ ok, logs, feeUnits }]);
-  const logged = paysOf(
-    moves.map(({ to: key, units }) => ({ key, units })),
-    on,
-  );
-  if (direct.own > 0n || logged.own > 0n) return direct.own > logged.own ? direct : logged;
+  const paid = await readAccountPayments(chain, { txid, contract });
+  if (typeof paid === 'string') return paid;
+  const on = { to: address === null ? null : keyOf(ctx, coin, address), isFinal: await isFinal(ctx, chain, { coin, ...paid.block }) };
+  const ways = paid.ways.map((way) => paysOf(way, on));
+  const best = ways.reduce((most, one) => (one.own >= most.own ? one : most));
   // A contract may have paid it, which only a trace would show. If it did not, the member can correct it.
-  return quantity(gasUsed) === PLAIN_GAS ? direct : 'cannot tell';
+  return best.own > 0n ? best : paid.isAll ? ways[0]! : 'cannot tell';
 }
-/** Whether a log of a token is about a transfer, and whom it paid. */
-const isTransfer = (topics: unknown): boolean => arrayOf(topics)[0] === TRANSFER && typeof arrayOf(topics)[2] === 'string';
-const recipientIn = (topics: unknown): string => String(arrayOf(topics)[2]).slice(-40).toLowerCase();

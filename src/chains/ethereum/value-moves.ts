@@ -1,4 +1,5 @@
-/** Which ETH moved to which account in a block: pure readers of logs, access lists and traces. */
+/** Which ETH moved to which account in a block: pure readers of logs, access lists and traces. And what one transaction pays. */
+import type { JoinedSource } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { account, arrayOf, hash32, quantity, smallNumber } from './eth-rpc.ts';
 
@@ -201,3 +202,43 @@ export const sentBy = (key: string, transactions: readonly EthTransaction[], rec
     const { ok, feeUnits } = receipts[i]!;
     return sum + feeUnits + (ok && tx.to !== key ? tx.units : 0n);
   }, 0n);
+
+/** Gas of a transaction that calls no contract. */
+const PLAIN_GAS = 21_000n;
+type Paid = { key: string | null; units: bigint };
+/** What a mined transaction pays, in each way to read that: by its own value, and by logs. `isAll`: no contract can have paid more. */
+type AccountPayments = { block: { height: number; hash: string }; ways: readonly (readonly Paid[])[]; isAll: boolean };
+
+/**
+ * Reads what a transaction pays, in the token of `contract`, or without one in the native coin. `unknown`: no source has it; `waits`: it is
+ * not mined. Errors: ChainError.
+ */
+export async function readAccountPayments(
+  chain: Pick<JoinedSource, 'ask'>,
+  { txid, contract }: { txid: string; contract: string | null },
+): Promise<AccountPayments | 'waits' | 'unknown' | 'cannot tell'> {
+  const replies = await chain.ask([
+    ['eth_getTransactionReceipt', txid],
+    ['eth_getTransactionByHash', txid],
+  ]);
+  const [receipt, transaction] = replies.map((reply) => (reply.error ? undefined : reply.result));
+  if (receipt === undefined || transaction === undefined) return 'cannot tell';
+  if (transaction === null) return 'unknown';
+  if (receipt === null) return 'waits';
+  const { blockNumber, blockHash, gasUsed } = fields(receipt);
+  const block = { height: smallNumber(blockNumber), hash: hash32(blockHash) };
+  const read = readReceipt(receipt);
+  if (!read.ok) return { block, ways: [[]], isAll: true };
+  if (contract !== null) {
+    const logs = read.logs.map(fields).filter((log) => account(log.address) === account(contract));
+    return { block, ways: [logs.flatMap(transferIn)], isAll: true };
+  }
+  const { to, units } = readEthTransaction(transaction);
+  const logged = movesOfLogs([read]).map((move) => ({ key: move.to, units: move.units }));
+  return { block, ways: [[{ key: to, units }], logged], isAll: quantity(gasUsed) === PLAIN_GAS };
+}
+/** The transfer that a log of a token is about, if it is about one. */
+function transferIn({ data, topics }: Record<string, unknown>): Paid[] {
+  const [topic, , to] = arrayOf(topics);
+  return topic === TRANSFER && typeof to === 'string' ? [{ key: to.slice(-40).toLowerCase(), units: quantity(data) }] : [];
+}
