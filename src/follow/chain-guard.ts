@@ -5,12 +5,10 @@ import { type Coin, chainCode, chainOf, coinsBeside, isToken, kindOf } from '#co
 import { isBinding, judgeChain, judgeQuorum, type SourceVote, type Voter } from '#core/guard';
 import { lockAndSettle } from '#payments';
 import type { Cursor } from './cursor.ts';
-import { createAgreement, describeSources, type Evidence, type Judgement, lowestAgreed, writeJudgement } from './judgement.ts';
+import { createAgreement, createRecord, describeSources, type Evidence, lowestAgreed } from './judgement.ts';
 
 /** There is one more block than there are intervals. */
 const BLOCKS_JUDGED = 13;
-/** An unchanged finding is rewritten after this long, so that its age shows that the guard is running. */
-const REWRITE_MS = 30_000;
 
 /**
  * What the guard just found. `behind`: another source has blocks that the followed one lacks. `health`: what the followed source
@@ -26,13 +24,11 @@ type Guard = {
   readonly evidenceOf: ReturnType<typeof createAgreement>;
   readonly writeDisputes: ReturnType<typeof createDisputes>;
   readonly vouch: ReturnType<typeof createVouching>;
+  readonly record: ReturnType<typeof createRecord>;
   readonly compared: Comparisons;
   survey: readonly SourceState[];
   /** The hash of the cursor that was judged last. */
   judged: string;
-  /** The judgement that was written last, and when. */
-  written: string;
-  writtenAtMs: number;
 };
 
 /**
@@ -51,11 +47,10 @@ export function createGuard(
     evidenceOf: createAgreement(ctx, chain),
     writeDisputes: createDisputes(ctx, chain),
     vouch: createVouching(ctx, chain),
+    record: createRecord(ctx, { coin: chain.coin, binding }),
     compared: new Map(),
     survey: [],
     judged: '',
-    written: '',
-    writtenAtMs: Number.NEGATIVE_INFINITY,
   };
   return { check: () => check(guard), agree: () => agree(guard) };
 }
@@ -96,7 +91,7 @@ async function judge(guard: Guard): Promise<void> {
   const followed = followedOf(survey);
   const voterOf = ({ name, trust, state }: SourceState): Voter => ({ name, trust, votes: state === 'ok' });
   const quorum = judgeQuorum(survey.map(voterOf), followed ? voterOf(followed) : null, ctx.settings.quorumAboveUsdCents);
-  await record(guard, {
+  await guard.record({
     sources: describeSources(survey, evidence),
     reasons: quorum.hold ? [...reasons, quorum.hold] : reasons,
     quorum,
@@ -141,16 +136,6 @@ async function readEvidence({ survey, evidenceOf }: Guard, cursor: Cursor): Prom
   const evidence = new Map<SourceState, Evidence>();
   for (const voter of survey) if (voter.state === 'ok') evidence.set(voter, await evidenceOf(voter, cursor));
   return evidence;
-}
-
-/** Stores a judgement when it differs from the last one, or that one is old. */
-async function record(guard: Guard, judgement: Judgement): Promise<void> {
-  const { ctx, chain, binding } = guard;
-  const found = JSON.stringify(judgement);
-  if (found === guard.written && ctx.clock.monotonicMs() - guard.writtenAtMs < REWRITE_MS) return;
-  await writeJudgement(ctx, { coin: chain.coin, binding }, judgement);
-  guard.written = found;
-  guard.writtenAtMs = ctx.clock.monotonicMs();
 }
 
 // Completed payments in blocks that a source's chain lacks: their transfers are marked, and unmarked when the source has the blocks.

@@ -14,7 +14,7 @@ import { queueProcessing } from '#payments';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
 import { createFollowState, type FollowState, type Reading } from './follow-state.ts';
-import { describeView, type Judgement, writeJudgement } from './judgement.ts';
+import { createRecord, describeView } from './judgement.ts';
 import { createPace, IDLE_SECONDS, tagsSeconds } from './poll-pace.ts';
 import { type Accounts, createAccounts, createOlderLook, type OlderLook } from './range-older.ts';
 import {
@@ -495,9 +495,6 @@ export function createRangeReadings(ctx: Context, chain: JoinedSource, { pollMs 
 
 // Judges a chain that is read by ranges, before anything completes on it: who vouches for it, and whether its blocks become final.
 
-/** An unchanged finding is written again after this long, so that its age shows that the guard is running. */
-const REWRITE_MS = 30_000;
-
 type GuardFindings = {
   views: readonly View[];
   /** Why the sources do not agree; null when they do. */
@@ -508,8 +505,7 @@ type GuardFindings = {
 
 /** One guard for each chain, run by its follower. */
 function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; binding: boolean }) {
-  let written = '';
-  let writtenAtMs = Number.NEGATIVE_INFINITY;
+  const record = createRecord(ctx, { coin, binding });
   /** Judged when final blocks are read: while no payment is open they are not, and then only the last answer gets older. */
   let lag: GuardReason | null = null;
 
@@ -544,12 +540,9 @@ function createRangeGuard(ctx: Context, { coin, binding }: { coin: Coin; binding
         ...(quorum.hold === null ? [] : [quorum.hold]),
       ];
       if (!hasCursor && reasons.length === 0) return;
-      const judgement: Judgement = { sources: views.map(describeView), reasons, quorum, agreed: 'cursor' };
-      const found = JSON.stringify([reasons, quorum, views.map(({ state, reason }) => [state, reason])]);
-      if (found === written && ctx.clock.monotonicMs() - writtenAtMs < REWRITE_MS) return;
-      await writeJudgement(ctx, { coin, binding }, judgement);
-      written = found;
-      writtenAtMs = ctx.clock.monotonicMs();
+      // The heads move in every round.
+      const found = [reasons, quorum, views.map(({ state, reason }) => [state, reason])];
+      await record({ sources: views.map(describeView), reasons, quorum, agreed: 'cursor' }, found);
     },
   };
 }

@@ -75,12 +75,24 @@ export function effectOf(
   return { completes: lifted || agreesOnMore, changed: row.codes.join() !== (before?.codes ?? []).join() };
 }
 
+/** An unchanged finding is written again after this long, so that its age shows that the guard is running. */
+const REWRITE_MS = 30_000;
+
+/** One per guard. Stores a judgement if `found` differs from what was stored last, or that is old. */
+export function createRecord(ctx: Context, of: { coin: Coin; binding: boolean }): (judgement: Judgement, found?: unknown) => Promise<void> {
+  let written = '';
+  let writtenAtMs = Number.NEGATIVE_INFINITY;
+  return async (judgement, found = judgement) => {
+    const text = JSON.stringify(found);
+    if (text === written && ctx.clock.monotonicMs() - writtenAtMs < REWRITE_MS) return;
+    await writeJudgement(ctx, of, judgement);
+    written = text;
+    writtenAtMs = ctx.clock.monotonicMs();
+  };
+}
+
 /** Stores a judgement. What it releases is settled again; what it changes is logged. */
-export async function writeJudgement(
-  ctx: Context,
-  { coin, binding }: { coin: Coin; binding: boolean },
-  judgement: Judgement,
-): Promise<void> {
+async function writeJudgement(ctx: Context, { coin, binding }: { coin: Coin; binding: boolean }, judgement: Judgement): Promise<void> {
   const { agreed, sources } = judgement;
   const row = rowOf(judgement, ctx.settings.quorumAboveUsdCents);
   const changed = await ctx.db.begin(async (tx) => {
