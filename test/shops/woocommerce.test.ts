@@ -480,6 +480,30 @@ test('the order says what became of its refunds', { skip }, async () => {
   assert.equal((await read(id)).notes.length, before);
 });
 
+test('an order whose money the merchant returned before the shop heard of it is not completed', { skip }, async () => {
+  await settings();
+  const state = async (isSent: boolean) => {
+    const { id, payment } = await ordered('84.00');
+    await dropWebhooks();
+    await simulate(payment, 'success');
+    await reached(payment, 'completed');
+    const { json: refund } = await app.test.post('/v1/refunds', { payment_id: payment, address: 'test_btc_payer' });
+    const owner = { merchantId: app.merchant.merchantId, mode: 'test' } as const;
+    if (isSent) await approveOutgoing(app.app.ctx, { kind: 'refund', ...owner, id: refund.id, actor: { userId: '', name: 'Ada', ip: '' } });
+    await ask(`/orders/${id}/check`);
+    const { status, completions, notes } = await ask(`/orders/${id}/check`);
+    return [status, completions, notes.filter(({ text }: any) => /a refund of it was requested or sent/.test(text)).length];
+  };
+  assert.deepEqual(
+    [await state(true), await state(false)],
+    [
+      ['on-hold', undefined, 1],
+      ['on-hold', undefined, 1],
+    ],
+  );
+  await settings();
+});
+
 test('an order that WooCommerce could not complete is completed by the next attempt', { skip }, async () => {
   await settings();
   const { id } = await ask('/orders', { total: '19.00', broken: 2 });

@@ -80,4 +80,19 @@ final class Florin_Amounts {
 		$normal = self::normal( $amount );
 		return null !== $normal && '0' !== $normal;
 	}
+
+	/**
+	 * Whether an amount is larger than another one.
+	 *
+	 * @param mixed $amount Decimal text.
+	 * @param mixed $other  Decimal text.
+	 * @return bool
+	 */
+	public static function exceeds( $amount, $other ) {
+		$even = static function ( $text ) {
+			list( $whole, $fraction ) = explode( '.', (string) self::normal( $text ) . '.' );
+			return str_pad( $whole, 30, '0', STR_PAD_LEFT ) . str_pad( $fraction, 30, '0' );
+		};
+		return strcmp( $even( $amount ), $even( $other ) ) > 0;
+	}
 }

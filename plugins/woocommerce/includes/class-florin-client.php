@@ -156,15 +156,17 @@ final class Florin_Client {
 	}
 
 	/**
-	 * Reads the newest refunds of a payment that are not approved.
+	 * Reads the newest refunds of a payment.
 	 *
 	 * @param string $payment_id The payment.
 	 * @param int    $seconds    How long to wait for the answer.
+	 * @param string $status     Only those in this status.
 	 * @return array
 	 * @throws Florin_Failure If the server refuses or does not answer.
 	 */
-	public function requested_refunds( $payment_id, $seconds ) {
-		return $this->send( 'GET', '/v1/refunds?limit=100&status=requested&payment_id=' . rawurlencode( $payment_id ), null, array(), $seconds )['data'];
+	public function refunds_of( $payment_id, $seconds, $status = '' ) {
+		$query = 'limit=100&payment_id=' . rawurlencode( $payment_id ) . ( '' === $status ? '' : '&status=' . $status );
+		return $this->send( 'GET', '/v1/refunds?' . $query, null, array(), $seconds )['data'];
 	}
 
 	/**

@@ -113,9 +113,11 @@ final class Florin_Decisions {
 		} elseif ( in_array( $payment['id'], $order['left'], true ) ) {
 			return array();
 		} elseif ( 'cancelled' === $order['status'] && $order['own'] && ! $order['paid'] ) {
-			$steps[] = array( 'status', 'on-hold', 'after_cancel' );
+			$steps[] = self::is_returned( $payment ) ? array( 'note', 'returned' ) : array( 'status', 'on-hold', 'after_cancel' );
 		} elseif ( ! $open ) {
 			$steps[] = $booked && $order['paid'] ? null : array( 'note', self::unexpected( $order ) );
+		} elseif ( self::is_returned( $payment ) ) {
+			$steps[] = array( 'status', 'on-hold', 'returned' );
 		} elseif ( ! self::asks_for( $payment, $order ) ) {
 			$steps[] = array( 'status', 'on-hold', 'other_total' );
 		} else {
@@ -125,6 +127,21 @@ final class Florin_Decisions {
 			$steps[] = array( 'note', 'overpaid' );
 		}
 		return $steps;
+	}
+
+	/**
+	 * Whether more of a payment was returned than the customer sent too much, or will be: the merchant refunded it in Florin before the shop
+	 * heard of the money.
+	 *
+	 * @param array $payment A completed payment, with the key "returning" if a refund of it is not sent yet.
+	 * @return bool
+	 */
+	private static function is_returned( array $payment ) {
+		$refunded = isset( $payment['amount_refunded'] ) ? $payment['amount_refunded'] : '0';
+		if ( in_array( 'overpaid', $payment['exceptions'], true ) ) {
+			return Florin_Amounts::exceeds( $refunded, $payment['amount_overpaid'] );
+		}
+		return Florin_Amounts::is_some( $refunded ) || ! empty( $payment['returning'] );
 	}
 
 	/**

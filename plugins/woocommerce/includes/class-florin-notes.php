@@ -128,6 +128,9 @@ final class Florin_Notes {
 			case 'elsewhere':
 				/* translators: %s: amount and coin */
 				return sprintf( __( 'The customer paid %s in Florin, but this order does not wait for that payment any more. It was not changed. Refund the payment in Florin, or complete the order yourself.', 'florin-payments' ), $received );
+			case 'returned':
+				/* translators: %s: amount and coin */
+				return sprintf( __( 'Payment confirmed (%s), but a refund of it was requested or sent in Florin before, so this order was not completed. Look at the payment in Florin before you ship. Complete the order yourself, or cancel it.', 'florin-payments' ), $received );
 			case 'after_cancel':
 				/* translators: %s: amount and coin */
 				return sprintf( __( 'The customer paid %s for this canceled order. It is on hold and nothing was shipped or completed: complete it yourself, or cancel it and refund the payment in Florin.', 'florin-payments' ), $received );

@@ -511,7 +511,11 @@ final class Florin_Orders {
 		if ( Florin_Connection::is_of_original( $payment ) ) {
 			return $payment;
 		}
-		foreach ( Florin_Decisions::steps( $payment, self::facts( $order ) ) as $step ) {
+		$facts = self::facts( $order );
+		if ( 'completed' === $payment['status'] && $payment['id'] !== $facts['booked'] ) {
+			$payment['returning'] = Florin_Refunds::is_requested( $payment['id'] );
+		}
+		foreach ( Florin_Decisions::steps( $payment, $facts ) as $step ) {
 			if ( 'cancel' === $step[0] ) {
 				$payment = self::cancel( $order, $payment );
 				if ( isset( $payment['kept'] ) ) {
@@ -567,7 +571,7 @@ final class Florin_Orders {
 		if ( 'other_total' === $kind ) {
 			$order->update_meta_data( self::ASKED, Florin_Notes::asked( $payment ) );
 		}
-		if ( 'after_cancel' === $kind || 'other_total' === $kind ) {
+		if ( in_array( $kind, array( 'after_cancel', 'other_total', 'returned' ), true ) ) {
 			self::add_id( $order, self::LEFT, $payment['id'] );
 		}
 		if ( 'failed' === $step[1] || 'cancelled' === $step[1] ) {

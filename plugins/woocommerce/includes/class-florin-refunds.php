@@ -89,6 +89,26 @@ final class Florin_Refunds {
 	}
 
 	/**
+	 * Whether the merchant requested a refund of a payment.
+	 *
+	 * @param string $payment_id The payment.
+	 * @return bool
+	 * @throws Florin_Failure If the server does not answer.
+	 */
+	public static function is_requested( $payment_id ) {
+		try {
+			$refunds = Florin_Connection::client()->refunds_of( $payment_id, Florin_Webhook::READ_SECONDS );
+		} catch ( Florin_Failure $failure ) {
+			// The key may not read refunds, or an older Florin has none.
+			if ( 403 !== $failure->status && 404 !== $failure->status ) {
+				throw $failure;
+			}
+			return false;
+		}
+		return array() !== array_diff( array_column( $refunds, 'status' ), array( 'canceled' ) );
+	}
+
+	/**
 	 * Whether a refund waits for the address of the customer, who enters it at its link.
 	 *
 	 * @param array $refund As the server described it.
@@ -163,7 +183,7 @@ final class Florin_Refunds {
 		if ( ! Florin_Connection::owns( $payment ) || Florin_Orders::is_of_another( $order, $payment ) ) {
 			return array();
 		}
-		return array_filter( $client->requested_refunds( $payment_id, $seconds ), array( __CLASS__, 'needs_address' ) );
+		return array_filter( $client->refunds_of( $payment_id, $seconds, 'requested' ), array( __CLASS__, 'needs_address' ) );
 	}
 
 	/**
