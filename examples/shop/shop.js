@@ -100,8 +100,10 @@ async function handle(event) {
   if (order && payment.replaces === order.paymentId)
     Object.assign(order, { paymentId: payment.id, paymentUrl: payment.payment_url, state: 'open' });
   if (!order || order.paymentId !== payment.id) return;
-  // A block can be reversed after the payment completed, even before its event arrives.
-  if (payment.status === 'completed') order.state = payment.exceptions.includes('reorged') ? 'review' : 'shipped';
+  // A block can be reversed after the payment completed, even before its event arrives. So can you have refunded it in Florin.
+  const isReversed = payment.exceptions.includes('reorged');
+  const isReturned = order.state !== 'shipped' && Number(payment.amount_refunded) > Number(payment.amount_overpaid);
+  if (payment.status === 'completed') order.state = isReversed || isReturned ? 'review' : 'shipped';
   else if (['expired', 'failed', 'cancelled'].includes(payment.status)) order.state = payment.exception ? 'review' : 'released';
 }
 

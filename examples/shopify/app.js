@@ -128,9 +128,9 @@ async function handle(event) {
   const { amount, currencyCode } = owed(order);
   const open = thousandths(amount);
   if (payment.status === 'completed') {
-    // The network may have reversed it before its event arrived.
-    const isReversed = payment.exceptions.includes('reorged');
-    const fits = !isReversed && !order.cancelledAt && open > 0n && String(open) === total && currencyCode === currency;
+    // The network may have reversed it before its event arrived, or you returned the money in Florin.
+    const isGone = payment.exceptions.includes('reorged') || Number(payment.amount_refunded) > Number(payment.amount_overpaid);
+    const fits = !isGone && !order.cancelledAt && open > 0n && String(open) === total && currencyCode === currency;
     if (fits) {
       // First the tag: a delivery that is interrupted here is repeated, and marks the order then.
       if (!paidBy) await tag(id, own);

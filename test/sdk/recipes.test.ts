@@ -18,7 +18,14 @@ import { shiftMs } from '../kit/shifted-clock.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 let folder: string;
 /** As Florin has it when a receiver reads it. */
-const paid = { id: 'pay_1', status: 'completed', exceptions: [] as string[], metadata: { order: 'A-1001' } };
+const paid = {
+  id: 'pay_1',
+  status: 'completed',
+  exceptions: [] as string[],
+  amount_refunded: '0',
+  amount_overpaid: '0',
+  metadata: { order: 'A-1001' },
+};
 let florin: { stop(): void };
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-recipes-'));
@@ -301,7 +308,7 @@ async function importExample(file: string, text: string): Promise<any> {
 const shipped: unknown[][] = [];
 Object.assign(globalThis, { shipped });
 
-/** A paid order is shipped. A forged event is rejected and ships nothing, and neither does a genuine one whose payment was reversed since. */
+/** A paid order is shipped. A forged event is rejected and ships nothing, and neither does a genuine one whose payment was reversed or refunded since. */
 async function holdsTo(post: (body: string, headers: Record<string, string>) => Promise<{ status: number; text: string }>): Promise<void> {
   process.env.SIGNING_SECRET = secret;
   const order = await webhooks.signTestEvent({ type: 'payment.completed', data: { id: 'pay_1', metadata: { order: 'A-1001' } } }, secret);
@@ -318,6 +325,13 @@ async function holdsTo(post: (body: string, headers: Record<string, string>) => 
     assert.equal(shipped.length, count, 'the network reversed the payment before its event arrived');
   } finally {
     paid.exceptions.pop();
+  }
+  paid.amount_refunded = '0.00100000';
+  try {
+    assert.equal((await post(order.body, order.headers)).status, 200);
+    assert.equal(shipped.length, count, 'the merchant refunded it before');
+  } finally {
+    paid.amount_refunded = '0';
   }
 }
 const read = async (reply: Response) => ({ status: reply.status, text: await reply.text() });

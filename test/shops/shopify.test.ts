@@ -14,6 +14,7 @@ import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
+import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { freePort } from '../kit/nodes.ts';
 
@@ -276,18 +277,27 @@ test('a forged event and a payment of another shop change nothing', async () => 
   assert.deepEqual([state.marked, [...state.tags]], [0, []]);
 });
 
-test('a payment that the network reversed before its event arrived does not mark the order', async () => {
-  const { id, state } = order();
-  const made = await payment(id);
+test('a payment that the network reversed, or that was refunded, before its event arrived does not mark the order', async () => {
   await app.test.post(`/v1/webhook_endpoints/${endpoint.id}`, { enabled: false });
-  await play(made, 'reversed');
-  const reversed = await eventually(
-    () => app.test.get(`/api/payment/${made}`),
-    ({ json }) => json.exceptions.includes('reorged'),
-  );
-  const event = { type: 'payment.completed', data: { ...reversed.json, exceptions: [], exception: null } } as const;
-  const { body, headers } = await webhooks.signTestEvent(event, endpoint.secret);
-  assert.equal((await fetch(`${url}/hook`, { method: 'POST', body, headers })).status, 200);
+  const refund = async (made: string) => {
+    const { json } = await app.test.post('/v1/refunds', { payment_id: made, address: 'test_btc_payer' });
+    const owner = { merchantId: app.merchant.merchantId, mode: 'test' } as const;
+    await approveOutgoing(app.app.ctx, { kind: 'refund', ...owner, id: json.id, actor: { userId: '', name: 'Ada', ip: '' } });
+  };
+  for (const scenario of ['reversed', 'success']) {
+    const { id, state } = order();
+    const made = await payment(id);
+    await play(made, scenario);
+    const isDone = ({ status, exceptions }: any) => status === 'completed' && exceptions.includes('reorged') === (scenario === 'reversed');
+    const { json } = await eventually(
+      () => app.test.get(`/api/payment/${made}`),
+      (reply) => isDone(reply.json),
+    );
+    if (scenario === 'success') await refund(made);
+    const event = { type: 'payment.completed', data: { ...json, exceptions: [], exception: null } } as const;
+    const { body, headers } = await webhooks.signTestEvent(event, endpoint.secret);
+    assert.equal((await fetch(`${url}/hook`, { method: 'POST', body, headers })).status, 200);
+    assert.deepEqual([state.marked, state.paid, [...state.tags]], [0, false, ['florin-check']], scenario);
+  }
   await app.test.post(`/v1/webhook_endpoints/${endpoint.id}`, { enabled: true });
-  assert.deepEqual([state.marked, state.paid, [...state.tags]], [0, false, ['florin-check']]);
 });
