@@ -207,6 +207,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     const prices = createPrices({ db, outgoing, clock, log, outages, sources: config.priceSources, assets, fiat });
     const ctx: Context = {
       db,
+      mode: 'live',
       chains,
       prices,
       fiat,

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { JoinedSource } from '#chains';
 import type { Outgoing } from '#connections';
-import type { ChainId, Coin, ConfirmationTier, Network } from '#core/coin';
+import type { ChainId, Coin, ConfirmationTier, Mode, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Plan, PlanLimits } from '#core/plan';
 import type { Db } from '#db';
@@ -12,6 +12,8 @@ import type { FiatRates, Prices } from '#prices';
 
 export type Context = {
   db: Db;
+  /** Whose chains and networks these are: in test mode they are simulated. What moves with signing files follows it. */
+  mode: Mode;
   /** The sources of each live chain, by its ID; empty when none is configured. */
   chains: ReadonlyMap<ChainId, JoinedSource>;
   prices: Prices;

@@ -1486,6 +1486,7 @@ export type Api = {
   'POST /:mode/payout-batches/:id/approve': {
     query: undefined;
     body: {
+      sign?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -1645,6 +1646,7 @@ export type Api = {
   'POST /:mode/payouts/:id/approve': {
     query: undefined;
     body: {
+      sign?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -2106,6 +2108,7 @@ export type Api = {
   'POST /:mode/refunds/:id/approve': {
     query: undefined;
     body: {
+      sign?: boolean | undefined;
     };
     reply: {
       success: boolean;
@@ -3082,6 +3085,7 @@ export type Api = {
       success: boolean;
       wait_hours: number;
       signer_sha256: string | null;
+      test_seed: string | null;
       holdings: {
         wallet: string;
         is_wallet_active: boolean;

@@ -269,7 +269,7 @@ const refundingShops = (sql: Sql | Tx, { merchantId, mode }: BooksOwner, display
 const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => sql`
   ended as (
     select s.id, s.number, s.coin, s.purpose, s.ended_at, c.fee_coin, c.has_accounts from signing_files s join coins c on c.coin = s.coin
-    where s.merchant_id = ${merchantId} and ${mode} = 'live' and s.state in ('confirmed', 'failed') and s.ended_at is not null
+    where s.merchant_id = ${merchantId} and s.mode = ${mode} and s.state in ('confirmed', 'failed') and s.ended_at is not null
   ), moves as (
     select e.id, i.payment_id, i.coin, i.ref, i.lost_at is not null as lost, sum(i.units) as units
     from ended e join signing_inputs i on i.file_id = e.id
@@ -288,7 +288,7 @@ const sweeping = (sql: Sql | Tx, { merchantId, mode }: BooksOwner): Fragment => 
     select d.coin, d.payment_id, d.ref, max(d.moved_at) as at, sum(d.units) as units, sum(round(s.cents * d.units / s.units)) as cents,
       sum(round(s.displayed * d.units / s.units)) as displayed
     from moved_deposits d join settled s on s.payment_id = d.payment_id and s.coin = d.coin and s.ref = d.ref and s.mined
-    where d.merchant_id = ${merchantId} and ${mode} = 'live' and d.moved_at is not null group by 1, 2, 3
+    where d.merchant_id = ${merchantId} and d.moved_at is not null group by 1, 2, 3
   ), stray_taken as (
     -- What files had taken of a deposit before is booked from the destination wallet, so that part came there.
     select d.coin, d.payment_id, d.ref, d.at, f.id, f.purpose, i.taken_units as units, round(d.cents * i.taken_units / d.units) as cents,

@@ -78,4 +78,5 @@ export {
 export { readAccountPayments } from './ethereum/value-moves.ts';
 export { openSources, type SourceReplacements } from './open-sources.ts';
 export { fields } from './reply.ts';
+export { joinSources } from './sources.ts';
 export type { ChainStore } from './store.ts';

@@ -26,6 +26,7 @@ import {
   acceptSigned,
   cancelSweep,
   DEFAULT_WISH,
+  forMode,
   getSweep,
   listDestinations,
   listSweepable,
@@ -87,7 +88,17 @@ function wishOf(flags: Flags, coin: Coin): SweepWish {
   };
 }
 
-export const SWEEP_COMMANDS: Commands = {
+/** In test mode, files are rehearsals on simulated chains. */
+const inModes = (commands: Commands): Commands =>
+  Object.fromEntries(
+    Object.entries(commands).map(([name, command]) => {
+      if (!('run' in command)) return [name, command];
+      const run: typeof command.run = (ctx, flags) => command.run(forMode(ctx, liveOwnerOf(flags).mode), flags);
+      return [name, { ...command, options: { ...command.options, mode: LIVE_MODE }, run }];
+    }),
+  );
+
+const FILE_COMMANDS: Commands = inModes({
   'sweep list': {
     about: 'Show what lies on deposit addresses, and why a part of it stays',
     options: { merchant: MERCHANT },
@@ -103,21 +114,6 @@ export const SWEEP_COMMANDS: Commands = {
           remains: remainsBody(coin, remains),
         })),
       };
-    },
-  },
-  'sweep destination': {
-    about: 'Set the address that sweeps of a coin and its network go to',
-    options: {
-      merchant: MERCHANT,
-      coin: COIN_OPTION,
-      address: { value: 'ADDRESS', about: 'Your own address', required: true },
-      ends: { value: 'TEXT', about: 'Its last six characters, read from the device that holds its key', required: true },
-    },
-    notes: 'It takes effect immediately.',
-    run: async (ctx, flags) => {
-      const [coin, address] = [coinOf(flags), need(flags, 'address')];
-      await setDestination(ctx, { merchantId: need(flags, 'merchant'), coin, address, ends: need(flags, 'ends'), actor: null });
-      return { currency: coin, destination: address };
     },
   },
   'sweep make': {
@@ -222,6 +218,25 @@ export const SWEEP_COMMANDS: Commands = {
       return { id, state: 'canceled' };
     },
   },
+});
+
+export const SWEEP_COMMANDS: Commands = {
+  ...FILE_COMMANDS,
+  'sweep destination': {
+    about: 'Set the address that sweeps of a coin and its network go to',
+    options: {
+      merchant: MERCHANT,
+      coin: COIN_OPTION,
+      address: { value: 'ADDRESS', about: 'Your own address', required: true },
+      ends: { value: 'TEXT', about: 'Its last six characters, read from the device that holds its key', required: true },
+    },
+    notes: 'It takes effect immediately.',
+    run: async (ctx, flags) => {
+      const [coin, address] = [coinOf(flags), need(flags, 'address')];
+      await setDestination(ctx, { merchantId: need(flags, 'merchant'), coin, address, ends: need(flags, 'ends'), actor: null });
+      return { currency: coin, destination: address };
+    },
+  },
 };
 
 async function writeSweep(file: Parameters<typeof signingFileText>[0], flags: Flags): Promise<void> {
@@ -236,6 +251,8 @@ async function writeSweep(file: Parameters<typeof signingFileText>[0], flags: Fl
 
 const PAYOUT: Option = { value: 'ID', about: 'Payout, such as po_... ("payout list" shows them)' };
 const BATCH: Option = { value: 'ID', about: 'Batch, such as bat_...: all payouts of one file' };
+const SIGN: Option = { about: 'In test mode: wait for a signing file, to rehearse it' };
+const signsOf = ({ sign }: Flags): { signs: boolean } => ({ signs: sign !== undefined });
 /** Either `--payout` or `--batch`. */
 function whichOf({ payout, batch }: Flags): Which {
   if ((payout === undefined) === (batch === undefined)) throw new UsageError('Give either --payout or --batch');
@@ -277,26 +294,29 @@ export const PAYOUT_COMMANDS: Commands = {
   },
   'payout approve': {
     about: 'Approve a payout, or all payouts of a batch',
-    options: { merchant: MERCHANT, mode: LIVE_MODE, payout: PAYOUT, batch: BATCH },
-    notes: 'Approve only what you are going to send. In test mode, payouts are sent and confirmed immediately.',
-    run: (ctx, flags) => approveOutgoing(ctx, { ...liveOwnerOf(flags), kind: 'payout', ...whichOf(flags), actor: OPERATOR_ACTOR }),
+    options: { merchant: MERCHANT, mode: LIVE_MODE, payout: PAYOUT, batch: BATCH, sign: SIGN },
+    notes: 'Approve only what you are going to send. In test mode, payouts are sent and confirmed immediately, unless you pass --sign.',
+    run: (ctx, flags) =>
+      approveOutgoing(ctx, { ...liveOwnerOf(flags), kind: 'payout', ...whichOf(flags), ...signsOf(flags), actor: OPERATOR_ACTOR }),
   },
-  'payout make': {
-    about: 'Make a signing file of approved payouts, up to 100, oldest first',
-    options: {
-      merchant: MERCHANT,
-      coin: COIN_OPTION,
-      ...FILE_OPTIONS,
+  ...inModes({
+    'payout make': {
+      about: 'Make a signing file of approved payouts, up to 100, oldest first',
+      options: {
+        merchant: MERCHANT,
+        coin: COIN_OPTION,
+        ...FILE_OPTIONS,
+      },
+      notes:
+        'Confirmed money on deposit addresses pays. For tokens, and where too little is left for the fee, the gas address of the wallet pays it, as for sweeps. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Payouts that are not in it are listed with the reason.',
+      run: async (ctx, flags) => {
+        const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
+        const { sweep, payouts, left } = await makePayoutFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR_ACTOR });
+        await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
+        return { ...sweepBody(sweep), file: flags.out, payouts, left };
+      },
     },
-    notes:
-      'Confirmed money on deposit addresses pays. For tokens, and where too little is left for the fee, the gas address of the wallet pays it, as for sweeps. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Payouts that are not in it are listed with the reason.',
-    run: async (ctx, flags) => {
-      const [merchantId, coin] = [need(flags, 'merchant'), coinOf(flags)];
-      const { sweep, payouts, left } = await makePayoutFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR_ACTOR });
-      await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
-      return { ...sweepBody(sweep), file: flags.out, payouts, left };
-    },
-  },
+  }),
   'payout send': {
     about: 'Record the transaction in which you sent an approved payout',
     options: {
@@ -356,30 +376,32 @@ export const REFUND_COMMANDS: Commands = {
   },
   'refund approve': {
     about: 'Approve a refund',
-    options: { merchant: MERCHANT, mode: LIVE_MODE, refund: REFUND },
-    notes: 'Approve only what you are going to send. In test mode, the refund is sent and confirmed immediately.',
+    options: { merchant: MERCHANT, mode: LIVE_MODE, refund: REFUND, sign: SIGN },
+    notes: 'Approve only what you are going to send. In test mode, the refund is sent and confirmed immediately, unless you pass --sign.',
     run: async (ctx, flags) => {
       const of = { ...liveOwnerOf(flags), kind: 'refund', id: need(flags, 'refund') } as const;
-      await approveOutgoing(ctx, { ...of, actor: OPERATOR_ACTOR });
+      await approveOutgoing(ctx, { ...of, ...signsOf(flags), actor: OPERATOR_ACTOR });
       return refundDetail(ctx, await getOutgoing(ctx, of));
     },
   },
-  'refund make': {
-    about: 'Make a signing file of approved refunds, up to 20, oldest first',
-    options: {
-      merchant: MERCHANT,
-      coin: ARRIVED_COIN_OPTION,
-      ...FILE_OPTIONS,
+  ...inModes({
+    'refund make': {
+      about: 'Make a signing file of approved refunds, up to 20, oldest first',
+      options: {
+        merchant: MERCHANT,
+        coin: ARRIVED_COIN_OPTION,
+        ...FILE_OPTIONS,
+      },
+      notes:
+        'Confirmed money on deposit addresses pays. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
+      run: async (ctx, flags) => {
+        const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
+        const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR_ACTOR });
+        await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
+        return { ...sweepBody(sweep), file: flags.out, refunds, left };
+      },
     },
-    notes:
-      'Confirmed money on deposit addresses pays. Sign it with /signer.html, and give it back with "sweep send", which also writes, replaces and cancels it like the file of a sweep. Refunds that are not in it are listed with the reason.',
-    run: async (ctx, flags) => {
-      const [merchantId, coin] = [need(flags, 'merchant'), arrivedCoinOf(flags)];
-      const { sweep, refunds, left } = await makeRefundFile(ctx, { merchantId, coin, speed: speedOf(flags), actor: OPERATOR_ACTOR });
-      await writeSweep(await readFileToSign(ctx, { merchantId, id: sweep.id }), flags);
-      return { ...sweepBody(sweep), file: flags.out, refunds, left };
-    },
-  },
+  }),
   'refund send': {
     about: 'Record the transaction in which you sent an approved refund',
     options: {

@@ -643,6 +643,10 @@ export const LIGHTNING = LIGHTNING_COIN.coin;
 /** What can be offered. */
 export const ASSETS: readonly Asset[] = assetCodes;
 export const FAMILIES: readonly Family[] = familyCodes;
+/** The family of test wallets and of their addresses: one of its own, so that no follower watches them and no live payment gets one. */
+export const testFamily = (family: Family): string => `test:${family}`;
+/** The family of the wallets and addresses of a coin in a mode. */
+export const familyIn = (mode: Mode, coin: Coin): string => (mode === 'test' ? testFamily(COIN[coin].family) : COIN[coin].family);
 export const CHAINS: readonly ChainId[] = chainCodes;
 export const COINS: readonly Coin[] = coinCodes;
 /** What can arrive: besides, what is recognized and never offered, and Lightning. */

@@ -1,6 +1,6 @@
 /** The simulated chain of a test payment: a pure function of what its payer did, when, and the test clock. */
 import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
+import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { COIN, COINS, type Coin, isToken, kindOf, LIGHTNING } from './coin.ts';
 import { addMs, MINUTE_MS } from './dates.ts';
 import { dueUnit } from './money.ts';
@@ -89,6 +89,8 @@ type Moment = {
   now: Date;
   /** How many confirmations complete the payment in this coin. */
   needed(coin: Coin): number;
+  /** The output script, in hex, of the deposit address that the payment has for rehearsals. */
+  scriptOf(coin: Coin): string;
 };
 
 /** What the simulated chain of a payment shows at `now`, from all that its payer has done; null when that is nothing. */
@@ -109,26 +111,51 @@ type Share = { of: bigint; by: bigint };
 const FULL: Share = { of: 1n, by: 1n };
 const HALF: Share = { of: 1n, by: 2n };
 
+/** Plays of one payment that are told apart when its transactions are written again. */
+const MOST_PLAYS = 1_000;
+const hashOf = ({ paymentId, number = 0 }: { paymentId: string; number?: number }, what: string): string =>
+  bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${number === 0 ? '' : ` ${number}`}`)));
+const reversed = (bytes: Uint8Array): string => bytesToHex(bytes.toReversed());
+const txidOf = (raw: Uint8Array): string => reversed(sha256(sha256(raw)));
+
+/** A transaction with one output, which a rehearsed signing file spends like a real one: its ID is the hash of its bytes. */
+function outputTransaction({ from, script, units }: { from: string; script: string; units: bigint }): Uint8Array {
+  const value = Buffer.alloc(8);
+  value.writeBigUInt64LE(units);
+  const length = (script.length / 2).toString(16).padStart(2, '0');
+  const input = `01${from}0000000000ffffffff`;
+  return hexToBytes(`01000000${input}01${bytesToHex(value)}${length}${script}00000000`);
+}
+
+/** The simulated transaction with this ID, which paid a payment in a Bitcoin-like coin; null for any other. */
+export function depositTransaction(of: { paymentId: string; txid: string; script: string; units: bigint }): Uint8Array | null {
+  for (let number = 0; number < MOST_PLAYS; number++) {
+    const raw = outputTransaction({ ...of, from: hashOf({ paymentId: of.paymentId, number }, 'tx') });
+    if (txidOf(raw) === of.txid) return raw;
+  }
+  return null;
+}
+
 /** The chain of one play: its hashes, its transfer, and its tip. Ids derive from the payment and the number of the play. */
-function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed, number = 0 }: OnePlay) {
+function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed, scriptOf, number = 0 }: OnePlay) {
   const elapsed = now.getTime() - startedAt.getTime();
   const isAccount = kindOf(coin) === 'ethereum';
   const isInvoice = kindOf(coin) === 'lightning';
-  const again = number === 0 ? '' : ` ${number}`;
-  const hash = (what: string): string =>
-    (isAccount ? '0x' : '') + bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${again}`)));
+  const hash = (what: string): string => (isAccount ? '0x' : '') + hashOf({ paymentId, number }, what);
   const mined = { height: HEIGHT, hash: hash('block'), time: addMs(startedAt, STEP_MS) };
   const at = (ms: number): Date | null => (elapsed < ms ? addMs(startedAt, ms) : null);
   // The late scenario first ends the window; its transfer comes a step after the start, past the end.
-  const seen = (txid: string, share: Share, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
+  const seen = (from: string, share: Share, more: Partial<Transfer> = {}): Omit<Transfer, 'values'> => {
     const step = dueUnit(coin);
     const amount = ((units * share.of) / share.by / step) * step;
+    const paid = amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step;
+    const txid = isAccount || isInvoice ? from : txidOf(outputTransaction({ from, script: scriptOf(coin), units: paid }));
     return {
       coin,
       ref: isInvoice ? `ln:${txid}` : isAccount ? `${txid}:tx` : `${txid}:0`,
       txid,
       address: testIdentifier(coin, scenario),
-      units: amount > COIN[coin].dustUnits ? amount : COIN[coin].dustUnits + step,
+      units: paid,
       kind: isInvoice ? 'invoice' : COIN[coin].contract === null ? (isAccount ? 'direct' : 'output') : 'token',
       firstSeenAt: startedAt,
       block: null,

@@ -1313,6 +1313,7 @@ create table signing_files (
   number bigint not null generated always as identity,
   id text collate "C" not null,
   merchant_id text collate "C" not null,
+  mode text not null default 'live'::text,
   wallet_id text collate "C" not null,
   coin text not null,
   state text not null,
@@ -1339,6 +1340,7 @@ create table signing_files (
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
   FOREIGN KEY (wallet_id) REFERENCES wallets(id),
   CHECK ((input_count > 0)),
+  CHECK ((mode = ANY (ARRAY['live'::text, 'test'::text]))),
   CHECK ((purpose = ANY (ARRAY['sweep'::text, 'refund'::text, 'payout'::text]))),
   CHECK ((state = ANY (ARRAY['made'::text, 'signed'::text, 'sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text]))),
   CHECK ((total_units > (0)::numeric))

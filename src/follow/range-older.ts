@@ -143,7 +143,7 @@ export function createAccounts(ctx: Context, coin: Coin) {
     /** Whether a transaction that sends money from this chain is followed. */
     anySent: async (): Promise<boolean> => {
       const rows = await ctx.db.sql`
-        select 1 from signing_files where coin = any(${coinsBeside(coin)}::text[]) and state in ('signed', 'sent') limit 1`;
+        select 1 from signing_files where coin = any(${coinsBeside(coin)}::text[]) and state in ('signed', 'sent') and mode = 'live' limit 1`;
       return rows.length > 0;
     },
   };

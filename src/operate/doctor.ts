@@ -19,6 +19,7 @@ import {
   chainCode,
   chainOf,
   coinText,
+  FAMILIES,
   type Family,
   isToken,
   kindOf,
@@ -681,7 +682,7 @@ export async function verifyAddresses(ctx: Context): Promise<Verified> {
     >`
       select d.family, d.key, d.address, d.payment_id as "paymentId", d.index, w.chain_key as "chainKey", w.script
       from deposit_addresses d join wallets w on w.id = d.wallet_id
-      where (d.family, d.key) > (${after[0]}, ${after[1]}) order by d.family, d.key limit ${PAGE}`;
+      where d.family = any(${FAMILIES as Family[]}::text[]) and (d.family, d.key) > (${after[0]}, ${after[1]}) order by d.family, d.key limit ${PAGE}`;
     for (const row of rows) {
       const derived = deriveAddress({
         chainKey: row.chainKey,

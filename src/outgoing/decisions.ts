@@ -1,12 +1,15 @@
 /** What members and the operator decide about refunds and payouts: approve, record that the money was sent, cancel. */
 import { createHash } from 'node:crypto';
+import { addressOfScript, decodeAddress } from '#chains';
 import type { Context } from '#context';
-import { type Coin, coinText, kindOf } from '#core/coin';
+import { COIN, type Coin, coinText, kindOf, NETWORKS } from '#core/coin';
 import { Problem } from '#core/problem';
 import { isPaidOut, mayBecome } from '#core/refund';
 import { runOnce, type Tx } from '#db';
 import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '#payments';
 import { type Actor, type AnyActor, writeAudit } from '#people';
+import { forMode } from '#signing';
+import { TEST_NETWORK, testRecipient } from '#wallets';
 import { notifyOfOutgoing, weighApproval, weightOf } from './approvals.ts';
 import { changeOutgoing, type Held, type Which } from './change-outgoing.ts';
 import type { OfKind, OutgoingKind, OutgoingPayment, Owner } from './outgoing-payments.ts';
@@ -21,13 +24,14 @@ export function checkNoFile({ kind, id, fileId, state }: Pick<OutgoingPayment, '
 /**
  * Approves a refund or a payout, or all payouts of a batch that are still requested. What a refund returns must still be there: a block may
  * have been replaced since. Above the limit of the merchant they stay requested until a second member approves them; a batch counts as one
- * amount, without what the member approved before. In test mode the money is sent and confirmed at once. Returns how many were approved, and
+ * amount, without what the member approved before. In test mode the money is sent and confirmed at once, unless it `signs`: then it waits for
+ * the rehearsal of a signing file, where its coin has one. Returns how many were approved, and
  * how many wait for a second member. Errors: refund_not_found, payout_not_found, payout_batch_not_found, refund_state, payout_state,
  * refund_payment_pending, refund_address_missing, refund_exceeds, role_too_new, second_member_required.
  */
 export function approveOutgoing<Kind extends OutgoingKind>(
   ctx: Context,
-  { actor, ...of }: Owner & { kind: Kind; actor: Actor } & Which,
+  { actor, signs = false, ...of }: Owner & { kind: Kind; actor: Actor; signs?: boolean } & Which,
 ): Promise<{ approved: number; waiting: number }> {
   return ctx.db.begin(async (tx) => {
     const done = { approved: 0, waiting: 0 };
@@ -45,7 +49,9 @@ export function approveOutgoing<Kind extends OutgoingKind>(
           await held.write(tx`backed_by = ${actor.userId}, approved_by = ${actor.name}`, { ids: group.map(({ id }) => id) });
           await notifyOfOutgoing(ctx, tx, group, 'second');
         } else {
-          await writeApproved(ctx, tx, held, { group, actor, isSecond: weight === 'second' });
+          const plays = ({ mode, coin }: OutgoingPayment): boolean => mode === 'test' && !(signs && mayRehearse(ctx, coin));
+          for (const [isPlayed, some] of Map.groupBy(group, plays))
+            await writeApproved(ctx, tx, held, { group: some, actor, isSecond: weight === 'second', plays: isPlayed });
           done.approved += group.length;
         }
       }
@@ -85,18 +91,36 @@ async function writeApproved<Kind extends OutgoingKind>(
   ctx: Context,
   tx: Tx,
   { now, write }: Held<Kind>,
-  { group, actor, isSecond }: { group: readonly OutgoingPayment[]; actor: Actor; isSecond: boolean },
+  { group, actor, isSecond, plays }: { group: readonly OutgoingPayment[]; actor: Actor; isSecond: boolean; plays: boolean },
 ): Promise<void> {
   const ids = group.map(({ id }) => id);
-  const plays = group[0]!.mode === 'test';
+  const rehearses = !plays && group[0]!.mode === 'test';
   const ofEach = (values: readonly (string | null)[]) => tx`(${[...values]}::text[])[array_position(${ids}::text[], id)]`;
   await write(
     tx`approved_by = case when ${isSecond} then coalesce(approved_by || ' and ', '') else '' end || ${actor.name},
       backed_by = case when ${isSecond} then backed_by end, approved_by_user = ${actor.userId || null}, approved_at = ${now},
       approved_usd_cents = ${ofEach(group.map((one) => weightOf(ctx, one).toString()))}::bigint,
-      txid = ${ofEach(group.map((one) => (plays ? simulatedTxid(one) : null)))}, state = ${plays ? 'confirmed' : 'approved'}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}`,
+      txid = ${ofEach(group.map((one) => (plays ? simulatedTxid(one) : null)))}, state = ${plays ? 'confirmed' : 'approved'}, sent_at = ${plays ? now : null}, ended_at = ${plays ? now : null}
+      ${rehearses ? tx`, address = ${ofEach(group.map(rehearsedAddress))}` : tx``}`,
     { ids, states: plays ? ['approved', 'sent', 'confirmed'] : ['approved'] },
   );
+}
+
+/** Whether signing files of a coin can be rehearsed. */
+const mayRehearse = (ctx: Context, coin: Coin): boolean => forMode(ctx, 'test').chains.has(COIN[coin].chain);
+
+/** The address on the simulated chain for one that may be of any network, or a test identifier. */
+function rehearsedAddress({ merchantId, coin, address }: { merchantId: string; coin: Coin; address: string | null }): string | null {
+  if (address === null) return null;
+  for (const network of NETWORKS) {
+    try {
+      const { key, address: same } = decodeAddress(address, { coin, network });
+      return addressOfScript(key, { coin, network: TEST_NETWORK }) ?? same;
+    } catch {
+      // Not an address of this network.
+    }
+  }
+  return testRecipient({ merchantId, coin });
 }
 
 /**
@@ -198,10 +222,12 @@ export async function markOutgoingSent<Kind extends OutgoingKind>(
         after: { txid: hash },
       });
       // Its file failed, or was canceled a moment ago.
+      // Nothing could look for it on a simulated chain.
+      const isTest = of.mode === 'test';
       await write(
-        tx`state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null, file_id = null, transaction_number = null,
-          looked_at = null, missed = null`,
-        { states: ['sent'] },
+        tx`state = ${isTest ? 'confirmed' : 'sent'}, txid = ${hash}, sent_at = ${now}, failure = null, ended_at = ${isTest ? now : null},
+          file_id = null, transaction_number = null, looked_at = null, missed = null`,
+        { states: isTest ? ['sent', 'confirmed'] : ['sent'] },
       );
     }),
   );

@@ -15,7 +15,17 @@ import type { Context } from '#context';
 import { COIN, type Coin, contractOf, kindOf, type Mode } from '#core/coin';
 import { mayBecome, type RefundState } from '#core/refund';
 import { dueIf, type Fragment, type Sql, startQueue, type Tx } from '#db';
-import { accountOfAnchor, EXPIRED_SECONDS, FOLLOW_MS, MONEY_OUT, nonceIn, type Sweep, usedAmong } from '#signing';
+import {
+  accountOfAnchor,
+  EXPIRED_SECONDS,
+  FOLLOW_MS,
+  followRehearsals,
+  forMode,
+  MONEY_OUT,
+  nonceIn,
+  type Sweep,
+  usedAmong,
+} from '#signing';
 import { notifyOfOutgoing } from './approvals.ts';
 import { changeOutgoing } from './change-outgoing.ts';
 import { followHandSent, unpaidText } from './hand-sent.ts';
@@ -58,10 +68,11 @@ export function startOutgoing(ctx: Context): { stop(): Promise<void> } {
     due: (sql) =>
       dueIf(
         sql,
-        sql`exists (select 1 from outgoing_payments where mode = 'live' and state in ('approved', 'signed', 'sent')
-          and (file_id is not null or state <> 'approved'))`,
+        sql`exists (select 1 from outgoing_payments where state in ('approved', 'signed', 'sent') and (file_id is not null or state <> 'approved'))
+          or exists (select 1 from signing_files where state in ('signed', 'sent') and mode = 'test')`,
       ),
     round: async () => {
+      await followRehearsals(ctx);
       const moved = await followOutgoing(ctx);
       await followSentByHand(ctx);
       return moved === BATCH;
@@ -204,7 +215,8 @@ const wasPaid = async (ctx: Context, one: Execution): Promise<boolean | null> =>
   targetState(one) === 'failed' && one.validBefore !== null ? wasExecuted(ctx, one) : one.mined;
 
 /** Whether anybody sent an authorization before it expired; null: nobody knows now. */
-async function wasExecuted(ctx: Context, { id, coin, from, anchor, validBefore }: Execution): Promise<boolean | null> {
+async function wasExecuted(any: Context, { id, mode, coin, from, anchor, validBefore }: Execution): Promise<boolean | null> {
+  const ctx = forMode(any, mode);
   const chain = ctx.chains.get(COIN[coin].chain);
   const contract = contractOf(coin, ctx.settings.networks[COIN[coin].chain]);
   if (!chain || contract === null || from === null || anchor === null || validBefore === null) return null;

@@ -91,7 +91,7 @@ const isReady = (sql: Sql | Tx) => sql`
 /** Coins with payouts that can be in a file, in the order of the catalog. */
 export async function readPayoutCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
-    select distinct coin from outgoing_payments where kind = 'payout' and merchant_id = ${merchantId} and mode = 'live' and ${isReady(ctx.db.sql)}`;
+    select distinct coin from outgoing_payments where kind = 'payout' and merchant_id = ${merchantId} and mode = ${ctx.mode} and ${isReady(ctx.db.sql)}`;
   return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
 
@@ -102,7 +102,7 @@ async function readApproved(
 ): Promise<PayoutToPay[]> {
   const rows = await ctx.db.sql<PayoutToPay[]>`
     select number, id, units, address, reference, anchor, parts, published_until is not null as "isPublished" from outgoing_payments
-    where kind = 'payout' and merchant_id = ${merchantId} and mode = 'live' and coin = ${coin} and ${isReady(ctx.db.sql)}
+    where kind = 'payout' and merchant_id = ${merchantId} and mode = ${ctx.mode} and coin = ${coin} and ${isReady(ctx.db.sql)}
       and (wallet_id is null or wallet_id = ${walletId})
     order by anchor nulls last, number limit ${MOST_PAYOUTS + 1}`;
   const cut = rows[MOST_PAYOUTS]?.anchor ?? null;
@@ -196,11 +196,12 @@ const unitsOf = (payouts: readonly PayoutToPay[]): bigint => payouts.reduce((sum
 
 /** Locks what a file pays and what it spends. False: something changed, or a refund of a payment whose money it spends was requested. */
 async function lockAll(
+  ctx: Context,
   tx: Tx,
   { merchantId, asked, inputs }: Owner & { asked: readonly PayoutToPay[]; inputs: MadeUtxoFile<Request>['inputs'] },
 ) {
   const anchors = inputs.filter(({ holding }) => holding?.stays === 'payout_approved');
-  if (!(await lockPayments(tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
+  if (!(await lockPayments(ctx, tx, { merchantId, ids: paymentsIn(inputs), despite: paymentsIn(anchors) }))) return false;
   const rows = await tx<PayoutToPay[]>`
     select id, units, address, anchor from outgoing_payments
     where id = any(${asked.map(({ id }) => id)}::text[]) and merchant_id = ${merchantId} and ${isReady(tx)}
@@ -291,7 +292,7 @@ async function tryToMake(ctx: Context, making: PayoutAttempt): Promise<MadePayou
   const parts = placed.map(({ parts }) => (parts === null ? null : JSON.stringify(partsToJson(parts))));
   const sweep = await store(ctx, {
     ...{ merchantId, wallet, file, destination, inputs: made.inputs, actor, purpose: 'payout' },
-    lock: (tx) => lockAll(tx, { merchantId, asked: placed.map(({ payout }) => payout), inputs: made.inputs }),
+    lock: (tx) => lockAll(ctx, tx, { merchantId, asked: placed.map(({ payout }) => payout), inputs: made.inputs }),
     also: async (tx) => {
       await tx`
         update outgoing_payments p set file_id = ${id}, wallet_id = ${wallet.id}, transaction_number = given.place, anchor = given.first,

@@ -11,7 +11,7 @@ export async function readFilePulse({ db: { sql } }: Context, { owners }: Owners
   const rows = await sql<{ pulse: string | null }[]>`
     select (
       select string_agg(concat_ws(' ', s.id, s.state, s.round, md5(s.failure)), ',' order by s.number)
-      from (select id, number, state, round, failure from signing_files where merchant_id = o.merchant_id and o.mode = 'live'
+      from (select id, number, state, round, failure from signing_files where merchant_id = o.merchant_id and mode = o.mode
         order by number desc limit ${NEWEST}) s) as pulse
     from unnest(${owners.map((o) => o.merchantId)}::text[], ${owners.map((o) => o.mode)}::text[]) with ordinality as o (merchant_id, mode, n)
     order by o.n`;

@@ -5,7 +5,7 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { type BitcoinScript, decodeAddress, type JoinedSource } from '#chains';
 import type { Context } from '#context';
-import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken, kindOf } from '#core/coin';
+import { ALL_COINS, COIN, type Coin, coinText, contractOf, familyIn, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import type { Line, PsbtRequest, Request } from '#core/signing-file';
@@ -91,8 +91,8 @@ const NONE = 'none is approved';
 const readApproved = (ctx: Context, { merchantId, coin, walletId }: Owner & { coin: Coin; walletId: string }): Promise<RefundToPay[]> =>
   ctx.db.sql<RefundToPay[]>`
     select r.id, r.payment_id as "paymentId", r.units, r.address, r.anchor
-    from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
-    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
+    from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${familyIn(ctx.mode, coin)} and a.wallet_id = ${walletId}
+    where r.merchant_id = ${merchantId} and r.mode = ${ctx.mode} and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
     order by r.anchor is null, r.number limit ${MOST_LOOKED_AT}`;
 
 /** Those that can be paid now, with the outputs that they have to spend, and why the others cannot. Errors: ChainError. */
@@ -121,8 +121,8 @@ async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin:
   const wallets = (await readWallets(ctx, { merchantId })).filter((one) => one.family === COIN[coin].family);
   const rows = await ctx.db.sql<{ walletId: string }[]>`
     select a.wallet_id as "walletId"
-    from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
-    where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
+    from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${familyIn(ctx.mode, coin)}
+    where r.merchant_id = ${merchantId} and r.mode = ${ctx.mode} and r.coin = ${coin} and r.state = 'approved' and r.file_id is null
       and a.wallet_id = any(${wallets.map(({ id }) => id)}::text[])
     group by a.wallet_id order by min(r.number)`;
   return rows.flatMap(({ walletId }) => wallets.find(({ id }) => id === walletId) ?? []);
@@ -132,7 +132,7 @@ async function walletsInTurn(ctx: Context, { merchantId, coin }: Owner & { coin:
 export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promise<Coin[]> {
   const rows = await ctx.db.sql<{ coin: Coin }[]>`
     select coin from unnest(${[...ALL_COINS]}::text[]) as coin where exists (
-      select 1 from outgoing_payments r where r.kind = 'refund' and r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = coin.coin
+      select 1 from outgoing_payments r where r.kind = 'refund' and r.merchant_id = ${merchantId} and r.mode = ${ctx.mode} and r.coin = coin.coin
         and r.state = 'approved' and r.file_id is null)`;
   return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
 }
@@ -309,7 +309,7 @@ async function lockRefunds(
 ): Promise<boolean> {
   const own = asked.map(({ paymentId }) => paymentId);
   await tx`
-    select 1 from payments where id = any(${[...new Set([...own, ...paymentIds])]}::text[]) and merchant_id = ${merchantId} and mode = 'live'
+    select 1 from payments where id = any(${[...new Set([...own, ...paymentIds])]}::text[]) and merchant_id = ${merchantId} and mode = ${ctx.mode}
     order by id for update`;
   const rows = await tx<{ id: string; units: bigint; address: string | null }[]>`
     select id, units, address from outgoing_payments

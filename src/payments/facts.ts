@@ -25,6 +25,7 @@ import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText
 import { asTextMap } from '#core/stored-json';
 import { type Customer, customerOf } from '#customers';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
+import { testDeposit } from '#wallets';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
 import { NO_POSITIONS, type Positions, positionsOf, type StoredPosition, toPositions } from './sales.ts';
 import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
@@ -429,6 +430,7 @@ export function observe(record: PaymentRecord): Observation | null {
   };
   return simulate(record.plays, {
     needed: (coin) => fewestOf(requirementOf(record.facts, coin, { ...stakes, kinds: 'output' })),
+    scriptOf: (coin) => testDeposit({ merchantId: record.merchantId, paymentId: record.facts.id, coin }).key,
     paymentId: record.facts.id,
     targetUsdCents: record.facts.targetUsdCents,
     windowEndsAt,

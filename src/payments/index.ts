@@ -115,6 +115,7 @@ export {
 } from './settle-payments.ts';
 export { ERASE_WORK, queueShop, SHOP_WORK } from './shop-queue.ts';
 export { outputsFromJson, uncountedFromJson } from './stored.ts';
+export { issueTestAddresses } from './test-deposits.ts';
 export { startTextIndex } from './texts.ts';
 export {
   type CustomerView,

@@ -142,7 +142,7 @@ export async function findTransferBlock(
     select "blockHash" from (
       select t.block_hash as "blockHash" from transfers t join payments p on p.id = t.payment_id
       where t.txid = ${txid} and t.coin = ${coin} and (${merchantId}::text is null or t.merchant_id = ${merchantId}) and p.mode = 'live'
-      union all select t.block_hash from signed_transactions t join signing_files s on s.id = t.file_id
+      union all select t.block_hash from signed_transactions t join signing_files s on s.id = t.file_id and s.mode = 'live'
       where t.txid = ${txid} and s.coin = ${coin} and (${merchantId}::text is null or s.merchant_id = ${merchantId})) as ours
     order by "blockHash" is null limit 1`;
   return found ?? null;

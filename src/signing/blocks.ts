@@ -28,7 +28,7 @@ export async function readSweepBlocks(ctx: Context, chain: JoinedSource, tip: Bl
   const coins: Coin[] = coinsBeside(chain.coin);
   const sweeps = await ctx.db.sql<OpenFile[]>`
     select id, read_height::int as height, read_hash as hash from signing_files
-    where state in ('signed', 'sent') and coin = any(${coins}::text[]) order by number limit 1000`;
+    where state in ('signed', 'sent') and coin = any(${coins}::text[]) and mode = ${ctx.mode} order by number limit 1000`;
   if (sweeps.length === 0) return;
   const read = await Promise.all(sweeps.map((sweep) => readUpTo(chain, sweep, tip)));
   const from = Math.min(...read) + 1;

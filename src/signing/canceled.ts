@@ -5,9 +5,9 @@
  */
 import { ChainError, type JoinedSource, selector, word } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, chainCode, coinText, contractOf, kindOf } from '#core/coin';
+import { COIN, type Coin, chainCode, coinText, contractOf, familyIn, kindOf } from '#core/coin';
 import { minuteText } from '#core/dates';
-import type { Fragment, Sql } from '#db';
+import type { Fragment } from '#db';
 import { accountOfAnchor, nonceIn } from './holdings.ts';
 import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
 
@@ -74,18 +74,20 @@ const inCoin = (coin: Coin): string =>
   `a payout to its recipient in ${coinText(coin)} was canceled, and its signed file can still be sent; sweep the deposit that it spends first`;
 
 /** Canceled refunds of a coin that had a file. */
-const canceledRefunds = (sql: Sql, { merchantId, coin, which }: { merchantId: string; coin: Coin; which: Fragment }) => sql<Canceled[]>`
+const canceledRefunds = (ctx: Context, { merchantId, coin, which }: { merchantId: string; coin: Coin; which: Fragment }) => ctx.db.sql<
+  Canceled[]
+>`
   select 'refund' as kind, r.id, r.coin, r.anchor, a.wallet_id as "walletId", a.address as "from", r.payment_id as "paymentId",
     null as reference, r.address
-  from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${COIN[coin].family}
-  where r.merchant_id = ${merchantId} and r.mode = 'live' and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null and ${which}
+  from outgoing_payments r join deposit_addresses a on a.payment_id = r.payment_id and a.family = ${familyIn(ctx.mode, coin)}
+  where r.merchant_id = ${merchantId} and r.mode = ${ctx.mode} and r.coin = ${coin} and r.state = 'canceled' and r.anchor is not null and ${which}
   order by r.number`;
 /** Canceled payouts that had a file. */
-const canceledPayouts = (sql: Sql, { merchantId, which }: { merchantId: string; which: Fragment }) => sql<Canceled[]>`
+const canceledPayouts = ({ mode, db: { sql } }: Context, { merchantId, which }: { merchantId: string; which: Fragment }) => sql<Canceled[]>`
   select 'payout' as kind, id, coin, anchor, wallet_id as "walletId", parts -> 'parts' -> 0 ->> 'address' as "from", null as "paymentId",
     reference, address
   from outgoing_payments
-  where kind = 'payout' and merchant_id = ${merchantId} and mode = 'live' and state = 'canceled' and anchor is not null and ${which}
+  where kind = 'payout' and merchant_id = ${merchantId} and mode = ${mode} and state = 'canceled' and anchor is not null and ${which}
   order by number`;
 
 const isSameText = (one: string | null, other: string | null): boolean =>
@@ -101,8 +103,8 @@ export async function readRefundLegacy(
   const ofPayments = sql`r.payment_id = any(${asked.map(({ paymentId }) => paymentId)}::text[])`;
   const toSame = sql`coin = ${coin} and lower(address) = any(${lower(asked)}::text[])`;
   const canceled = [
-    ...(await canceledRefunds(sql, { merchantId, coin, which: ofPayments })),
-    ...(await canceledPayouts(sql, { merchantId, which: toSame })),
+    ...(await canceledRefunds(ctx, { merchantId, coin, which: ofPayments })),
+    ...(await canceledPayouts(ctx, { merchantId, which: toSame })),
   ];
   return legacyOf(ctx, 'refund', {
     ...{ merchantId, coin, asked, canceled },
@@ -123,8 +125,8 @@ export async function readPayoutLegacy(
   const references = asked.flatMap(({ reference }) => reference ?? []);
   const which = sql`(reference = any(${references}::text[]) or lower(address) = any(${lower(asked)}::text[]))`;
   const canceled = [
-    ...(await canceledPayouts(sql, { merchantId, which })),
-    ...(await canceledRefunds(sql, { merchantId, coin, which: sql`lower(r.address) = any(${lower(asked)}::text[])` })),
+    ...(await canceledPayouts(ctx, { merchantId, which })),
+    ...(await canceledRefunds(ctx, { merchantId, coin, which: sql`lower(r.address) = any(${lower(asked)}::text[])` })),
   ];
   return legacyOf(ctx, 'payout', {
     ...{ merchantId, coin, asked, canceled },

@@ -4,13 +4,14 @@
  */
 import { ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, chainCode, kindOf } from '#core/coin';
+import { type Coin, chainCode, familyIn, kindOf } from '#core/coin';
 import { type AccountRequest, signingFileOf } from '#core/signing-file';
 import { goneAfterMs } from '#core/transfer';
 import type { Fragment, Sql, Tx } from '#db';
 import { spentInBlocks } from './blocks.ts';
 import { lockRefundsIn, readEndHeight, readUnpayable } from './holdings.ts';
 import { readBalances, readNonces } from './make-accounts.ts';
+import { tipsIn } from './rehearsal.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
 export type Refused = {
@@ -105,7 +106,7 @@ async function refundLoss(ctx: Context, tx: Tx, one: Refused): Promise<Loss | nu
   const { merchantId, sweepId, coin, number, raw } = one;
   const [gone] = await tx`
     select 1 from outgoing_payments r join transfers t on t.payment_id = r.payment_id and t.coin = r.coin
-    left join tips on tips.chain = ${chainCode(coin)}
+    left join ${tipsIn(ctx, ctx.db.sql, coin)} on tips.chain = ${chainCode(coin)}
     where r.file_id = ${sweepId} and r.transaction_number = ${number} and r.merchant_id = ${merchantId} and t.block_height is null
     having bool_and(${isGoneFor(ctx.db.sql, coin)})`;
   if (!gone) return null;
@@ -127,15 +128,16 @@ async function areUnknown(ctx: Context, chain: JoinedSource, { sweepId, number }
  * long as a payment waits for one. Accounts: also what only a balance showed, in a block that was taken back.
  */
 async function readUnmined(
-  { db: { sql } }: Context,
+  ctx: Context,
   { sweepId, coin }: Pick<Refused, 'sweepId' | 'coin'>,
 ): Promise<readonly { input: string; address: string; isGone: boolean; isReplaced: boolean }[]> {
+  const { sql } = ctx.db;
   return sql<{ input: string; address: string; isGone: boolean; isReplaced: boolean }[]>`
     select i.input, a.address, t.conflict_height is not null as "isReplaced",
       ${isGoneFor(sql, coin)} as "isGone"
-    from signing_inputs i join deposit_addresses a on a.payment_id = i.payment_id and a.family = ${COIN[coin].family}
+    from signing_inputs i join deposit_addresses a on a.payment_id = i.payment_id and a.family = ${familyIn(ctx.mode, coin)}
     left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-    left join tips on tips.chain = ${chainCode(coin)}
+    left join ${tipsIn(ctx, ctx.db.sql, coin)} on tips.chain = ${chainCode(coin)}
     where i.file_id = ${sweepId} and i.released_at is null and t.block_height is null`;
 }
 

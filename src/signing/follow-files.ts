@@ -1,7 +1,7 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
 import { type BlockRef, ChainError, fields, type JoinedSource, readSignedTransaction, TRANSFER_TOPIC } from '#chains';
 import type { Context } from '#context';
-import { type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
+import { COIN, type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '#core/signing-file';
 import { dueIf, type Sql, startQueue, type Tx } from '#db';
 import { startLoop } from '#loop';
@@ -10,6 +10,7 @@ import { usedAmong } from './canceled.ts';
 import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';
 import { readEndHeight, takenOf } from './holdings.ts';
 import { followMoved } from './moved.ts';
+import { forMode, tipsIn } from './rehearsal.ts';
 
 /** How often deposits that other wallets may have moved are looked at. */
 const MOVED_MS = 60_000;
@@ -63,7 +64,11 @@ export function startSweeps(ctx: Context, chain: JoinedSource): { stop(): Promis
   });
   const sweeps = startQueue(ctx, {
     name: MONEY_OUT,
-    due: (sql) => dueIf(sql, sql`exists (select 1 from signing_files where state in ('signed', 'sent') and coin = any(${coins}::text[]))`),
+    due: (sql) =>
+      dueIf(
+        sql,
+        sql`exists (select 1 from signing_files where state in ('signed', 'sent') and coin = any(${coins}::text[]) and mode = 'live')`,
+      ),
     againMs: FOLLOW_MS,
     round: async () => {
       seen = await followSweeps(ctx, chain, seen);
@@ -74,6 +79,17 @@ export function startSweeps(ctx: Context, chain: JoinedSource): { stop(): Promis
   return { stop: async () => void (await Promise.all([sweeps.stop(), moved.stop()])) };
 }
 
+/** One round for the files of rehearsals, on their simulated chains. Nobody else can move what these spend. */
+export async function followRehearsals(ctx: Context): Promise<void> {
+  const rows = await ctx.db.sql<{ coin: Coin }[]>`
+    select distinct coin from signing_files where state in ('signed', 'sent') and mode = 'test'`;
+  const test = forMode(ctx, 'test');
+  for (const id of new Set(rows.map(({ coin }) => COIN[coin].chain))) {
+    const chain = test.chains.get(id);
+    if (chain) await followSweeps(test, chain, null);
+  }
+}
+
 /**
  * One round: sends what is due, and looks where everything is that was sent. Those that waited longest come first. `seen`: the hash of the
  * tip at the last round; the new one is returned.
@@ -82,7 +98,7 @@ export async function followSweeps(ctx: Context, chain: JoinedSource, seen: stri
   const coins = coinsBeside(chain.coin);
   const [open] = await ctx.db.sql<{ canBeRenamed: boolean | null }[]>`
     select bool_or(w.script = ${OLD_FORM}) as "canBeRenamed" from signing_files s left join wallets w on w.id = s.wallet_id
-    where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])`;
+    where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[]) and s.mode = ${ctx.mode}`;
   if (open!.canBeRenamed === null) return seen;
   const tip = await chain.tip();
   const isIndexed = kindOf(chain.coin) === 'ethereum' || (await chain.health()).txindex === true;
@@ -96,7 +112,7 @@ export async function followSweeps(ctx: Context, chain: JoinedSource, seen: stri
     update signed_transactions t set looked_at = clock_timestamp()
     from (
       select t.file_id, t.round, t.number, s.merchant_id, s.coin, s.unsearched_below from signing_files s join signed_transactions t on t.file_id = s.id
-      where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[])
+      where s.state in ('signed', 'sent') and s.coin = any(${coins}::text[]) and s.mode = ${ctx.mode}
         and (t.after_number is null or exists (select 1 from signed_transactions f
           where f.file_id = t.file_id and f.number = t.after_number and f.block_height is not null))
       -- Another process looks at the others.
@@ -335,7 +351,9 @@ async function areInChain(ctx: Context, chain: JoinedSource, { id, rows }: { id:
 /** Whether the follower has read the blocks of the transactions. On chains of accounts, these say which deposits were there to be moved. */
 async function areRecorded(ctx: Context, chain: JoinedSource, { coin, rows }: { coin: Coin; rows: readonly Row[] }): Promise<boolean> {
   if (kindOf(coin) !== 'ethereum') return true;
-  const [tip] = await ctx.db.sql<{ height: number; hash: string }[]>`select height::int, hash from tips where chain = ${chainCode(coin)}`;
+  const [tip] = await ctx.db.sql<
+    { height: number; hash: string }[]
+  >`select height::int, hash from ${tipsIn(ctx, ctx.db.sql, coin)} where chain = ${chainCode(coin)}`;
   if (!tip || rows.some(({ height }) => height !== null && height > tip.height)) return false;
   return (await chain.blockAt(tip.height))?.hash === tip.hash;
 }

@@ -1,13 +1,27 @@
 /** What lies on deposit addresses, from the ledger of transfers, and why a part of it stays there. */
 import { isBitcoinLike, type Script, type Signer, signersOf } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, chainCode, chainOf, coinsBeside, type Family, finalityOf, isToken, nativeOf } from '#core/coin';
+import {
+  COIN,
+  type Coin,
+  chainCode,
+  chainOf,
+  coinsBeside,
+  FAMILIES,
+  type Family,
+  familyIn,
+  finalityOf,
+  isToken,
+  nativeOf,
+  testFamily,
+} from '#core/coin';
 import type { PaymentStatus, TransferKind } from '#core/payment';
 import { confirmedUnits, isPaidOut, isReserved, REFUND_STATES } from '#core/refund';
 import { isFinal } from '#core/status';
 import { asBigint, asList, asObject, asText, type StoredJson } from '#core/stored-json';
 import type { Sql, Tx } from '#db';
-import { isRefundWanted, outputsFromJson, readOwnedRecords, tipsOf, uncountedFromJson } from '#payments';
+import { isRefundWanted, issueTestAddresses, outputsFromJson, readOwnedRecords, tipsOf, uncountedFromJson } from '#payments';
+import { tipsIn } from './rehearsal.ts';
 
 /** Why money stays on its address. `spent`: the chain says that it is not there any more. */
 export const STAY_REASONS = [
@@ -71,9 +85,14 @@ export type SweepWallet = {
 
 /** Wallets of a merchant that have issued addresses, those in use first. */
 export async function readWallets(ctx: Context, { merchantId }: { merchantId: string }): Promise<SweepWallet[]> {
+  const isTest = ctx.mode === 'test';
+  if (isTest) await issueTestAddresses(ctx, { merchantId });
+  const names = isTest ? FAMILIES.map(testFamily) : (FAMILIES as readonly string[]);
   const rows = await ctx.db.sql<Omit<SweepWallet, 'signers'>[]>`
-    select id, family, chain_key as "chainKey", account_key as "accountKey", script, path, active or paused_at is not null as active
-    from wallets where merchant_id = ${merchantId} and next_index > 0
+    select id, named.family, chain_key as "chainKey", account_key as "accountKey", script, path,
+      active or paused_at is not null or ${isTest} as active
+    from wallets w join unnest(${[...FAMILIES]}::text[], ${[...names]}::text[]) named (family, stored) on named.stored = w.family
+    where merchant_id = ${merchantId} and (next_index > 0 or ${isTest})
     order by active desc, created_at desc, id limit 100`;
   return rows.map((row) => ({ ...row, signers: signersOf(row) }));
 }
@@ -94,7 +113,7 @@ export async function readEndHeight(ctx: Context, coin: Coin, tip: { height: num
   // The operator may have replaced this by a number of confirmations.
   if (last?.rule !== 'finalized') return deep;
   const [row] = await ctx.db.sql<{ final: number | null }[]>`
-    select finalized_height::int as final from tips where chain = ${chainCode(coin)}`;
+    select finalized_height::int as final from ${tipsIn(ctx, ctx.db.sql, coin)} where chain = ${chainCode(coin)}`;
   return Math.min(deep, (row?.final ?? -1) - last.confirmations);
 }
 
@@ -142,10 +161,10 @@ function reasonOf(ctx: Context, row: Row, tipHeight: number | null): StayReason 
  * Which transfers every file of an approved payout spends, so that nothing else may: the output or the account whose nonce it uses, or the
  * deposits that authorize it, also while it waits for its next file after the first one failed.
  */
-async function readReserved(sql: Sql, { merchantId, coin }: { merchantId: string; coin: Coin }) {
+async function readReserved({ mode, db: { sql } }: Context, { merchantId, coin }: { merchantId: string; coin: Coin }) {
   const rows = await sql<{ coin: Coin; anchor: string; parts: unknown }[]>`
     select coin, anchor, parts from outgoing_payments
-    where kind = 'payout' and merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = 'live'
+    where kind = 'payout' and merchant_id = ${merchantId} and coin = any(${coinsBeside(coin)}::text[]) and mode = ${mode}
       and state in ('approved', 'signed', 'sent') and anchor is not null
       and (state = 'approved' or (parts is not null and (file_id is not null or published_until is not null)))`;
   const anchors = new Set(rows.map(({ anchor }) => anchor));
@@ -185,8 +204,8 @@ export async function readHoldings(
   const { sql } = ctx.db;
   const free = sql`
     from transfers t
-    join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = 'live'
-    join deposit_addresses a on a.payment_id = t.payment_id and a.family = ${COIN[coin].family} and a.wallet_id = ${walletId}
+    join payments p on p.id = t.payment_id and p.merchant_id = t.merchant_id and p.mode = ${ctx.mode}
+    join deposit_addresses a on a.payment_id = t.payment_id and a.family = ${familyIn(ctx.mode, coin)} and a.wallet_id = ${walletId}
     where t.merchant_id = ${merchantId} and t.coin = ${coin} and t.conflict_height is null
       and not exists (select 1 from signing_inputs i
         where i.payment_id = t.payment_id and i.coin = t.coin and i.ref = t.ref and i.released_at is null)
@@ -195,11 +214,11 @@ export async function readHoldings(
   // What a customer sent as dust counts when it is refunded.
   const isDust = sql`t.units < ${isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n} and not ${hasOpenRefund(sql)}`;
   const [isReservedFor, [tip], rows, [dust]] = await Promise.all([
-    readReserved(sql, { merchantId, coin }),
+    readReserved(ctx, { merchantId, coin }),
     sql<{ height: bigint; now: Date }[]>`
-      select (select height from tips where chain = ${chainCode(coin)}) as height, clock_timestamp() as now`,
+      select (select height from ${tipsIn(ctx, sql, coin)} where chain = ${chainCode(coin)}) as height, clock_timestamp() as now`,
     sql<Omit<Row, 'isReserved'>[]>`
-      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, t.address, t.units, t.units - ${takenOf(sql)} as "leftUnits", t.kind, t.outputs, t.block_height as "blockHeight",
+      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, a.address, t.units, t.units - ${takenOf(sql)} as "leftUnits", t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
       ${free} and not (${isDust}) order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS} offset ${skip}`,
@@ -282,7 +301,7 @@ export async function readUnpayable(
   const records = await readOwnedRecords(
     ctx,
     sql as Sql,
-    paymentIds.map((paymentId) => ({ merchantId, mode: 'live', paymentId })),
+    paymentIds.map((paymentId) => ({ merchantId, mode: ctx.mode, paymentId })),
   );
   const rows = await sql<{ paymentId: string; units: string }[]>`
     select payment_id as "paymentId", sum(units)::text as units from outgoing_payments

@@ -10,7 +10,7 @@ export {
   setDestination,
 } from './destinations.ts';
 export { FILE_FENCE, newestFile } from './file-fence.ts';
-export { FOLLOW_MS, MONEY_OUT, startSweeps } from './follow-files.ts';
+export { FOLLOW_MS, followRehearsals, MONEY_OUT, startSweeps } from './follow-files.ts';
 export {
   accountOfAnchor,
   DEFAULT_WISH,
@@ -73,6 +73,7 @@ export {
   type OutputLot,
   readGasPrices,
 } from './out-payments.ts';
+export { forMode } from './rehearsal.ts';
 export { keyPathsOf, psbtsOf } from './signed.ts';
 export {
   acceptSigned,

@@ -31,6 +31,7 @@ import { type GasPrice, gasInput, makeAccountRequests, readBaseFee, readGasPrice
 import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
 import { readGasPrices } from './out-payments.ts';
+import { tipsIn } from './rehearsal.ts';
 import { lastFundOf, raiseAccounts, replacePsbts, STAY_TEXT } from './replace.ts';
 import { readUpload, type Upload } from './signed.ts';
 import { isFeeTooLarge } from './utxo.ts';
@@ -76,7 +77,8 @@ type Owner = { merchantId: string };
 /** The chain of a coin. Errors: not_supported. */
 export function chainFor(ctx: Context, coin: Coin): JoinedSource {
   const chain = ctx.chains.get(COIN[coin].chain);
-  if (!chain) throw new Problem('not_supported', { coin, missing: `no ${coin} source is configured` });
+  const missing = ctx.mode === 'test' ? `${coin} cannot be rehearsed in test mode` : `no ${coin} source is configured`;
+  if (!chain) throw new Problem('not_supported', { coin, missing });
   return chain;
 }
 
@@ -127,6 +129,7 @@ async function walletFor(
 ): Promise<SweepWallet> {
   const wallets = (await readWallets(ctx, { merchantId })).filter((one) => one.family === COIN[coin].family);
   const wallet = walletId === null ? wallets[0] : wallets.find(({ id }) => id === walletId);
+  if (!wallet && ctx.mode === 'test') throw new Problem('sweep_empty', { coin, reason: reasonText([]) });
   if (!wallet) throw new Problem('wallet_not_found', { coin });
   return wallet;
 }
@@ -168,7 +171,7 @@ async function tryToMake(
   const remains = remainderOf(made.kept, made.dust);
   if (made.requests.length === 0) throw new Problem('sweep_empty', { coin, reason: reasonText(remains) });
   const file = fileOf(ctx, { id, round: 0, coin, wallet, requests: made.requests, gasPrice: made.gasPrice });
-  const lock = (tx: Tx) => lockPayments(tx, { merchantId, ids: paymentsIn(made.inputs) });
+  const lock = (tx: Tx) => lockPayments(ctx, tx, { merchantId, ids: paymentsIn(made.inputs) });
   const sweep = await store(ctx, { merchantId, wallet, file, destination: current.address, inputs: made.inputs, actor, lock });
   return sweep && { sweep, remains };
 }
@@ -287,10 +290,11 @@ const isTaken = (error: unknown): boolean => (error as { code?: unknown }).code 
  * spend, so that their refunds are paid from other deposits.
  */
 export async function lockPayments(
+  { mode }: Pick<Context, 'mode'>,
   tx: Tx,
   { merchantId, ids, despite = [] }: Owner & { ids: readonly string[]; despite?: readonly string[] },
 ): Promise<boolean> {
-  const mine = tx`p.id = any(${ids as string[]}::text[]) and p.merchant_id = ${merchantId} and p.mode = 'live'`;
+  const mine = tx`p.id = any(${ids as string[]}::text[]) and p.merchant_id = ${merchantId} and p.mode = ${mode}`;
   await tx`select 1 from payments p where ${mine} order by p.id for share`;
   // A second statement also sees refunds that were committed while this one waited for the lock.
   const [refunding] = await tx`
@@ -335,11 +339,11 @@ export async function store(
     return await ctx.db.begin(async (tx) => {
       if (!(await lock(tx))) return null;
       const [sweep] = await tx<Sweep[]>`
-        insert into signing_files (id, merchant_id, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by,
+        insert into signing_files (id, merchant_id, mode, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by,
           read_height, read_hash)
-        values (${id}, ${merchantId}, ${wallet.id}, ${coin}, ${purpose}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
+        values (${id}, ${merchantId}, ${ctx.mode}, ${wallet.id}, ${coin}, ${purpose}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
           ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name},
-          (select height from tips where chain = ${chainCode(coin)}), (select hash from tips where chain = ${chainCode(coin)}))
+          (select height from ${tipsIn(ctx, tx, coin)} where chain = ${chainCode(coin)}), (select hash from ${tipsIn(ctx, tx, coin)} where chain = ${chainCode(coin)}))
         returning ${COLUMNS(tx)}`;
       await tx`
         insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
@@ -350,7 +354,7 @@ export async function store(
       const after = { currency: coin, destination, total: totalUnits.toString(), fee: feeUnits.toString(), inputs: inputs.length };
       await writeAudit(tx, {
         merchantId,
-        mode: 'live',
+        mode: ctx.mode,
         actor,
         action: purpose === 'sweep' ? 'sweep.made' : purpose === 'refund' ? 'refund.file_made' : 'payout.file_made',
         object: id,
@@ -381,7 +385,7 @@ export async function listSweeps(
 ): Promise<{ sweeps: Sweep[]; hasMore: boolean }> {
   const { sql } = ctx.db;
   const sweeps = await sql<Sweep[]>`
-    select ${COLUMNS(sql)} from signing_files where merchant_id = ${merchantId}
+    select ${COLUMNS(sql)} from signing_files where merchant_id = ${merchantId} and mode = ${ctx.mode}
       ${startingAfter === null ? sql`` : sql`and number < (select number from signing_files where id = ${startingAfter} and merchant_id = ${merchantId})`}
     order by number desc limit ${limit + 1}`;
   return { sweeps: sweeps.slice(0, limit), hasMore: sweeps.length > limit };
@@ -393,7 +397,9 @@ export async function getSweep(
   { merchantId, id }: Owner & { id: string },
 ): Promise<{ sweep: Sweep; transactions: SweepTransaction[] }> {
   const { sql } = ctx.db;
-  const [sweep] = await sql<Sweep[]>`select ${COLUMNS(sql)} from signing_files where id = ${id} and merchant_id = ${merchantId}`;
+  const [sweep] = await sql<
+    Sweep[]
+  >`select ${COLUMNS(sql)} from signing_files where id = ${id} and merchant_id = ${merchantId} and mode = ${ctx.mode}`;
   if (!sweep) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   const transactions = await sql<SweepTransaction[]>`
     select round, number, txid, sent_at as "sentAt", refusal, block_height::int as "blockHeight" from signed_transactions
@@ -404,7 +410,7 @@ export async function getSweep(
 /** The file to sign. Errors: sweep_not_found; sweep_state, if it ended and was erased with the data of its customers. */
 export async function readSigningFileOf(ctx: Context, { merchantId, id }: Owner & { id: string }): Promise<SigningFile> {
   const [row] = await ctx.db.sql<{ file: unknown; state: SweepState; isErased: boolean }[]>`
-    select file, state, erased_at is not null as "isErased" from signing_files where id = ${id} and merchant_id = ${merchantId}`;
+    select file, state, erased_at is not null as "isErased" from signing_files where id = ${id} and merchant_id = ${merchantId} and mode = ${ctx.mode}`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   if (row.isErased) throw new Problem('sweep_state', { id, state: row.state });
   return signingFileOf(row.file);
@@ -434,9 +440,9 @@ export async function readFileToSign(ctx: Context, of: Owner & { id: string }): 
 const GWEIS = 10n ** 9n;
 
 type LockedSweep = { id: string; coin: Coin; state: SweepState; round: number; walletId: string; file: unknown; signedBy: number[] };
-async function lockSweep(tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<LockedSweep> {
+async function lockSweep({ mode }: Pick<Context, 'mode'>, tx: Tx, { merchantId, id }: Owner & { id: string }): Promise<LockedSweep> {
   const [row] = await tx<LockedSweep[]>`
-    select id, coin, state, round, wallet_id as "walletId", file, signed_by as "signedBy" from signing_files where id = ${id} and merchant_id = ${merchantId} for update`;
+    select id, coin, state, round, wallet_id as "walletId", file, signed_by as "signedBy" from signing_files where id = ${id} and merchant_id = ${merchantId} and mode = ${mode} for update`;
   if (!row) throw new Problem('sweep_not_found', { id: id.slice(0, 40) });
   return row;
 }
@@ -446,7 +452,7 @@ async function sweepOf(ctx: Context, { merchantId, id, input }: Owner & { id: st
   if (id !== null) return id;
   const [row] = await ctx.db.sql<{ id: string }[]>`
     select s.id from signing_inputs i join signing_files s on s.id = i.file_id
-    where i.input = ${input ?? ''} and i.released_at is null and s.merchant_id = ${merchantId} limit 1`;
+    where i.input = ${input ?? ''} and i.released_at is null and s.merchant_id = ${merchantId} and s.mode = ${ctx.mode} limit 1`;
   if (!row) throw new Problem('sweep_not_found', { id: 'for these inputs' });
   return row.id;
 }
@@ -472,7 +478,7 @@ export async function acceptSigned(
   if ((await findNew(ctx.db.sql, { id, checked: known, file: asked })).length > 0) await tryBatches(ctx, asked, known);
   const isKnown = await ctx.db.begin(async (tx) => {
     const refunds = await lockRefundsIn(tx, { merchantId, sweepId: id });
-    const sweep = await lockSweep(tx, { merchantId, id });
+    const sweep = await lockSweep(ctx, tx, { merchantId, id });
     const file = signingFileOf(sweep.file);
     // Checking hundreds of signatures takes a second, in which nobody should wait for the lock. Only another round is another file.
     const checked = file.round === asked.round ? known : upload.check(file);
@@ -495,7 +501,7 @@ export async function acceptSigned(
         ${added.map(({ number }) => fundOf(file.requests[number]!, file))}::int[]) as given (number, txid, raw, fee, after_number)`;
     await tx`update signing_files set state = case state when 'made' then 'signed' else state end, signed_at = clock_timestamp() where id = ${id}`;
     const after = { transactions: checked.length };
-    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
+    await writeAudit(tx, { merchantId, mode: ctx.mode, actor, action: 'sweep.signed', object: id, after });
     return false;
   });
   return { sweep: (await getSweep(ctx, { merchantId, id })).sweep, isKnown };
@@ -510,7 +516,7 @@ const addSignatures = (
   { merchantId, id, upload, actor }: Owner & { id: string; upload: Upload; actor: Actor },
 ): Promise<boolean | null> =>
   ctx.db.begin(async (tx) => {
-    const { state, round, file: before, signedBy } = await lockSweep(tx, { merchantId, id });
+    const { state, round, file: before, signedBy } = await lockSweep(ctx, tx, { merchantId, id });
     const found = upload.sign(signingFileOf(before));
     if (!found) return null;
     if (found.signers.every((signer) => signedBy.includes(signer))) return false;
@@ -518,7 +524,7 @@ const addSignatures = (
     if (signed || (state !== 'made' && state !== 'signed' && state !== 'sent')) throw new Problem('sweep_state', { id, state });
     await tx`update signing_files set file = ${stored(tx, found.file)}, signed_by = ${found.signers}::int[] where id = ${id}`;
     const after = { signatures: found.signers.length, required: keysOf(found.file.account.chainKey).required };
-    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.signed', object: id, after });
+    await writeAudit(tx, { merchantId, mode: ctx.mode, actor, action: 'sweep.signed', object: id, after });
     return true;
   });
 
@@ -604,14 +610,14 @@ export async function replaceSweep(
   const file = await asking(before.coin, raiseFee(ctx, chain, { file: before, wallet, speed }));
   const payer = file.requests.find((one) => one.kind === 'fund');
   await ctx.db.begin(async (tx) => {
-    const { state, round } = await lockSweep(tx, { merchantId, id });
+    const { state, round } = await lockSweep(ctx, tx, { merchantId, id });
     if ((state !== 'signed' && state !== 'sent') || round !== before.round) throw new Problem('sweep_state', { id, state });
     if (payer) await reserveGas(tx, { id, coin: file.coin, input: gasInput(payer.from) });
     await tx`
       update signing_files set file = ${stored(tx, file)}, round = ${file.round}, total_units = ${file.totalUnits.toString()},
         fee_units = ${file.feeUnits.toString()}, signed_by = '{}' where id = ${id}`;
     const after = { total: file.totalUnits.toString(), fee: file.feeUnits.toString() };
-    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.replaced', object: id, after });
+    await writeAudit(tx, { merchantId, mode: ctx.mode, actor, action: 'sweep.replaced', object: id, after });
   });
   return (await getSweep(ctx, { merchantId, id })).sweep;
 }
@@ -669,12 +675,12 @@ async function raisePsbts(
 /** Cancels a file that was not sent, so that another one may spend the same. Errors: sweep_not_found, sweep_state. */
 export const cancelSweep = (ctx: Context, { merchantId, id, actor }: Owner & { id: string; actor: Actor }): Promise<void> =>
   ctx.db.begin(async (tx) => {
-    const { state } = await lockSweep(tx, { merchantId, id });
+    const { state } = await lockSweep(ctx, tx, { merchantId, id });
     if (state !== 'made') throw new Problem('sweep_state', { id, state });
     await tx`update signing_files set state = 'canceled', ended_at = clock_timestamp() where id = ${id}`;
     await tx`update signing_inputs set released_at = clock_timestamp() where file_id = ${id}`;
-    await watchCanceled(tx, { sweepId: id });
-    await writeAudit(tx, { merchantId, mode: 'live', actor, action: 'sweep.canceled', object: id });
+    await watchCanceled(ctx, tx, { sweepId: id });
+    await writeAudit(tx, { merchantId, mode: ctx.mode, actor, action: 'sweep.canceled', object: id });
   });
 
 // Whether the destination of a family of accounts is somebody's on the chain of a file: contracts exist only where they were created.

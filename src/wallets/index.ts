@@ -1,4 +1,13 @@
 /** Account keys of merchants, the addresses derived from them, and their replacement. */
+
+export {
+  keepTestWallet,
+  TEST_NETWORK,
+  TEST_SEED_WORDS,
+  testDeposit,
+  testDestination,
+  testRecipient,
+} from './test-wallets.ts';
 export {
   applyDueChanges,
   CHANGE_WAIT_HOURS,

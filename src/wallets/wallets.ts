@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { type AccountKey, deriveAddress, isBitcoinLike, PARAMS, parseAccountKey, type Script } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, type Family, type Network } from '#core/coin';
+import { COIN, type Coin, FAMILIES, type Family, type Network } from '#core/coin';
 import { base62 } from '#core/id';
 import { Problem } from '#core/problem';
 import type { Fragment, Sql, Tx } from '#db';
@@ -72,7 +72,7 @@ export async function setWallet(
  * The ID of a wallet derives from its account, so that the file next to the database still knows its indexes when the database went back
  * to a time before the wallet was set, and the merchant sets it again.
  */
-function walletIdOf({ coin, chainKey, script }: { coin: Coin; chainKey: string; script: Script }): string {
+export function walletIdOf({ coin, chainKey, script }: { coin: string; chainKey: string; script: Script }): string {
   let block = 0;
   return `wal_${base62(24, () => hash('sha256', JSON.stringify([coin, chainKey, script, block++]), 'buffer'))}`;
 }
@@ -190,7 +190,7 @@ export async function jumpRestored(tx: Tx, { dataFolder }: { dataFolder: string 
   const server = await readServer(tx);
   const wallets = await tx<
     { id: string; family: Family; next: bigint }[]
-  >`select id, family, next_index as next from wallets order by id for update`;
+  >`select id, family, next_index as next from wallets where family = any(${FAMILIES as Family[]}::text[]) order by id for update`;
   const jumps: CounterJump[] = [];
   for (const { id: walletId, family: coin, next: from } of wallets) {
     const issued = noted.get(walletId) ?? 0n;

@@ -184,8 +184,8 @@ test('of a batch, what one member may approve alone is approved, and the rest wa
   );
 });
 
-test('test mode makes no signing file; another merchant sees no payout and changes none', async () => {
-  assert.deepEqual(answer(await owner.post('/test/payout-files', { currency: 'BTC' })), [409, 'live_mode_only']);
+test('test mode makes no file of what is confirmed; another merchant sees no payout and changes none', async () => {
+  assert.deepEqual(answer(await owner.post('/test/payout-files', { currency: 'BTC' })), [409, 'payout_file_empty']);
   assert.deepEqual(answer(await owner.post('/live/payout-files', { currency: 'ETH' })), [409, 'sweep_destination_missing']);
   const other = await createMerchant(app.app.ctx, { name: 'Second shop' });
   const stranger = await setUpPerson(app, other, 'second@shop.example');

@@ -72,17 +72,13 @@ test('making, sending, replacing, downloading and setting a destination require 
   await sql`update sessions set created_at = clock_timestamp()`;
 });
 
-test('test mode lists nothing and refuses every change', async () => {
-  assert.deepEqual((await owner.get('/test/sweeps/overview')).json.destinations, []);
+test('test mode sees no live file and changes none, and has destinations that nobody sets', async () => {
   assert.deepEqual((await owner.get('/test/sweeps')).json.data, []);
-  for (const reply of [
-    await owner.get(`/test/sweeps/${id}`),
-    await owner.post('/test/sweeps', { currency: 'BTC' }),
-    await owner.post('/test/sweeps/signed', { content }),
-    await owner.post(`/test/sweeps/${id}/cancel`),
-    await owner.post('/test/sweep-destinations', { currency: 'BTC', address: made.destination, ends }),
-  ])
-    assert.deepEqual(answer(reply), [409, 'live_mode_only']);
+  for (const reply of [await owner.get(`/test/sweeps/${id}`), await owner.post(`/test/sweeps/${id}/cancel`)])
+    assert.deepEqual(answer(reply), [404, 'sweep_not_found']);
+  assert.deepEqual(answer(await owner.post('/test/sweeps', { currency: 'BTC' })), [409, 'sweep_empty']);
+  const set = await owner.post('/test/sweep-destinations', { currency: 'BTC', address: made.destination, ends });
+  assert.deepEqual(answer(set), [409, 'live_mode_only']);
 });
 
 test('a destination waits for 24 hours; a second owner of more than a day confirms it, and nobody else', async () => {

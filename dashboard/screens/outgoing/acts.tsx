@@ -1,11 +1,13 @@
 /** What refunds and payouts show and offer alike: what they pay, by whom and when, and what a member can do with one. */
 import { useState } from 'react';
+import { COIN_KINDS } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinOf } from '../../lib/coin.ts';
-import { useAct, useMay } from '../../lib/hooks.ts';
+import { useAct, useMay, useMode } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
+import { Tick } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Money, Time } from '../../ui/values.tsx';
 import { MarkSent, TransactionLink } from './sent.tsx';
@@ -52,12 +54,26 @@ const KINDS = {
   },
 } as const;
 
+/** In test mode: whether an approved refund or payout waits for a signing file, or is confirmed at once. */
+export const Rehearse = ({ checked, onChange }: { checked: boolean; onChange: (checked: boolean) => void }) => (
+  <div className="mt-3">
+    <Tick
+      label="Rehearse signing"
+      hint="It waits for a signing file, as in live mode. Otherwise it is confirmed at once."
+      checked={checked}
+      onChange={(event) => onChange(event.target.checked)}
+    />
+  </div>
+);
+
 /** `refreshes`: what an act changes. */
 export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outgoing; refreshes: readonly (readonly unknown[])[] }) {
   const { id, status: state, file, amount, address, failure } = one;
   const kind = KINDS[of];
   const may = useMay(kind.permission);
+  const mode = useMode();
   const [asked, setAsked] = useState<'approve' | 'cancel' | 'sent' | null>(null);
+  const [signs, setSigns] = useState(false);
   const approve = useAct(kind.approve, { refreshes });
   const cancel = useAct(kind.cancel, { refreshes, done: `${kind.title} canceled.` });
   const isOpen = state === 'requested' || state === 'approved' || state === 'failed';
@@ -82,6 +98,7 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : `${kind.title} approved.`);
   };
   const options = { params: { id }, body: {} };
+  const rehearses = mode === 'test' && (COIN_KINDS as Readonly<Record<string, string>>)[coinOf(one)] === 'bitcoin';
   const sum = <Money amount={amount} currency={coinOf(one)} />;
   return (
     <div className="flex flex-wrap gap-2">
@@ -107,12 +124,13 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
         text={
           <>
             {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what {kind.told} told you.
+            {rehearses && <Rehearse checked={signs} onChange={setSigns} />}
           </>
         }
         act="Approve"
         onAct={() => {
           close();
-          approve.mutate(options, { onSuccess: done });
+          approve.mutate({ params: { id }, body: rehearses && signs ? { sign: true } : {} }, { onSuccess: done });
         }}
       />
       <Ask

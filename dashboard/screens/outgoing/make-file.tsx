@@ -30,13 +30,12 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 type FileCoin = Reply<(typeof KINDS)[Kind]['ready']>['coins'][number];
 
-/** Shown in live mode while there are approved refunds or payouts that can be signed offline. */
+/** Shown while there are approved refunds or payouts that can be signed offline. */
 export function MakeFile({ of }: { of: Kind }) {
   const may = useMay('sweeps.use');
-  const mode = useMode();
   const coins = useApi(KINDS[of].ready, [`${of}s`, 'ready'], {}).data?.coins ?? [];
   const [open, setOpen] = useState(false);
-  if (mode !== 'live' || !may || (coins.length === 0 && !open)) return null;
+  if (!may || (coins.length === 0 && !open)) return null;
   return (
     <>
       <Button look="main" onClick={() => setOpen(true)}>

@@ -1,11 +1,12 @@
 /** Imported files of payouts: what each pays in total, and approving or canceling what is still requested. */
 import { useState } from 'react';
-import { useAct, useList, useMay } from '../../lib/hooks.ts';
+import { useAct, useList, useMay, useMode } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Money, Time } from '../../ui/values.tsx';
+import { Rehearse } from '../outgoing/acts.tsx';
 import { type Batch, PAYOUT_READS, payouts } from './state.tsx';
 
 /** Nothing before the first import. */
@@ -43,13 +44,15 @@ function BatchRow({ batch, isSelected, onSelect }: { batch: Batch; isSelected: b
   const [asked, setAsked] = useState<'approve' | 'cancel' | null>(null);
   const approve = useAct('POST /:mode/payout-batches/:id/approve', { refreshes: PAYOUT_READS });
   const cancel = useAct('POST /:mode/payout-batches/:id/cancel', { refreshes: PAYOUT_READS, done: 'Payouts canceled.' });
+  const mode = useMode();
+  const [signs, setSigns] = useState(false);
   const { id, name, open, states } = batch;
   const options = { params: { id }, body: {} };
   const done = ({ batch: { open: left } }: { batch: Batch }) =>
     say(left.payouts > 0 ? 'Approved. A second member has to approve them too.' : 'Payouts approved.');
   const onAct = () => {
     setAsked(null);
-    if (asked === 'approve') approve.mutate(options, { onSuccess: done });
+    if (asked === 'approve') approve.mutate({ params: { id }, body: signs ? { sign: true } : {} }, { onSuccess: done });
     else cancel.mutate(options);
   };
   return (
@@ -94,6 +97,7 @@ function BatchRow({ batch, isSelected, onSelect }: { batch: Batch; isSelected: b
             {asked === 'cancel'
               ? 'will not be sent. After everything in a file was canceled, you can import it again.'
               : 'will be sent. Compare the sum with your own list first.'}
+            {asked === 'approve' && mode === 'test' && <Rehearse checked={signs} onChange={setSigns} />}
           </>
         }
         act={asked === 'cancel' ? 'Cancel payouts' : 'Approve'}

@@ -1,19 +1,22 @@
 /** Sweeps: what lies on deposit addresses, files to sign offline, signed files, and where the money goes. */
 import { useState } from 'react';
+import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
-import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { useApi, useMay, useTitle } from '../../lib/hooks.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
 import { Note } from '../../ui/form.tsx';
-import { Card, Empty, Pending } from '../../ui/states.tsx';
+import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { CopyButton, Money } from '../../ui/values.tsx';
 import { Destinations } from './destinations.tsx';
 import { History } from './history.tsx';
 import { Make } from './make.tsx';
 import { type Holding, Remains, transfers } from './remains.tsx';
 
+type Overview = Reply<'GET /:mode/sweeps/overview'>;
+
 export function Screen() {
   useTitle('Sweeps');
-  const mode = useMode();
   const query = useApi('GET /:mode/sweeps/overview', ['sweeps', 'overview'], {});
   const { data } = query;
   return (
@@ -29,18 +32,13 @@ export function Screen() {
         <Card>
           <Pending of={query} />
         </Card>
-      ) : mode === 'test' ? (
-        <Card>
-          <Empty title="Test mode has nothing to move">
-            Test payments receive no real money. Open <a href="/dashboard/live/sweeps">live mode</a> to move yours.
-          </Empty>
-        </Card>
       ) : (
         <>
+          {data.test_seed !== null && <Rehearsal seed={data.test_seed} />}
           <Holdings holdings={data.holdings} />
           <Signer sha256={data.signer_sha256} />
           <History />
-          <Destinations overview={data} />
+          {data.test_seed === null ? <Destinations overview={data} /> : <TestDestinations of={data.destinations} />}
         </>
       )}
     </div>
@@ -101,6 +99,38 @@ function HoldingRow({ holding, onMake }: { holding: Holding; onMake: () => void 
     </li>
   );
 }
+
+/** What a rehearsal needs instead of a seed and an address of the merchant's own. */
+const Rehearsal = ({ seed }: { seed: string }) => (
+  <Card title="Rehearse signing">
+    <div className="grid gap-3 p-4 text-sm">
+      <p className="max-w-2xl text-soft">
+        Test payments in BTC, LTC, DOGE and DASH can be moved like real ones, on a simulated network. Make a file, sign it with the offline
+        signer, and upload it. As seed phrase, enter this published example:
+      </p>
+      <Code text={seed} label="Copy the test seed" />
+      <Note tone="warn">Everybody knows this seed. Never send real money to an address of it.</Note>
+    </div>
+  </Card>
+);
+
+const TestDestinations = ({ of }: { of: Overview['destinations'] }) => (
+  <Card title="Test destinations">
+    <p className="border-b border-line px-4 py-3 text-sm text-soft">
+      Rehearsals go to these addresses of the simulated networks. In the signer, enter the one of the coin under <b>Your own address</b>.
+    </p>
+    <Facts
+      rows={of.flatMap(({ currency, current }) =>
+        current ? [[coinName(currency), <CopyText key={currency} text={current.address} />] as const] : [],
+      )}
+    />
+  </Card>
+);
+const CopyText = ({ text }: { text: string }) => (
+  <span className="inline-flex min-w-0 items-center gap-2">
+    <code className="break-all">{text}</code> <CopyButton value={text} label="Copy the address" />
+  </span>
+);
 
 function Signer({ sha256 }: { sha256: string | null }) {
   return (

@@ -1405,6 +1405,8 @@ create table signing_files (
   number bigint generated always as identity unique,
   id text collate "C" primary key,
   merchant_id text collate "C" not null references merchants,
+  -- Files of test mode are rehearsals: they spend what test payments received, on simulated chains.
+  mode text not null default 'live' check (mode in ('live', 'test')),
   wallet_id text collate "C" not null references wallets,
   coin text not null,
   state text not null check (state in ('made', 'signed', 'sent', 'confirmed', 'failed', 'canceled')),

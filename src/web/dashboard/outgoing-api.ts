@@ -4,12 +4,11 @@ import type { Context } from '#context';
 import { COIN, type Coin, feeCoinOf } from '#core/coin';
 import { formatUnits } from '#core/money';
 import { explorerUrl } from '#core/networks';
-import { Problem } from '#core/problem';
 import { REFUND_STATES } from '#core/refund';
 import { literals, type ReplyOf } from '#http';
 import { approveOutgoing, countOutgoing, markOutgoingSent, type OutgoingKind, type Payout, type Refund } from '#outgoing';
-import { SWEEP_SPEEDS, type Sweep } from '#signing';
-import { AnyCoinField, NoFields, Nullable, PlainText } from './fields.ts';
+import { forMode, SWEEP_SPEEDS, type Sweep } from '#signing';
+import { AnyCoinField, Nullable, PlainText } from './fields.ts';
 import { countsRoute, type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 /** What members see of one besides what the API shows. */
@@ -36,11 +35,12 @@ const MadeFile = Type.Object({
   ...{ success: Type.Boolean(), file: PlainText, paid: Type.Integer(), fee: PlainText, fee_currency: AnyCoinField },
   left: Type.Array(Type.Object({ id: PlainText, reason: PlainText })),
 });
-/** Errors: live_mode_only. */
-function wantedFile({ mode, member: { merchantId }, actor, body }: MemberCall & { body: Static<typeof WantedFile> }) {
-  if (mode !== 'live') throw new Problem('live_mode_only');
+function wantedFile({ member: { merchantId }, actor, body }: MemberCall & { body: Static<typeof WantedFile> }) {
   return { merchantId, coin: body.currency, speed: body.speed ?? 'normal', actor };
 }
+
+/** `sign`: in test mode, wait for the rehearsal of a signing file instead of confirming at once. */
+export const Approval = Type.Object({ sign: Type.Optional(Type.Boolean()) });
 
 type Made = { sweep: Sweep; paid: readonly string[]; left: { id: string; reason: string }[] };
 /** `one`: the schema of `readOne`. */
@@ -74,7 +74,7 @@ export function outgoingRoutes<One extends TObject>({
       action: reads,
       /** Coins with some that are approved and that a signing file can pay. */
       reply: Type.Object({ success: Type.Boolean(), coins: Type.Array(AnyCoinField) }),
-      handle: async (call) => ({ success: true, coins: call.mode === 'live' ? [...(await readCoins(call.ctx, ownerOfCall(call)))] : [] }),
+      handle: async (call) => ({ success: true, coins: [...(await readCoins(forMode(call.ctx, call.mode), ownerOfCall(call)))] }),
     }),
     memberRoute({
       method: 'POST',
@@ -84,7 +84,7 @@ export function outgoingRoutes<One extends TObject>({
       body: WantedFile,
       reply: MadeFile,
       handle: async (call) => {
-        const { sweep, paid, left } = await makeFile(call.ctx, wantedFile(call));
+        const { sweep, paid, left } = await makeFile(forMode(call.ctx, call.mode), wantedFile(call));
         const feeCoin = feeCoinOf(sweep.coin);
         return {
           ...{ success: true, file: sweep.id, paid: paid.length, left },
@@ -93,9 +93,9 @@ export function outgoingRoutes<One extends TObject>({
       },
     }),
     memberRoute({
-      ...{ ...act, path: `${path}/:id/approve`, body: NoFields },
+      ...{ ...act, path: `${path}/:id/approve`, body: Approval },
       handle: async (call) => {
-        await approveOutgoing(call.ctx, ofCall(call));
+        await approveOutgoing(call.ctx, { ...ofCall(call), signs: call.body.sign ?? false });
         return readOne(call, call.params.id);
       },
     }),

@@ -18,7 +18,7 @@ import {
   readPayoutCoins,
 } from '#outgoing';
 import { AnyCoinField, Instant, NoFields, PlainText, pageIn, pageOf, paging } from './fields.ts';
-import { OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
+import { Approval, OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
 
 export const PayoutBody = Type.Object({ ...PayoutItem.properties, ...OUTGOING_FIELDS });
@@ -105,10 +105,11 @@ const ACTS: readonly DashboardRoute[] = [
     path: '/payout-batches/:id/approve',
     action: 'payouts.approve',
     recent: true,
-    body: NoFields,
+    body: Approval,
     reply: OneBatch,
     handle: async (call) => {
-      await approveOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'payout', batchId: call.params.id, actor: call.actor });
+      const signs = call.body.sign ?? false;
+      await approveOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'payout', batchId: call.params.id, actor: call.actor, signs });
       return readOneBatch(call, call.params.id);
     },
   }),

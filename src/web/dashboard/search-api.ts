@@ -6,7 +6,7 @@ import { getCustomer, listCustomers } from '#customers';
 import { CustomerItem, customerBody } from '#http';
 import { getOutgoing } from '#outgoing';
 import { findPayments, getLink, NO_FILTER } from '#payments';
-import { getSweep, sweepBody } from '#signing';
+import { forMode, getSweep, sweepBody } from '#signing';
 import { getEvent } from '#webhooks';
 import { EventBody, eventBody } from './events-api.ts';
 import { LinkBody, linkBody } from './links-api.ts';
@@ -56,9 +56,9 @@ const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, 
   },
   swp: {
     action: 'sweeps.read',
-    // Sweeps exist in live mode only.
-    find: async (call, id) =>
-      call.mode === 'live' ? { sweeps: [sweepBody((await getSweep(call.ctx, { ...ownerOfCall(call), id })).sweep)] } : null,
+    find: async (call, id) => ({
+      sweeps: [sweepBody((await getSweep(forMode(call.ctx, call.mode), { ...ownerOfCall(call), id })).sweep)],
+    }),
   },
   lnk: {
     action: 'links.read',

@@ -1,5 +1,6 @@
-/** Sweeps: what lies on deposit addresses, files to sign, signed files, and where the money goes. Live mode only. */
+/** Sweeps: what lies on deposit addresses, files to sign, signed files, and where the money goes. In test mode they are rehearsals. */
 import Type from 'typebox';
+import type { Context } from '#context';
 import { COIN, COINS, type Coin, isCoin } from '#core/coin';
 import { formatUnits, readAmountText } from '#core/money';
 import { explorerUrl } from '#core/networks';
@@ -14,6 +15,7 @@ import {
   DEFAULT_WISH,
   type Destination,
   dropDestination,
+  forMode,
   getSweep,
   keyPathsOf,
   listDestinations,
@@ -33,7 +35,7 @@ import {
   setDestination,
   sweepBody,
 } from '#signing';
-import { CHANGE_WAIT_HOURS } from '#wallets';
+import { CHANGE_WAIT_HOURS, TEST_SEED_WORDS } from '#wallets';
 import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
 
@@ -75,7 +77,10 @@ const destinationBody = (call: MemberCall, one: Destination | null) =>
     due_at: one.dueAt.toISOString(),
   };
 
-/** Errors: live_mode_only. */
+const ownerOf = (call: MemberCall): { merchantId: string } => ({ merchantId: call.member.merchantId });
+/** With the chains of the mode. */
+const on = ({ ctx, mode }: MemberCall): Context => forMode(ctx, mode);
+/** A rehearsal has a destination that nobody sets. Errors: live_mode_only. */
 const liveOnly = (call: MemberCall): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
   return { merchantId: call.member.merchantId };
@@ -86,7 +91,7 @@ const coinIn = (text: string): Coin => {
   return text;
 };
 /** The families of chains that have a source. */
-const familiesOf = ({ ctx }: MemberCall): Coin[] => [
+const familiesOf = (ctx: Context): Coin[] => [
   ...new Set(COINS.filter((coin) => ctx.chains.has(COIN[coin].chain)).map((coin): Coin => COIN[coin].family)),
 ];
 
@@ -123,7 +128,7 @@ const PSBTS: readonly DashboardRoute[] = [
       highest_index: Nullable(Type.Integer()),
     }),
     handle: async (call) => {
-      const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id: call.params.id });
+      const file = await readSigningFileOf(on(call), { ...ownerOf(call), id: call.params.id });
       const { hasOrigin, highestIndex } = await keyPathsOf(file);
       return { success: true, count: psbtsOf(file).length, has_origin: hasOrigin, highest_index: highestIndex };
     },
@@ -137,7 +142,7 @@ const PSBTS: readonly DashboardRoute[] = [
     /** `number`: counted from 1. Errors: sweep_not_found. */
     handle: async (call) => {
       const { id, number } = call.params;
-      const file = await readSigningFileOf(call.ctx, { ...liveOnly(call), id });
+      const file = await readSigningFileOf(on(call), { ...ownerOf(call), id });
       const psbts = psbtsOf(file);
       const psbt = /^[1-9]\d{0,2}$/.test(number) ? psbts[Number(number) - 1] : undefined;
       if (psbt === undefined) throw new Problem('sweep_not_found', { id: `with a PSBT of this number: ${file.id}` });
@@ -157,6 +162,8 @@ const READS: readonly DashboardRoute[] = [
       wait_hours: Type.Integer(),
       /** SHA-256 of `/signer.html`; null while it is not built. */
       signer_sha256: Nullable(PlainText),
+      /** The published seed phrase that signs rehearsals; null in live mode. */
+      test_seed: Nullable(PlainText),
       holdings: Type.Array(
         Type.Object({
           ...{ wallet: PlainText, is_wallet_active: Type.Boolean(), currency: AnyCoinField, amount: PlainText },
@@ -167,18 +174,16 @@ const READS: readonly DashboardRoute[] = [
     }),
     handle: async (call) => {
       const [wait_hours, signer_sha256] = [CHANGE_WAIT_HOURS, await hashSigner()];
-      // Test mode has no real money; the page says so.
-      if (call.mode === 'test') return { success: true, wait_hours, signer_sha256, holdings: [], destinations: [] };
-      const owner = liveOnly(call);
-      const families = familiesOf(call);
+      const [ctx, owner] = [on(call), ownerOf(call)];
+      const families = familiesOf(ctx);
       const [found, stored] = await Promise.all([
-        listSweepable(call.ctx, owner),
-        listDestinations(call.ctx, call.ctx.db.sql, { ...owner, coins: families }),
+        listSweepable(ctx, owner),
+        listDestinations(ctx, ctx.db.sql, { ...owner, coins: families }),
       ]);
       const destinations = families.map((coin, i) => ({ coin, ...stored[i]! }));
       const ready = new Set(destinations.filter(({ current }) => current !== null).map(({ coin }) => coin));
       return {
-        ...{ success: true, wait_hours, signer_sha256 },
+        ...{ success: true, wait_hours, signer_sha256, test_seed: call.mode === 'test' ? TEST_SEED_WORDS : null },
         holdings: found.map(({ wallet, coin, count, units, addresses, remains }) => ({
           ...{ wallet: wallet.id, is_wallet_active: wallet.active, currency: coin, amount: formatUnits(coin, units), transfers: count },
           ...{ addresses, remains: remainsBody(coin, remains), has_destination: ready.has(COIN[coin].family) },
@@ -196,8 +201,7 @@ const READS: readonly DashboardRoute[] = [
     query: Type.Object(paging),
     reply: pageOf(SweepBody),
     handle: async (call) => {
-      if (call.mode === 'test') return { success: true, data: [], has_more: false };
-      const { sweeps, hasMore } = await listSweeps(call.ctx, { ...liveOnly(call), ...pageIn(call.query, 20) });
+      const { sweeps, hasMore } = await listSweeps(on(call), { ...ownerOf(call), ...pageIn(call.query, 20) });
       return { success: true, data: sweeps.map(sweepBody), has_more: hasMore };
     },
   }),
@@ -216,8 +220,8 @@ const READS: readonly DashboardRoute[] = [
       ),
     }),
     handle: async (call) => {
-      const { sweep, transactions } = await getSweep(call.ctx, { ...liveOnly(call), id: call.params.id });
-      const network = call.ctx.settings.networks[COIN[sweep.coin].chain];
+      const { sweep, transactions } = await getSweep(on(call), { ...ownerOf(call), id: call.params.id });
+      const network = on(call).settings.networks[COIN[sweep.coin].chain];
       return {
         ...{ success: true, sweep: sweepBody(sweep) },
         transactions: transactions.map(({ txid, sentAt, blockHeight, refusal }) => ({
@@ -234,7 +238,7 @@ const READS: readonly DashboardRoute[] = [
     recent: true,
     reply: NoFields,
     handle: async (call) => {
-      const file = await readFileToSign(call.ctx, { ...liveOnly(call), id: call.params.id });
+      const file = await readFileToSign(on(call), { ...ownerOf(call), id: call.params.id });
       return { name: `${file.id}.json`, type: 'application/json; charset=utf-8', parts: parts(`${signingFileText(file)}\n`) };
     },
   }),
@@ -258,7 +262,7 @@ const ACTS: readonly DashboardRoute[] = [
     handle: async (call) => {
       const { currency: coin, wallet } = call.body;
       const wanted = { coin, walletId: wallet ?? null, wish: wishOf(call.body) };
-      const { sweep, remains } = await makeSweep(call.ctx, { ...liveOnly(call), ...wanted, actor: call.actor });
+      const { sweep, remains } = await makeSweep(on(call), { ...ownerOf(call), ...wanted, actor: call.actor });
       return { success: true, sweep: sweepBody(sweep), remains: remainsBody(coin, remains) };
     },
   }),
@@ -272,7 +276,7 @@ const ACTS: readonly DashboardRoute[] = [
     /** `is_known`: the same file was uploaded before. */
     reply: Type.Object({ success: Type.Boolean(), sweep: SweepBody, is_known: Type.Boolean() }),
     handle: async (call) => {
-      const { sweep, isKnown } = await acceptSigned(call.ctx, { ...liveOnly(call), content: call.body.content, actor: call.actor });
+      const { sweep, isKnown } = await acceptSigned(on(call), { ...ownerOf(call), content: call.body.content, actor: call.actor });
       return { success: true, sweep: sweepBody(sweep), is_known: isKnown };
     },
   }),
@@ -285,7 +289,7 @@ const ACTS: readonly DashboardRoute[] = [
     reply: Type.Object({ success: Type.Boolean(), sweep: SweepBody }),
     handle: async (call) => {
       const wanted = { id: call.params.id, speed: call.body.speed ?? 'fast' };
-      return { success: true, sweep: sweepBody(await replaceSweep(call.ctx, { ...liveOnly(call), ...wanted, actor: call.actor })) };
+      return { success: true, sweep: sweepBody(await replaceSweep(on(call), { ...ownerOf(call), ...wanted, actor: call.actor })) };
     },
   }),
   memberRoute({
@@ -295,7 +299,7 @@ const ACTS: readonly DashboardRoute[] = [
     body: NoFields,
     reply: Done,
     handle: async (call) => {
-      await cancelSweep(call.ctx, { ...liveOnly(call), id: call.params.id, actor: call.actor });
+      await cancelSweep(on(call), { ...ownerOf(call), id: call.params.id, actor: call.actor });
       return { success: true };
     },
   }),

@@ -1,0 +1,150 @@
+/**
+ * Rehearsals: in test mode, signing files spend what test payments received, with the same code, on simulated chains. Nothing of it can reach
+ * a network, because the context of test mode has no other chains.
+ */
+import { createHash } from 'node:crypto';
+import { type BlockRef, ChainError, type ChainSource, isBitcoinLike, type JoinedSource, joinSources, PARAMS } from '#chains';
+import { type Context, perContext } from '#context';
+import {
+  CHAINS,
+  type ChainId,
+  COIN,
+  type Coin,
+  type ConfirmationTier,
+  chainCode,
+  chainOf,
+  kindOf,
+  leadingCoins,
+  type Mode,
+} from '#core/coin';
+import { E8 } from '#core/money';
+import { depositTransaction } from '#core/simulated';
+import type { Fragment, Sql, Tx } from '#db';
+import { TEST_NETWORK, testDeposit } from '#wallets';
+
+/** The context whose chains and networks are those of a mode. */
+export const forMode = (ctx: Context, mode: Mode): Context => (mode === ctx.mode ? ctx : testContext(ctx));
+
+const testContext = perContext((ctx): Context => {
+  const coins = leadingCoins().filter((coin) => kindOf(coin) === 'bitcoin');
+  return {
+    ...ctx,
+    mode: 'test',
+    chains: new Map(coins.map((coin): [ChainId, JoinedSource] => [chainOf(coin).chain, simulatedChain(ctx, coin)])),
+    settings: {
+      ...ctx.settings,
+      networks: Object.fromEntries(CHAINS.map((chain) => [chain, TEST_NETWORK])) as Context['settings']['networks'],
+      ethChainId: SIMULATED_CHAIN_ID,
+      confirmations: Object.fromEntries(coins.map((coin) => [coin, TIERS])),
+    },
+  };
+});
+/** Enough to see that one waits for confirmations. */
+const TIERS: readonly ConfirmationTier[] = [{ belowUsdCents: null, confirmations: 2, rule: 'confirmations' }];
+/** That of development chains, which no public network uses. */
+const SIMULATED_CHAIN_ID = 31_337;
+
+/** A block every second, above all blocks of deposits. */
+const BLOCK_MS = 1_000;
+const FIRST_MS = Date.UTC(2026, 0, 1);
+const FIRST_HEIGHT = 10_000;
+const heightAt = (time: Date): number => FIRST_HEIGHT + Math.max(0, Math.floor((time.getTime() - FIRST_MS) / BLOCK_MS));
+
+/** Its hash ends with its height. */
+function blockOf(height: number): BlockRef {
+  return {
+    height,
+    hash: hashOf(height),
+    parent: hashOf(height - 1),
+    time: new Date(FIRST_MS + (height - FIRST_HEIGHT) * BLOCK_MS),
+  };
+}
+const hashOf = (height: number): string =>
+  createHash('sha256').update(`florin simulated block ${height}`).digest('hex').slice(8) + height.toString(16).padStart(8, '0');
+
+/** Recorded tips as the table `tips`; of test mode, the simulated one. */
+export function tipsIn(ctx: Pick<Context, 'mode' | 'clock'>, sql: Sql | Tx, coin: Coin): Fragment {
+  if (ctx.mode === 'live') return sql`tips`;
+  const { height, hash } = blockOf(heightAt(ctx.clock.now()));
+  return sql`(select ${chainCode(coin)}::text as chain, ${height}::bigint as height, ${hash}::text as hash,
+    ${height}::bigint as finalized_height, clock_timestamp() as scanned_through) tips`;
+}
+
+const none = async (): Promise<never> => {
+  throw new ChainError('unsupported', 'the simulated chain shows only what signing files need');
+};
+
+/** What was sent is in the next block. Of several versions of one transaction, the one that was sent first is. */
+function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
+  const tip = async (): Promise<BlockRef> => blockOf(heightAt(ctx.clock.now()));
+  const blockAt = async (height: number): Promise<BlockRef | null> =>
+    height < 0 || height > (await tip()).height ? null : blockOf(height);
+  const { family } = COIN[coin];
+  const leastE8 = isBitcoinLike(family) ? PARAMS[family].floorPerKilobyte * 100_000n : E8;
+  const source: ChainSource = {
+    coin,
+    network: TEST_NETWORK,
+    tip,
+    blockAt,
+    block: async (hash) => {
+      const block = await blockAt(Number.parseInt(hash.slice(-8), 16));
+      return block?.hash === hash ? block : null;
+    },
+    genesis: async () => hashOf(0),
+    health: async () => {
+      const best = await tip();
+      const software = { software: 'simulated', version: 1, network: TEST_NETWORK, pruned: false, txindex: true, peers: null };
+      return { tip: best, headers: best.height, syncing: false, ...software };
+    },
+    fetchBlock: async (hash) => {
+      const block = (await source.block(hash)) ?? (await none());
+      return { ref: block, scan: () => ({ block, sightings: [], conflicts: [] }) };
+    },
+    txState: async (txid) => {
+      const [sent] = await ctx.db.sql<{ at: Date }[]>`
+        select t.sent_at as at from signed_transactions t join signing_files s on s.id = t.file_id and s.mode = 'test'
+        where t.txid = ${txid} and t.sent_at is not null and not exists (select 1 from signed_transactions o
+          where o.file_id = t.file_id and o.number = t.number and o.round < t.round and o.sent_at is not null)`;
+      if (!sent) return { state: 'unknown', blockHash: null, lock: null };
+      const block = await blockAt(heightAt(sent.at) + 1);
+      return { state: block ? 'mined' : 'mempool', blockHash: block?.hash ?? null, lock: null };
+    },
+    fees: async () =>
+      (['fast', 'normal', 'slow'] as const).map((speed, i) => {
+        const rateE8 = BigInt(4 - i) * leastE8;
+        return { speed, rateE8, units: (rateE8 * 200n) / E8, minutes: '1', source: 'estimate' };
+      }),
+    outlet: {
+      areUnspent: async (outpoints) => outpoints.map(() => true),
+      readTransactions: (wanted) =>
+        readTestDeposits(
+          ctx,
+          coin,
+          wanted.map(({ txid }) => txid),
+        ),
+      // The caller records when it was sent, which is all that this chain reads.
+      send: async () => {},
+    },
+    fetchMempool: none,
+    finality: none,
+    transaction: none,
+    addressSummary: none,
+    close: () => {},
+  };
+  const named = { name: 'simulated', trust: 'own', source, follows: true } as const;
+  return joinSources({ coin, network: TEST_NETWORK, sources: [named], log: ctx.log, clock: ctx.clock });
+}
+
+/** The simulated transactions with these IDs, in order. Errors: ChainError not_found. */
+async function readTestDeposits({ db: { sql } }: Pick<Context, 'db'>, coin: Coin, txids: readonly string[]): Promise<Uint8Array[]> {
+  const rows = await sql<{ txid: string; merchantId: string; paymentId: string; units: bigint }[]>`
+    select t.txid, t.merchant_id as "merchantId", t.payment_id as "paymentId", t.units
+    from transfers t join payments p on p.id = t.payment_id and p.mode = 'test'
+    where t.txid = any(${txids as string[]}::text[]) and t.coin = ${coin}`;
+  return txids.map((txid) => {
+    const row = rows.find((one) => one.txid === txid);
+    const raw = row && depositTransaction({ ...row, script: testDeposit({ ...row, coin }).key });
+    if (!raw) throw new ChainError('not_found', `no test payment received ${txid}`);
+    return raw;
+  });
+}

@@ -1,0 +1,165 @@
+/** Rehearsals of signing in test mode, over HTTP: files of test payments, refunds and payouts, signed with the published seed. */
+// Invariant: In test mode the whole round of a signing file is played on simulated chains, and nothing of it reaches a network.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { signFile } from '../../signer/sign.ts';
+import { readStatement } from '../../src/books/books.ts';
+import { readSigningFile } from '../../src/core/signing-file.ts';
+import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { checkBooks, EVER } from '../kit/books.ts';
+import { type Person, setUpPerson } from '../kit/person.ts';
+
+let app: TestApp;
+let owner: Person;
+before(async () => {
+  app = await startTestApp();
+  owner = await setUpPerson(app);
+});
+after(() => app?.stop());
+
+/** A test payment that received money. */
+async function pay(currency: string, scenario = 'success', amount_usd = 40): Promise<string> {
+  const { transaction_id: id } = (await app.test.post('/api/payment/create/simple', { amount_usd, return_url: 'https://shop.example' }))
+    .json;
+  const simulated = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency });
+  assert.equal(simulated.status, 200, simulated.text);
+  const ended = { success: 'completed', failed: 'failed', late: 'expired' }[scenario]!;
+  await eventually(
+    async () => (await app.test.get(`/api/payment/${id}`)).json.status,
+    (status) => status === ended,
+  );
+  return id;
+}
+const overview = async () => (await owner.get('/test/sweeps/overview')).json;
+const ofFile = async (id: string) => (await owner.get(`/test/sweeps/${id}`)).json;
+/** Signs a file as a person does with the signer page, and uploads what comes back. */
+async function sign(id: string, { recipients }: { recipients?: string } = {}) {
+  const { text: content } = await owner.get(`/test/sweeps/${id}/file`);
+  const { test_seed: secret, destinations } = await overview();
+  const { coin } = readSigningFile(content);
+  const { address: destination } = destinations.find(
+    (one: any) => one.currency === coin.replace(/@.*/, '') || one.currency === 'ETH',
+  ).current;
+  const signed = signFile({ content, secret, destination, ...(recipients !== undefined && { recipients }) });
+  const reply = await owner.post('/test/sweeps/signed', { content: signed.text });
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+}
+const confirmed = (id: string) =>
+  eventually(
+    async () => (await ofFile(id)).sweep,
+    (sweep) => sweep.state === 'confirmed' || sweep.state === 'failed',
+    90_000,
+  );
+
+for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'])
+  test(`a sweep of test payments in ${coin} is made, signed with the test seed, sent and confirmed`, async () => {
+    await pay(coin);
+    await pay(coin);
+    const held = (await overview()).holdings.find((one: any) => one.currency === coin);
+    assert.deepEqual([held.transfers, held.addresses, held.has_destination], [2, 2, true]);
+    const made = await owner.post('/test/sweeps', { currency: coin });
+    assert.equal(made.status, 200, made.text);
+    const { id } = made.json.sweep;
+    assert.equal((await overview()).holdings.find((one: any) => one.currency === coin)?.transfers ?? 0, 0, 'nothing is in two files');
+    const { sweep, is_known } = await sign(id);
+    assert.deepEqual([sweep.state, is_known], ['signed', false]);
+    const end = await confirmed(id);
+    assert.deepEqual([end.state, end.failure, end.inputs], ['confirmed', null, 2]);
+    const { transactions } = await ofFile(id);
+    assert.deepEqual(
+      transactions.map((one: any) => [one.explorer_url, one.refusal, one.block_height > 0]),
+      [[null, null, true]],
+    );
+  });
+
+const CUSTOMER = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
+const eventsOf = async (id: string): Promise<string[]> =>
+  (await app.test.get('/v1/events?limit=100')).json.data
+    .filter((event: any) => event.data.id === id)
+    .map(({ type }: any) => type)
+    .toReversed();
+const settled = (path: string) =>
+  eventually(
+    async () => Object.values((await owner.get(path)).json).find((one: any) => typeof one === 'object') as any,
+    ({ status }) => status === 'confirmed' || status === 'failed',
+    30_000,
+  );
+
+test('a refund waits for its file, pays the customer what it returns, and is reported like a live one', async () => {
+  const paymentId = await pay('BTC');
+  const asked = await app.test.post(`/v1/refunds`, { payment_id: paymentId, address: CUSTOMER, amount: '10.00', currency_fiat: 'USD' });
+  assert.equal(asked.status, 201, asked.text);
+  const { id } = asked.json;
+  assert.deepEqual((await owner.get('/test/refund-files/coins')).json.coins, []);
+  const approved = await owner.post(`/test/refunds/${id}/approve`, { sign: true });
+  assert.deepEqual([approved.json.refund.status, approved.json.refund.transaction_hash], ['approved', null]);
+  const { address } = approved.json.refund;
+  assert.match(address, /^bcrt1q6rz28mcfaxtmd6v789l9rrlrusdprr9p/, 'the same script on the simulated network');
+  assert.deepEqual((await owner.get('/test/refund-files/coins')).json.coins, ['BTC']);
+  const made = await owner.post('/test/refund-files', { currency: 'BTC' });
+  assert.equal(made.status, 200, made.text);
+  assert.deepEqual([made.json.paid, made.json.left], [1, []]);
+  await sign(made.json.file, { recipients: address });
+  const refund = await settled(`/test/refunds/${id}`);
+  assert.equal(refund.status, 'confirmed', JSON.stringify(refund));
+  assert.deepEqual(refund.transaction_hash, (await ofFile(made.json.file)).transactions[0].transaction_id);
+  assert.deepEqual(await eventsOf(id), ['refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed']);
+  assert.equal((await app.test.get(`/v1/payments/${paymentId}`)).json.amount_refunded, asked.json.amount);
+});
+
+test('payouts of a batch wait for one file, and a canceled file is made again from the same deposit', async () => {
+  await pay('LTC');
+  const csv =
+    'reference,currency,amount_usd,address\nreh-1,LTC,3.00,test_ltc_payer\nreh-2,LTC,4.00,ltc1qw508d6qejxtdg4y5r3zarvary0c5xw7kgmn4n9\n';
+  const { batch } = (await owner.post('/test/payout-batches', { name: 'rehearsal.csv', content: csv })).json;
+  assert.equal((await owner.post(`/test/payout-batches/${batch.id}/approve`, { sign: true })).status, 200);
+  const payouts = (await owner.get('/test/payouts?state=approved')).json.data;
+  assert.equal(payouts.length, 2);
+  const recipients = payouts.map(({ address, amount }: any) => `${address} ${amount}`).join('\n');
+  const first = (await owner.post('/test/payout-files', { currency: 'LTC' })).json;
+  assert.equal(first.paid, 2);
+  const inputs = async (id: string) =>
+    (await app.app.ctx.db.sql<{ input: string }[]>`select input from signing_inputs where file_id = ${id} order by input`).map(
+      (row) => row.input,
+    );
+  assert.equal((await owner.post(`/test/sweeps/${first.file}/cancel`)).status, 200);
+  await eventually(
+    async () => (await app.app.ctx.db.sql`select 1 from outgoing_payments where file_id = ${first.file}`).length,
+    (left) => left === 0,
+  );
+  const again = (await owner.post('/test/payout-files', { currency: 'LTC' })).json;
+  assert.equal(again.paid, 2);
+  assert.deepEqual(await inputs(again.file), await inputs(first.file), 'so that nobody is paid twice');
+  await sign(again.file, { recipients });
+  for (const { id } of payouts) {
+    assert.equal((await settled(`/test/payouts/${id}`)).status, 'confirmed');
+    assert.deepEqual(await eventsOf(id), ['payout.requested', 'payout.approved', 'payout.sent', 'payout.confirmed']);
+  }
+});
+
+test('the books of test mode say where everything is', async () => {
+  const { ctx } = app.app;
+  await checkBooks(ctx, { merchantId: app.merchant.merchantId, mode: 'test' });
+  const [swept] = (await readStatement(ctx, { merchantId: app.merchant.merchantId, mode: 'test', from: new Date(0), until: EVER })).filter(
+    ({ coin, account }) => coin === 'DOGE' && account === 'destination_wallet',
+  );
+  assert.ok(swept!.closing.units > 0n);
+});
+
+test('live mode sees nothing of it, and the test seed signs nothing else', async () => {
+  await pay('BTC');
+  const { id } = (await owner.post('/test/sweeps', { currency: 'BTC' })).json.sweep;
+  for (const path of ['', '/file', '/psbts', '/psbts/1']) assert.equal((await owner.get(`/live/sweeps/${id}${path}`)).status, 404, path);
+  assert.equal((await owner.post(`/live/sweeps/${id}/cancel`)).status, 404);
+  assert.deepEqual((await owner.get('/live/sweeps')).json.data, []);
+  const live = (await owner.get('/live/sweeps/overview')).json;
+  assert.deepEqual([live.test_seed, live.holdings], [null, []]);
+  const { text } = await owner.get(`/test/sweeps/${id}/file`);
+  assert.deepEqual([readSigningFile(text).network, readSigningFile(text).account.origins[0]!.split('/')[2]], ['regtest', "1'"]);
+  const { sql } = app.app.ctx.db;
+  const families =
+    await sql`select 1 from deposit_addresses where family not like 'test:%' union all select 1 from wallets where family not like 'test:%' or active`;
+  assert.equal(families.length, 0, 'what followers watch and payments use');
+  assert.equal((await sql`select 1 from moved_deposits`).length, 0);
+});
