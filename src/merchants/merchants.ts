@@ -1,7 +1,7 @@
 /** Merchants, their settings and plans. */
 import { createHash } from 'node:crypto';
 import { type Context, perContext } from '#context';
-import { COIN, COINS, type Coin, type Family, isToken, LIGHTNING, type Network } from '#core/coin';
+import { COIN, COINS, type Coin, type Family, isToken, LIGHTNING, type Mode, type Network } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import { base62, newId } from '#core/id';
 import type { Plan } from '#core/plan';
@@ -107,8 +107,12 @@ export async function readDisplayCurrencies(
  * Whether the merchant offers this coin. Native coins are offered unless they are turned off, tokens only if they are turned on, and
  * Lightning where it was set up.
  */
-export const isOffered = ({ coins, tokens }: Pick<MerchantSettings, 'coins' | 'tokens'>, coin: Coin): boolean =>
-  coin === LIGHTNING || (isToken(coin) ? tokens.includes(coin) : coins === null || coins.includes(coin));
+export const isOffered = (
+  { coins, tokens, testTokens }: Pick<MerchantSettings, 'coins' | 'tokens' | 'testTokens'>,
+  coin: Coin,
+  mode: Mode = 'live',
+): boolean =>
+  coin === LIGHTNING || (isToken(coin) ? (mode === 'test' ? testTokens : tokens).includes(coin) : coins === null || coins.includes(coin));
 
 const PREFERRED: readonly Coin[] = ['BTC', 'LTC', 'ETH', 'DASH', 'DOGE'];
 /** The default coin: the setting, else the first with a wallet of BTC, LTC, ETH, DASH, DOGE and the others; in test mode BTC. */

@@ -39,6 +39,7 @@ export type SettingsChange = Branding &
       | 'payerCancel'
       | 'coins'
       | 'tokens'
+      | 'testTokens'
       | 'adjustments'
       | 'priceSource'
       | 'website'
@@ -160,7 +161,8 @@ export async function changeOwnSettings(
   if (change.timeZone !== undefined) checkTimeZone(change.timeZone);
   const website = change.website ? parseWebUrl(change.website) : null;
   if (change.website && website?.url.protocol !== 'https:') refuse('website', 'it must be an https URL');
-  if (change.tokens && !change.tokens.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
+  for (const list of [change.tokens, change.testTokens])
+    if (list && !list.every((coin) => isCoin(coin) && isToken(coin))) refuse('tokens', 'it must list tokens');
   if (change.coins && (change.coins.length === 0 || !change.coins.every(isCoin))) refuse('currencies', 'it must name at least one coin');
   for (const points of Object.values(change.adjustments ?? {}))
     if (!Number.isInteger(points) || Math.abs(points) > MOST_ADJUSTMENT)

@@ -26,6 +26,7 @@ const SETTINGS: MerchantSettings = {
   mailReceipts: true,
   coins: ['BTC', 'LTC'],
   tokens: ['USDC@ethereum'],
+  testTokens: ['USDC@base'],
   adjustments: { BTC: 150, USDC: -250 },
   priceSource: 'kraken',
   website: 'https://shop.example',

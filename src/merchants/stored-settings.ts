@@ -33,6 +33,8 @@ export type MerchantSettings = {
   coins: readonly Coin[] | null;
   /** Tokens that customers can pay with. */
   tokens: readonly Coin[];
+  /** The same of test payments, which need no wallet. */
+  testTokens: readonly Coin[];
   /** Hundredths of a percent by which customers pay more in an asset than at its market price; below zero, less. */
   adjustments: Partial<Record<Asset, number>>;
   /** The price source that is used while it agrees with the others; null: the median of all. */
@@ -73,6 +75,7 @@ const DEFAULTS: MerchantSettings = {
   mailReceipts: false,
   coins: null,
   tokens: [],
+  testTokens: [],
   adjustments: {},
   priceSource: null,
   website: null,
@@ -111,6 +114,7 @@ export function settingsFromJson(value: unknown): MerchantSettings {
     // A choice of which nothing is left offers nothing; it does not become all coins.
     coins: Array.isArray(stored.coins) ? COINS.filter((coin) => asList(stored.coins).includes(coin)) : null,
     tokens: tokensIn(asList(stored.tokens)),
+    testTokens: tokensIn(asList(stored.testTokens)),
     adjustments: adjustmentsFromJson(stored.adjustments),
     priceSource: asText(stored.priceSource),
     website: asText(stored.website),

@@ -178,7 +178,7 @@ async function termsFor(
     !facts.fixed &&
     last?.coin !== coin &&
     !(record.mode === 'test' && asset !== null) &&
-    !isOffered((await readMerchant(tx, { merchantId: record.merchantId })).settings, coin)
+    !isOffered((await readMerchant(tx, { merchantId: record.merchantId })).settings, coin, record.mode)
   )
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   // A rate that is still valid is shown again: switching to another coin and back does not fetch a new one.

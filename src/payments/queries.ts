@@ -344,7 +344,7 @@ function coinsFor(
     if (view.facts.mode === 'live' && !walletCoins.includes(coin)) return [];
     // A coin that was already chosen stays, so that its amount can be renewed. A test payment may name any asset.
     const isNamed = view.facts.mode === 'test' && view.request.asset !== null;
-    if (!isNamed && !isOffered(settings, coin) && view.settlement.coin !== coin && !view.facts.fixed) return [];
+    if (!isNamed && !isOffered(settings, coin, view.facts.mode) && view.settlement.coin !== coin && !view.facts.fixed) return [];
     // Its wallet is for another network, so no address can be issued.
     const isWrong = view.facts.mode === 'live' && walletNetworks[COIN[coin].family] !== ctx.settings.networks[COIN[coin].chain];
     return [coinState(ctx, view, { coin, unreachable, isWrong, costs: costsOf(view.facts, coin, fees) })];

@@ -57,5 +57,5 @@ export function coinOfMethod(text: string): Coin | null {
 export async function offeredCoins(ctx: Context, { merchantId, mode }: { merchantId: string; mode: Mode }): Promise<readonly Coin[]> {
   const { settings, walletCoins } = await getMerchant(ctx, { merchantId });
   const isReceivable = (coin: Coin): boolean => walletCoins.includes(coin) && ctx.chains.has(COIN[coin].chain);
-  return COINS.filter((coin) => isOffered(settings, coin) && (mode === 'test' || isReceivable(coin)));
+  return COINS.filter((coin) => isOffered(settings, coin, mode) && (mode === 'test' || isReceivable(coin)));
 }

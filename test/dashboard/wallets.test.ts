@@ -387,7 +387,6 @@ test('stablecoins are turned on one by one, need no key of their own, and are of
   assert.equal(usdc.readiness.missing[0].message, 'No Ethereum wallet is set up.');
   const refused = await save('BTC');
   assert.deepEqual([refused.status, refused.json.error.param], [400, 'tokens']);
-  assert.equal((await owner.post('/test/wallets/tokens', { tokens: [] })).json.error.code, 'live_mode_only');
   assert.equal((await save()).status, 200);
   assert.deepEqual(await tokens(), off);
   const [change] = await app.app.ctx.db.sql<{ before: any; after: any }[]>`
@@ -425,4 +424,24 @@ test('an address paid only in a token counts as used, and its amount is not adde
   await sql`update wallets set next_index = 30 where id = ${walletId}`;
   const { amount_received, unused_run, last_deposit_at } = await card('ETH');
   assert.deepEqual([amount_received, unused_run, last_deposit_at], ['1.00000000', 17, '2026-11-20T11:00:00.000Z']);
+});
+
+test('the page of test payments offers the stablecoins that test mode turned on, without a wallet, and live mode has its own choice', async () => {
+  const on = async (mode: string) =>
+    (await owner.get(`/${mode}/wallets`)).json.tokens.filter((token: any) => token.on).map(({ coin }: any) => coin);
+  const offered = async () => {
+    const { json } = await app.test.post('/v1/payments', { amount: '25.00', currency: 'USD' });
+    const page = await (await fetch(`${app.url}/pay?id=${json.id}`)).text();
+    return { id: json.id, hasToken: page.includes('USD Coin') || page.includes('USDC') };
+  };
+  assert.deepEqual([await on('test'), (await offered()).hasToken], [[], false]);
+  assert.equal((await owner.post('/test/wallets/tokens', { tokens: ['USDC@base'] })).status, 200);
+  assert.deepEqual([await on('test'), await on('live')], [['USDC@base'], []]);
+  const { id, hasToken } = await offered();
+  assert.equal(hasToken, true);
+  const simulated = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario: 'success', currency: 'USDC', network: 'base' });
+  assert.deepEqual([simulated.status, simulated.json.network], [200, 'base'], simulated.text);
+  assert.equal((await owner.post('/test/wallets/tokens', { tokens: ['BTC'] })).status, 400);
+  assert.equal((await owner.post('/test/wallets/tokens', { tokens: [] })).status, 200);
+  assert.equal((await offered()).hasToken, false);
 });

@@ -26,10 +26,11 @@ function hintOf({ readiness, connected, fee_usd: fee, network }: Token): string 
   return fee === null ? '' : `Network fee about $${fee}, paid by the customer`;
 }
 
-export function Tokens({ tokens, wallets }: { tokens: readonly Token[]; wallets: Wallets['wallets'] }) {
+/** `wallets`: null in test mode, which needs none. */
+export function Tokens({ tokens, wallets }: { tokens: readonly Token[]; wallets: Wallets['wallets'] | null }) {
   const may = useMay('settings.write');
   const act = useAct('POST /:mode/wallets/tokens', { refreshes: [['wallets']], done: 'Saved' });
-  const hasWallet = hasTokenWallet(wallets);
+  const hasWallet = wallets === null || hasTokenWallet(wallets);
   // What was just chosen shows at once, until the reply says what is stored.
   const on = act.isPending ? act.variables.body.tokens : tokens.filter((token) => token.on).map(({ coin }) => coin);
   const assets = Map.groupBy(tokens, ({ currency }) => currency);
@@ -37,9 +38,11 @@ export function Tokens({ tokens, wallets }: { tokens: readonly Token[]; wallets:
     <Card title="Stablecoins">
       <div className="grid gap-2 p-4 text-sm text-soft">
         <p className="max-w-2xl">
-          {hasWallet
-            ? 'They arrive at the addresses of your Ethereum wallet, so they need no key of their own. A payment has the same address on all networks, and money that customers send on a wrong one is found there if it has a source.'
-            : 'They arrive at the addresses of your Ethereum wallet. Set it up before you turn one on.'}
+          {wallets === null
+            ? 'Turn on the stablecoins that the page of test payments offers. Live payments have a choice of their own.'
+            : hasWallet
+              ? 'They arrive at the addresses of your Ethereum wallet, so they need no key of their own. A payment has the same address on all networks, and money that customers send on a wrong one is found there if it has a source.'
+              : 'They arrive at the addresses of your Ethereum wallet. Set it up before you turn one on.'}
         </p>
         <p className="max-w-2xl">
           Start with USDC on one network with low fees and on Ethereum, where most exchanges send it. Add others when customers ask for

@@ -37,12 +37,15 @@ export function Screen() {
           <Pending of={query} />
         </Card>
       ) : mode === 'test' ? (
-        <Card>
-          <Empty title="Test mode needs no wallet">
-            Test payments use simulated addresses, so no real money can be sent. Set up your wallets in{' '}
-            <a href="/dashboard/live/wallets">live mode</a>.
-          </Empty>
-        </Card>
+        <>
+          <Card>
+            <Empty title="Test mode needs no wallet">
+              Test payments use simulated addresses, so no real money can be sent. Set up your wallets in{' '}
+              <a href="/dashboard/live/wallets">live mode</a>.
+            </Empty>
+          </Card>
+          <Tokens tokens={data.tokens} wallets={null} />
+        </>
       ) : (
         <>
           <Standing wallets={data.wallets} />

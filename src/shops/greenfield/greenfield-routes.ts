@@ -508,7 +508,7 @@ async function readCoins(
   for (const name of names) {
     const coin = coinOfMethod(asText(name) ?? '');
     if (coin === null) faults.push({ path, message: `Unknown payment method: ${cutText(asText(name) ?? '', 40)}` });
-    else if (isOffered(merchant.settings, coin) && offered.includes(coin) && !coins.includes(coin)) coins.push(coin);
+    else if (isOffered(merchant.settings, coin, shop.mode) && offered.includes(coin) && !coins.includes(coin)) coins.push(coin);
   }
   if (coins.length === 0 && faults.every((fault) => fault.path !== path))
     faults.push({ path, message: 'None of these payment methods is available in this store.' });

@@ -158,7 +158,7 @@ export const HOME: readonly DashboardRoute[] = [
         readCoinHealth(call.ctx, { mode: call.mode }),
         getMerchant(call.ctx, ownerOfCall(call)),
       ]);
-      const coins = health.filter(({ coin }) => !isToken(coin) || isOffered(settings, coin));
+      const coins = health.filter(({ coin }) => !isToken(coin) || isOffered(settings, coin, call.mode));
       const oldest = endpoints
         .flatMap(({ oldestWaitingAt }) => (oldestWaitingAt ? [oldestWaitingAt.getTime()] : []))
         .sort((a, b) => a - b)[0];

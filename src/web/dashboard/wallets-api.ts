@@ -4,7 +4,7 @@ import { ASSET, COIN, type Coin, chainOf, NATIVE_COINS, NETWORKS } from '#core/c
 import { formatUnits, formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
 import { literals } from '#http';
-import { changeOwnSettings, getMerchant, readTokens, tiersOf, tokensFor } from '#merchants';
+import { changeOwnSettings, getMerchant, isOffered, readTokens, tiersOf, tokensFor } from '#merchants';
 import { feeCentsOf, readLiveFees, readPayableCoins } from '#payments';
 import {
   CHANGE_WAIT_HOURS,
@@ -79,6 +79,11 @@ const TokenCard = Type.Object({
   /** Null while it is off. */
   readiness: Nullable(Readiness),
 });
+const tokenBody = (coin: Coin) => {
+  const { asset, name } = COIN[coin];
+  return { coin, currency: asset, name, network: chainOf(coin).name, mica: ASSET[asset].mica ?? null };
+};
+
 /** Errors: live_mode_only. */
 const liveOnly = (call: MemberCall): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
@@ -105,9 +110,16 @@ export const WALLETS: readonly DashboardRoute[] = [
       tokens: Type.Array(TokenCard),
     }),
     handle: async (call) => {
+      const owner = { merchantId: call.member.merchantId };
       // Test mode has no wallets; the page says so.
-      if (call.mode === 'test') return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [], tokens: [] };
-      const owner = liveOnly(call);
+      if (call.mode === 'test') {
+        const { settings } = await getMerchant(call.ctx, owner);
+        const tokens = tokensFor(call.ctx).map((coin) => ({
+          ...tokenBody(coin),
+          ...{ on: isOffered(settings, coin, 'test'), connected: true, fee_usd: null, readiness: null },
+        }));
+        return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [], tokens };
+      }
       const [cards, merchant, readiness, waitOff, fees, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
         getMerchant(call.ctx, owner),
@@ -149,14 +161,11 @@ export const WALLETS: readonly DashboardRoute[] = [
         })),
         tokens: tokensFor(call.ctx).map((coin) => {
           const ready = readiness.find((one) => one.coin === coin);
-          const { asset, name } = COIN[coin];
-          const { name: network, chain } = chainOf(coin);
           const feeCents = feeCentsOf(coin, fees);
           return {
-            ...{ coin, currency: asset, name, network, on: ready !== undefined },
-            connected: call.ctx.chains.get(chain)?.follows ?? false,
+            ...{ ...tokenBody(coin), on: ready !== undefined },
+            connected: call.ctx.chains.get(COIN[coin].chain)?.follows ?? false,
             fee_usd: feeCents === null ? null : formatUsd(BigInt(feeCents)),
-            mica: ASSET[asset].mica ?? null,
             readiness: ready ? readinessBody(ready) : null,
           };
         }),
@@ -170,9 +179,10 @@ export const WALLETS: readonly DashboardRoute[] = [
     body: Type.Object({ tokens: Type.Array(CoinName, { maxItems: 50 }) }),
     reply: Done,
     handle: async (call) => {
-      const owner = liveOnly(call);
+      const owner = { merchantId: call.member.merchantId };
       const tokens = readTokens(call.ctx, call.body.tokens);
-      await changeOwnSettings(call.ctx, { ...owner, change: { tokens }, actor: call.actor, isRecent: call.signedIn.isRecent });
+      const change = call.mode === 'test' ? { testTokens: tokens } : { tokens };
+      await changeOwnSettings(call.ctx, { ...owner, change, actor: call.actor, isRecent: call.signedIn.isRecent });
       return { success: true };
     },
   }),
