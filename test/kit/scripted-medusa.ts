@@ -190,6 +190,8 @@ export async function startScriptedMedusa(
     if (row.payment) return row.payment;
     const provider = providerOf(row.provider_id);
     const { data, status } = await call(provider.authorizePayment, provider, { data: row.data, context: { idempotency_key: id } });
+    // What was deleted meanwhile cannot be stored.
+    if (!sessions.has(id)) throw new Refused(404, 'not_found', 'There is no such payment session.');
     Object.assign(row, { data, status: status === 'captured' ? 'authorized' : status });
     if (status === 'pending_authorization') {
       updateCollection(row.payment_collection_id);

@@ -386,6 +386,22 @@ test('money whose session ends while Medusa acts on its webhook is named, also i
     assert.equal(await missing(first.payment), undefined);
   }));
 
+test('a payment session that Medusa is about to delete takes no money any more, and its money stays named', () =>
+  withSessions(async () => {
+    const missing = async (payment: string) => (await read(payment)).metadata.order_missing;
+    const { payment, session, data } = await restart('paycol_leaving', 25.5);
+    await simulate(payment, 'success');
+    await delivered(payment, 'payment.completed');
+    await provider.deletePayment({ data });
+    assert.match(await missing(payment), /no order is paid by this payment/);
+    // Medusa read the session before that, and deletes it after it.
+    await refused(provider.authorizePayment({ data }), /was deleted\. Start a new/, 'payment_authorization_error');
+    stored = stored!.filter(({ id }) => id !== session);
+    // Another process of the store.
+    await refused(createProvider().authorizePayment({ data }), /was deleted\. Start a new/, 'payment_authorization_error');
+    assert.match(await missing(payment), /no order is paid by this payment/);
+  }));
+
 test('while Medusa places the order of a payment, its session stays; money that is being refunded pays no other order', () =>
   withSessions(async () => {
     const first = await restart('paycol_placing', 25.5);

@@ -67,8 +67,12 @@ const STARTED_AGAIN =
   'In Medusa, the customer started to pay again after the money was confirmed. No order is paid by this payment until the cart is completed.';
 /** What says so. */
 const OF_ORDER = { select: ['status'], relations: ['payment_collection'] };
-/** Orders that are placed at the same time, with room to spare. */
-const MOST_TAKEN = 1_000;
+/** Sessions that are taken or deleted at the same time, with room to spare. */
+const MOST_REMEMBERED = 1_000;
+function remember(sessions: Set<string>, id: string): void {
+  sessions.add(id);
+  for (const first of sessions) if (sessions.size > MOST_REMEMBERED) sessions.delete(first);
+}
 /** Whether Medusa took the money of a session. Its order is being placed, or there. */
 const isTaken = (status: Session['status'] | undefined): boolean => status === 'authorized' || status === 'captured';
 /**
@@ -133,6 +137,8 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   protected readonly turns = new Map<string, Promise<unknown>>();
   /** Sessions whose money Medusa takes now, because it stores that a moment after it asked. */
   protected readonly taken = new Set<string>();
+  /** Sessions that Medusa deletes a moment after it asked. Until then they are there, and after that it can take no money for them. */
+  protected readonly ended = new Set<string>();
   /** Names this shop in its payments: a copy of its database at another address leaves them alone. */
   protected readonly shop: string;
 
@@ -237,12 +243,15 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
     if (!AUTHORIZED.includes(status)) throw requireSession(`The payment is ${payment.status} in Florin. Start a new payment session.`);
     if (payment.metadata.session_id !== sessionId)
       throw requireSession(`Another payment session of this cart has the payment ${payment.id}. Complete the cart with that one.`);
+    if (this.ended.has(sessionId) || (this.sessions && session === null)) {
+      await this.reportMoney(payment, NO_SESSION);
+      throw requireSession('The payment session was deleted. Start a new payment session.');
+    }
     if (status === 'captured') {
       // Its order is placed now.
       if (payment.metadata.order_missing !== undefined && this.owns(payment))
         await this.call(() => this.florin.payments.updateMetadata(payment.id, { order_missing: null }));
-      this.taken.add(sessionId);
-      for (const first of this.taken) if (this.taken.size > MOST_TAKEN) this.taken.delete(first);
+      remember(this.taken, sessionId);
     }
     return { status, data: shown(payment, sessionId) };
   }
@@ -311,6 +320,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
         (await this.givenBack(payment)) !== 'all'
       )
         return true;
+      remember(this.ended, sessionId);
       // A newer session may use or replace one without money.
       if (hasMoney(payment) || !(await this.othersOf(sessionId, collection)).length) await this.closeUnpaid(payment, NO_SESSION);
       return false;
