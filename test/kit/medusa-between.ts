@@ -1,8 +1,9 @@
 /** Between a Medusa store and Florin: answers of Florin can be lost, and webhooks are held until a test passes them on. */
-import { createServer, type IncomingHttpHeaders, type RequestListener } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
+type Listener = (request: IncomingMessage, reply: ServerResponse) => Promise<void>;
 type Webhook = { headers: IncomingHttpHeaders; body: string };
 export type Between = {
   florinUrl: string;
@@ -32,7 +33,7 @@ export async function startBetween({ florin, hooks }: { florin(): string; hooks(
     const kept = Object.fromEntries(names.map((name) => [name, String(headers[name])]));
     await fetch(hooks(), { method: 'POST', headers: kept, body });
   };
-  const forward: RequestListener = async (request, reply) => {
+  const forward: Listener = async (request, reply) => {
     const body = request.method === 'GET' ? undefined : await text(request);
     const headers = { ...(request.headers as Record<string, string>) };
     for (const name of ['host', 'connection', 'content-length']) delete headers[name];
@@ -43,7 +44,7 @@ export async function startBetween({ florin, hooks }: { florin(): string; hooks(
     if (losing.get(named ?? '')?.()) request.socket.destroy();
     else reply.writeHead(answer.status, { 'content-type': 'application/json' }).end(sent);
   };
-  const keep: RequestListener = async (request, reply) => {
+  const keep: Listener = async (request, reply) => {
     const body = await text(request);
     const { data } = JSON.parse(body);
     learn(data);
@@ -53,7 +54,10 @@ export async function startBetween({ florin, hooks }: { florin(): string; hooks(
     reply.writeHead(200).end();
     if (direct.has(collection)) await pass(webhook);
   };
-  const servers = [createServer(forward), createServer(keep)];
+  // What is on its way while a side stops is lost, as on any network.
+  const listen = (listener: Listener) =>
+    createServer((request, reply) => void listener(request, reply).catch(() => request.socket.destroy()));
+  const servers = [listen(forward), listen(keep)];
   for (const server of servers) await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const [florinUrl, hooksUrl] = servers.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   return {
