@@ -22,7 +22,7 @@ import { createMerchant } from '../merchants/merchants.ts';
 import { startHousekeeping } from '../payments/retention.ts';
 import { beginRequest, type Paces, roomFor, startDeliveries } from './deliver.ts';
 import { createEndpoint, deleteEndpoint } from './endpoints.ts';
-import { leaseDue, leaseStatement, recordOutcomes } from './queue.ts';
+import { advanceDeliveries, leaseDue, leaseStatement, recordOutcomes } from './queue.ts';
 
 let database: TestDatabase;
 let app: App;
@@ -350,6 +350,32 @@ test('an endpoint that is deleted while a delivery is under way loses the ones b
       ['failed', false],
     ],
   );
+});
+
+test('a test clock that advances while a result is recorded waits for none of its rows, and moves the others', async (t) => {
+  const shop = await openShop(t);
+  const { merchantId, endpointId } = shop;
+  await create(shop, 3);
+  const rows = await eventually(
+    () =>
+      ctx.db.sql<{ id: bigint; dueAt: Date }[]>`
+        select id, due_at as "dueAt" from deliveries where endpoint_id = ${endpointId} and state = 'pending' order by id`,
+    ({ length }) => length === 3,
+  );
+  const [leased] = rows;
+  await ctx.db.sql`update deliveries set leased_until = clock_timestamp() + interval '1 hour' where id = ${leased!.id}`;
+  await ctx.db.sql`update endpoints set rests_until = clock_timestamp() + interval '1 hour' where id = ${endpointId}`;
+  await ctx.db.begin(async (tx) => {
+    await tx`select 1 from endpoints where id = ${endpointId} for update`;
+    await ctx.db.begin((other) => advanceDeliveries(other, { merchantId, paymentId: null, seconds: 60 }));
+    await tx`update deliveries set leased_until = null where id = ${leased!.id}`;
+  });
+  const after = await ctx.db.sql<{ dueAt: Date }[]>`select due_at as "dueAt" from deliveries where endpoint_id = ${endpointId} order by id`;
+  assert.deepEqual(
+    after.map(({ dueAt }, i) => rows[i]!.dueAt.getTime() - dueAt.getTime()),
+    [0, 60_000, 60_000],
+  );
+  await clear();
 });
 
 // Invariant: Bad receivers do not slow down the others.

@@ -418,7 +418,10 @@ async function recordFailures(ctx: Context, tx: Tx, failed: readonly AttemptOutc
   }
 }
 
-/** Moves the pending deliveries of a test clock forward, in the transaction that advances it. */
+/**
+ * Moves the pending deliveries of a test clock forward, in the transaction that advances it. What a worker is at stays as it is: its result
+ * sets the time again, and a worker that records a result holds endpoints while it asks for deliveries.
+ */
 export async function advanceDeliveries(
   tx: Tx,
   { merchantId, paymentId, seconds }: { merchantId: string; paymentId: string | null; seconds: number },
@@ -426,13 +429,17 @@ export async function advanceDeliveries(
   await tx`
     update deliveries set due_at = due_at - make_interval(secs => ${seconds}::double precision),
       retry_at = retry_at - make_interval(secs => ${seconds}::double precision)
-    where merchant_id = ${merchantId} and mode = 'test' and state = 'pending' and due_at is not null
-      and endpoint_id in (select id from endpoints where merchant_id = ${merchantId} and mode = 'test')
-      ${paymentId ? tx`and payment_id = ${paymentId}` : tx``}`;
+    where id = any(array(
+      select id from deliveries where merchant_id = ${merchantId} and mode = 'test' and state = 'pending' and due_at is not null
+        and (leased_until is null or leased_until < clock_timestamp())
+        and endpoint_id in (select id from endpoints where merchant_id = ${merchantId} and mode = 'test')
+        ${paymentId ? tx`and payment_id = ${paymentId}` : tx``}
+      order by id for update))`;
   if (!paymentId) {
     await tx`
       update endpoints set rests_until = rests_until - make_interval(secs => ${seconds}::double precision)
-      where merchant_id = ${merchantId} and mode = 'test' and rests_until is not null`;
+      where id = any(array(
+        select id from endpoints where merchant_id = ${merchantId} and mode = 'test' and rests_until is not null for update skip locked))`;
   }
   await tx`select pg_notify('deliveries', '')`;
 }
