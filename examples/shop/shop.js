@@ -92,6 +92,9 @@ async function buy(number, productId) {
 }
 
 /** What an event means for the order. The payment is read again: events may come late or twice, and only what is now counts. */
+/** Amounts of one coin have the same number of decimals. */
+const units = (amount) => BigInt(amount.replace('.', ''));
+
 async function handle(event) {
   if (event.type === 'webhook.test') return;
   const payment = await florin.payments.retrieve(event.data.id);
@@ -102,7 +105,7 @@ async function handle(event) {
   if (!order || order.paymentId !== payment.id) return;
   // A block can be reversed after the payment completed, even before its event arrives. So can you have refunded it in Florin.
   const isReversed = payment.exceptions.includes('reorged');
-  const isReturned = order.state !== 'shipped' && Number(payment.amount_refunded) > Number(payment.amount_overpaid);
+  const isReturned = order.state !== 'shipped' && units(payment.amount_refunded) > units(payment.amount_overpaid);
   if (payment.status === 'completed') order.state = isReversed || isReturned ? 'review' : 'shipped';
   else if (['expired', 'failed', 'cancelled'].includes(payment.status)) order.state = payment.exception ? 'review' : 'released';
 }

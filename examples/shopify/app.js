@@ -78,6 +78,8 @@ const thousandths = (amount) => {
   if (whole === undefined) throw new Error(`${amount} is not an amount`);
   return BigInt(whole + decimals.padEnd(3, '0'));
 };
+/** Amounts of one coin have the same number of decimals. */
+const units = (amount) => BigInt(amount.replace('.', ''));
 /** What the customer owes, in the currency that the customer was shown. The other total, `shopMoney`, is in the currency of the shop. */
 const owed = (order) => order.totalOutstandingSet.presentmentMoney;
 
@@ -129,7 +131,7 @@ async function handle(event) {
   const open = thousandths(amount);
   if (payment.status === 'completed') {
     // The network may have reversed it before its event arrived, or you returned the money in Florin.
-    const isGone = payment.exceptions.includes('reorged') || Number(payment.amount_refunded) > Number(payment.amount_overpaid);
+    const isGone = payment.exceptions.includes('reorged') || units(payment.amount_refunded) > units(payment.amount_overpaid);
     const fits = !isGone && !order.cancelledAt && open > 0n && String(open) === total && currencyCode === currency;
     if (fits) {
       // First the tag: a delivery that is interrupted here is repeated, and marks the order then.

@@ -222,12 +222,10 @@ export async function markOutgoingSent<Kind extends OutgoingKind>(
         after: { txid: hash },
       });
       // Its file failed, or was canceled a moment ago.
-      // Nothing could look for it on a simulated chain.
-      const isTest = of.mode === 'test';
       await write(
-        tx`state = ${isTest ? 'confirmed' : 'sent'}, txid = ${hash}, sent_at = ${now}, failure = null, ended_at = ${isTest ? now : null},
-          file_id = null, transaction_number = null, looked_at = null, missed = null`,
-        { states: isTest ? ['sent', 'confirmed'] : ['sent'] },
+        tx`state = 'sent', txid = ${hash}, sent_at = ${now}, failure = null, ended_at = null, file_id = null, transaction_number = null,
+          looked_at = null, missed = null`,
+        { states: ['sent'] },
       );
     }),
   );

@@ -213,12 +213,14 @@ export async function readHoldings(
         where m.payment_id = t.payment_id and m.coin = t.coin and m.ref = t.ref and m.moved_at is not null)`;
   // What a customer sent as dust counts when it is refunded.
   const isDust = sql`t.units < ${isBitcoinLike(COIN[coin].family) ? COIN[coin].dustUnits : 0n} and not ${hasOpenRefund(sql)}`;
+  // The address of a test transfer is the name of its scenario.
+  const address = ctx.mode === 'test' ? sql`a.address` : sql`t.address`;
   const [isReservedFor, [tip], rows, [dust]] = await Promise.all([
     readReserved(ctx, { merchantId, coin }),
     sql<{ height: bigint; now: Date }[]>`
       select (select height from ${tipsIn(ctx, sql, coin)} where chain = ${chainCode(coin)}) as height, clock_timestamp() as now`,
     sql<Omit<Row, 'isReserved'>[]>`
-      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, a.address, t.units, t.units - ${takenOf(sql)} as "leftUnits", t.kind, t.outputs, t.block_height as "blockHeight",
+      select t.coin, t.payment_id as "paymentId", t.ref, t.txid, ${address} as address, t.units, t.units - ${takenOf(sql)} as "leftUnits", t.kind, t.outputs, t.block_height as "blockHeight",
         t.block_hash as "blockHash", t.first_seen_at as "firstSeenAt", t.disputed_since as "disputedSince", a.index,
         p.status, p.attention as "needsDecision", ${hasOpenRefund(sql)} as "refundRequested", p.uncounted, clock_timestamp() as now
       ${free} and not (${isDust}) order by t.first_seen_at, t.payment_id, t.ref limit ${MOST_TRANSFERS} offset ${skip}`,

@@ -209,6 +209,7 @@ const ELSEWHERE: readonly [document: RegExp, holds: string, where: string][] = [
   [/exceptions/, './florin refund make', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
   [/refunds/, './florin sweep send', 'test/nodes/sweeps.test.ts: they need a node and money that arrived'],
   [/refunds/, './florin refund', 'test/contract/refunds.test.ts: they need a refund whose customer entered an address'],
+  [/test-mode/, './florin', 'test/flows/rehearsals.test.ts plays the same over HTTP: they need test payments and a signature'],
   [/payouts/, './florin payout', 'test/contract/payouts.test.ts, test/nodes/payouts.test.ts: they need payouts and money that arrived'],
   [/medusa/, 'npm install', 'test/browser/shops.test.ts downloads it, test/shops/medusa.long.test.ts installs it in a Medusa project'],
   [/lightning/, './florin lightning', 'test/lightning/payments.test.ts: they need a node or a provider'],
