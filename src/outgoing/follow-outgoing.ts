@@ -75,7 +75,7 @@ export function startOutgoing(ctx: Context): { stop(): Promise<void> } {
       await followRehearsals(ctx);
       const moved = await followOutgoing(ctx);
       await followSentByHand(ctx);
-      return moved === BATCH;
+      return moved >= BATCH;
     },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not follow refunds and payouts; retrying'),
   });
@@ -86,6 +86,10 @@ export async function followOutgoing(ctx: Context): Promise<number> {
   let moved = 0;
   for (const row of [...(await readInFiles(ctx)), ...(await readExpired(ctx))]) {
     try {
+      if (row.kind === 'payout' && row.file === 'canceled') {
+        moved += await releasePayouts(ctx, row);
+        continue;
+      }
       const mined = await wasPaid(ctx, row);
       if (mined === null) continue;
       await moveOn(ctx, { ...row, mined });
@@ -95,6 +99,18 @@ export async function followOutgoing(ctx: Context): Promise<number> {
     }
   }
   return moved;
+}
+
+/**
+ * All payouts of a canceled file leave it at once. If one transaction paid several, it spends what each of them has to spend again: a file
+ * made of one alone would leave the others with nothing that can pay them.
+ */
+async function releasePayouts({ db: { sql } }: Context, { sweepId }: Execution): Promise<number> {
+  const { count } = await sql`
+    update outgoing_payments set file_id = null, transaction_number = null, failure = case when published_until is not null then ${WAITS} end
+    where id = any(array(select id from outgoing_payments where kind = 'payout' and file_id = ${sweepId} and state in ('approved', 'signed', 'sent')
+      order by number for update)) and file_id = ${sweepId}`;
+  return count;
 }
 
 const WAITS = 'Its transaction did not pay it. Make the next signing file, which pays it with the same authorizations.';
@@ -109,8 +125,7 @@ const moveOn = (ctx: Context, row: Execution): Promise<unknown> =>
       const leave = tx`file_id = null, transaction_number = null`;
       if (row.file === 'canceled') {
         // A refund that was signed stays in its file, because somebody may send that.
-        if (isPayout) await write(tx`${leave}, failure = case when published_until is not null then ${WAITS} end`);
-        else if (before.state === 'approved') await write(leave);
+        if (before.state === 'approved') await write(leave);
         return;
       }
       if (before.state === 'sent' && row.mined) await write(tx`txid = ${row.txid}`);

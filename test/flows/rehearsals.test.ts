@@ -123,11 +123,18 @@ test('payouts of a batch wait for one file, and a canceled file is made again fr
     (await app.app.ctx.db.sql<{ input: string }[]>`select input from signing_inputs where file_id = ${id} order by input`).map(
       (row) => row.input,
     );
-  assert.equal((await owner.post(`/test/sweeps/${first.file}/cancel`)).status, 200);
-  await eventually(
-    async () => (await app.app.ctx.db.sql`select 1 from outgoing_payments where file_id = ${first.file}`).length,
-    (left) => left === 0,
-  );
+  const { sql } = app.app.ctx.db;
+  const inFile = async () => (await sql`select 1 from outgoing_payments where file_id = ${first.file}`).length;
+  await app.app.ctx.db.begin(async (tx) => {
+    await tx`select 1 from outgoing_payments where file_id = ${first.file} order by number desc limit 1 for update`;
+    assert.equal((await owner.post(`/test/sweeps/${first.file}/cancel`)).status, 200);
+    await eventually(
+      async () => (await sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`).length,
+      (waiting) => waiting > 0,
+    );
+    assert.equal(await inFile(), 2, 'they leave it together');
+  });
+  await eventually(inFile, (left) => left === 0);
   const again = (await owner.post('/test/payout-files', { currency: 'LTC' })).json;
   assert.equal(again.paid, 2);
   assert.deepEqual(await inputs(again.file), await inputs(first.file), 'so that nobody is paid twice');
