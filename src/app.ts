@@ -230,6 +230,8 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
         confirmations: config.confirmations,
         dailyRequests: config.dailyRequests,
         quorumAboveUsdCents: config.quorumAboveUsdCents,
+        releasesUrl: config.releasesUrl,
+        releasesKey: config.releasesKey,
       },
     };
     return { ctx, log, close };

@@ -50,6 +50,9 @@ type Settings = {
   dailyRequests: Readonly<Partial<Record<Coin, number>>>;
   /** Payments above this complete only while two sources show their block, where two are configured. */
   quorumAboveUsdCents: bigint;
+  /** The signed list of releases, and the public key of minisign that signs it. */
+  releasesUrl: string | null;
+  releasesKey: string | null;
 };
 
 /** Whether the bytes were sealed with this key for this purpose. */

@@ -842,6 +842,7 @@ export type Api = {
     reply: {
       success: boolean;
       version: string;
+      lists_releases: boolean;
       schema: string;
       backed_up_at: string | null;
       ready: boolean;
@@ -896,6 +897,23 @@ export type Api = {
         detail: string;
         fix: string | null;
       }[];
+    };
+  };
+  'POST /:mode/operator/releases': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      problem: string | null;
+      published: string | null;
+      newer: {
+        version: string;
+        date: string;
+        security: boolean;
+        breaking: boolean;
+      }[];
+      upgrade: string | null;
     };
   };
   'GET /:mode/operator/merchants': {

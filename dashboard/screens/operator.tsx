@@ -145,7 +145,7 @@ function Overview({ install }: { install: Install }) {
       )}
       <Facts
         rows={[
-          ['Version', install.version],
+          ['Version', install.lists_releases ? <Version key="version" version={install.version} /> : install.version],
           ['Database schema', install.schema],
           [
             'Last backup',
@@ -163,6 +163,35 @@ function Overview({ install }: { install: Install }) {
         ]}
       />
     </Card>
+  );
+}
+
+/** Looks for a newer version only when asked to. */
+function Version({ version }: { version: string }) {
+  const look = useAct('POST /:mode/operator/releases', { refreshes: [], quiet: true });
+  const found = look.data;
+  const problem = look.error?.message ?? found?.problem;
+  return (
+    <span className="grid justify-items-end gap-2">
+      <span>{version}</span>
+      <Button busy={look.isPending} onClick={() => look.mutate({ body: {} })}>
+        Check for a newer version
+      </Button>
+      <span role="status" className="grid gap-1">
+        {problem && <span className="text-bad">{problem}</span>}
+        {found?.published && found.newer.length === 0 && <span>{`This is the newest version. The list is from ${found.published}.`}</span>}
+        {found?.newer.map((one) => (
+          <span key={one.version} className={one.security ? 'text-bad' : ''}>
+            {[
+              `${one.version} of ${one.date}`,
+              ...(one.security ? ['fixes a vulnerability'] : []),
+              ...(one.breaking ? ['going back needs a backup'] : []),
+            ].join(', ')}
+          </span>
+        ))}
+        {found?.upgrade && <span>{`To upgrade: ${found.upgrade}`}</span>}
+      </span>
+    </span>
   );
 }
 

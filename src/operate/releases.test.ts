@@ -1,29 +1,22 @@
 /** Lists of releases that minisign itself signed, from a server, from a file, and changed. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { MINISIGN } from '../../test/kit/tools.ts';
+import { createSigner, serveReleases } from '../../test/kit/releases.ts';
+import { createOutgoing } from '../connections/http-client.ts';
+import { createLog } from '../log.ts';
 import { findNewer, isNewer, isSignedBy } from './releases.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'florin-releases-'));
-after(() => rmSync(folder, { recursive: true, force: true }));
-const at = (name: string) => join(folder, name);
-const minisign = (...args: string[]) => void execFileSync(MINISIGN, args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
-/** A key without a password. */
-function makeKey(name: string): string {
-  minisign('-GW', '-p', `${name}.pub`, '-s', name);
-  return readFileSync(at(`${name}.pub`), 'utf8').split('\n')[1]!;
-}
-const key = makeKey('key');
-const other = makeKey('other');
-function sign(file: string, text: string, ...more: string[]): { content: Buffer; signature: string } {
-  writeFileSync(at(file), text);
-  minisign('-S', '-s', 'key', '-m', file, '-t', 'florin releases', ...more);
-  return { content: Buffer.from(text), signature: readFileSync(at(`${file}.minisig`), 'utf8') };
-}
+const signer = createSigner();
+const stranger = createSigner();
+after(() => {
+  signer.remove();
+  stranger.remove();
+});
+const { key, sign } = signer;
+const other = stranger.key;
+const at = (name: string) => join(signer.folder, name);
 
 const LIST = {
   published: '2026-12-10',
@@ -84,24 +77,23 @@ test('newer releases are named from a file, newest first, with how to install th
 });
 
 test('the list is fetched with nothing that tells one install from another', async () => {
-  const { content, signature } = sign('served.json', JSON.stringify(LIST));
-  const asked: unknown[] = [];
-  const outgoing = {
-    request: async (request: { url: string; headers?: Record<string, string> }) => {
-      asked.push([request.url, request.headers]);
-      return { status: 200, headers: {}, body: request.url.endsWith('.minisig') ? Buffer.from(signature) : content };
-    },
-  };
-  const url = 'https://releases.example/releases.json';
-  const found = await findNewer({ releasesUrl: url, releasesKey: key }, { version: '1.0.0', installedBy: 'clone', file: null, outgoing });
-  assert.deepEqual(
-    found.newer.map(({ version }) => version),
-    ['1.1.0-rc.1', '1.0.1'],
-  );
-  assert.deepEqual(asked, [
-    [url, { 'User-Agent': 'florin' }],
-    [`${url}.minisig`, { 'User-Agent': 'florin' }],
-  ]);
+  sign('served.json', JSON.stringify(LIST));
+  const server = await serveReleases(signer);
+  try {
+    const outgoing = createOutgoing({ allow: [], log: createLog('silent') });
+    const from = { releasesUrl: `${server.url}/served.json`, releasesKey: key };
+    const found = await findNewer(from, { version: '1.0.0', installedBy: 'clone', file: null, outgoing });
+    assert.deepEqual(
+      found.newer.map(({ version }) => version),
+      ['1.1.0-rc.1', '1.0.1'],
+    );
+    assert.deepEqual(
+      server.asked.toSorted(([one], [two]) => (one < two ? -1 : 1)),
+      ['/served.json', '/served.json.minisig'].map((path) => [path, { 'user-agent': 'florin' }]),
+    );
+  } finally {
+    await server.stop();
+  }
 });
 
 test('a list that is not signed, has another form or cannot be had is refused with the reason', async () => {

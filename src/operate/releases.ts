@@ -72,10 +72,10 @@ function readList(content: Uint8Array): { published: string; releases: readonly 
 
 /** How the new version gets here. */
 const UPGRADE = {
-  archive: 'unpack the new archive and run `npm ci --omit=dev` in it',
+  archive: 'unpack the new archive and run npm ci --omit=dev in it',
   deb: 'apt install ./florin_VERSION_ARCHITECTURE.deb',
   image: 'start the image of the new version',
-  clone: 'git pull && npm ci',
+  clone: 'git pull && npm ci, then restart it',
 } as const;
 
 /**

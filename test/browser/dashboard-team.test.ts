@@ -3,15 +3,23 @@
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { changeFromJson } from '../../src/people/members.ts';
 import { eventually } from '../kit/app.ts';
 import { openTab, type Tab } from '../kit/browser.ts';
 import { addAuthenticator, noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
+import { createSigner, serveReleases } from '../kit/releases.ts';
 
-const { app, browser, page, open, openOwn, signOut, setSecondFactor, audit, noFaults, forgiveFaults, failRequests } =
-  await startDashboard();
+const signer = createSigner();
+const releases = await serveReleases(signer);
+after(async () => {
+  await releases.stop();
+  signer.remove();
+});
+const { app, browser, page, open, openOwn, signOut, setSecondFactor, audit, noFaults, forgiveFaults, failRequests } = await startDashboard({
+  environment: { RELEASES_URL: `${releases.url}/releases.json`, RELEASES_KEY: signer.key },
+});
 let guest: Tab;
 let link = '';
 
@@ -250,6 +258,16 @@ test('the operator sees the install and sets a plan, which the usage page then s
   await page.getByRole('button', { name: 'Run checks' }).click();
   await page.getByText('every commit is on disk').waitFor();
   await page.getByRole('button', { name: 'Check again' }).waitFor();
+  const look = page.getByRole('button', { name: 'Check for a newer version' });
+  assert.deepEqual(releases.asked, [], 'nothing is asked until somebody wants to know');
+  signer.sign('releases.json', JSON.stringify({ published: '2030-02-01', releases: [] }));
+  await look.click();
+  await page.getByText('This is the newest version. The list is from 2030-02-01.').waitFor();
+  const newer = { version: '99.0.1', date: '2030-01-31', security: true, breaking: true };
+  signer.sign('releases.json', JSON.stringify({ published: '2030-02-01', releases: [newer] }));
+  await look.click();
+  await page.getByText('99.0.1 of 2030-01-31, fixes a vulnerability, going back needs a backup').waitFor();
+  await page.getByText('To upgrade: git pull && npm ci, then restart it').waitFor();
   await audit('operator, checked');
   await page.getByLabel('Plan of Test shop').selectOption('starter');
   await page.getByText('Plan changed.').waitFor();

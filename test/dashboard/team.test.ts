@@ -199,6 +199,9 @@ test('the operator area is only for operators: the first owner of the first merc
   assert.match(found.get('database')!.detail, /^PostgreSQL .*every commit is on disk/);
   assert.ok(found.has('email') && found.has('deliveries'));
   assert.equal((await amy.post('/test/operator/check', {})).status, 403);
+  assert.equal((await amy.post('/test/operator/releases', {})).status, 403);
+  assert.equal(install.json.lists_releases, false);
+  assert.match((await owner.post('/test/operator/releases', {})).json.problem, /^Set RELEASES_KEY/);
   assert.equal((await amy.post(`/test/operator/merchants/${second.merchantId}/plan`, { plan: 'enterprise' })).status, 403);
   const { setOperator } = await import('../../src/people/operators.ts');
   await setOperator(app.app.ctx, { email: 'AMY@shop.example', operator: true });

@@ -7,7 +7,7 @@ import { PLANS } from '#core/plan';
 import { literals, readServiceReadiness } from '#http';
 import { baseTiers, listMerchants, loweredFrom, setPlan } from '#merchants';
 import { readMailQueue } from '#notices';
-import { diagnose, type Finding, florinVersion, readInstall } from '#operate';
+import { diagnose, type Finding, findNewer, florinVersion, readInstall, readOrigin } from '#operate';
 import { readGuards } from '#payments';
 import { listOperators, removeOperator } from '#people';
 import { readDeliveryQueue } from '#webhooks';
@@ -44,6 +44,8 @@ export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
     reply: Type.Object({
       success: Type.Boolean(),
       version: PlainText,
+      /** Whether there is a list of releases to look at. */
+      lists_releases: Type.Boolean(),
       schema: PlainText,
       backed_up_at: Nullable(Instant),
       ready: Type.Boolean(),
@@ -100,6 +102,7 @@ export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
       return {
         success: true,
         version: florinVersion(),
+        lists_releases: ctx.settings.releasesUrl !== null && ctx.settings.releasesKey !== null,
         schema: install.schema,
         backed_up_at: install.backedUpAt?.toISOString() ?? null,
         ready: readiness.ready,
@@ -176,6 +179,29 @@ export const OPERATOR_ROUTES: readonly DashboardRoute[] = [
       findings: Type.Array(Type.Object({ check: PlainText, ok: Type.Boolean(), detail: PlainText, fix: Nullable(PlainText) })),
     }),
     handle: async ({ ctx }) => ({ success: true, findings: await runChecks(ctx) }),
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/operator/releases',
+    ...operator,
+    body: NoFields,
+    reply: Type.Object({
+      success: Type.Boolean(),
+      /** Why the list cannot be read or believed. */
+      problem: Nullable(PlainText),
+      published: Nullable(PlainText),
+      newer: Type.Array(Type.Object({ version: PlainText, date: PlainText, security: Type.Boolean(), breaking: Type.Boolean() })),
+      upgrade: Nullable(PlainText),
+    }),
+    handle: async ({ ctx }) => {
+      const from = { version: florinVersion(), installedBy: readOrigin().installed_by, file: null, outgoing: ctx.outgoing };
+      try {
+        const { published, newer, upgrade } = await findNewer(ctx.settings, from);
+        return { success: true, problem: null, published, newer, upgrade };
+      } catch (error) {
+        return { success: true, problem: (error as Error).message, published: null, newer: [], upgrade: null };
+      }
+    },
   }),
   memberRoute({
     method: 'GET',
