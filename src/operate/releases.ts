@@ -92,9 +92,7 @@ export async function findNewer(
   }: { version: string; installedBy: keyof typeof UPGRADE; file: string | null; outgoing: Pick<Outgoing, 'request'> },
 ) {
   if (releasesKey === null || (releasesUrl === null && file === null))
-    throw new Error(
-      'Set RELEASES_KEY, and RELEASES_URL unless you give a file with --file. docs/guides/self-hosting.md says where they are.',
-    );
+    throw new Error('Set RELEASES_KEY, and RELEASES_URL unless you give a file with --file. docs/guides/self-hosting.md explains both.');
   const read = async (suffix: '' | '.minisig'): Promise<Buffer> => {
     if (file !== null) return readFile(file + suffix);
     const { status, body } = await outgoing.request({

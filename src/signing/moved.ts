@@ -16,8 +16,8 @@ const MISSING_SECONDS = 600;
 const LOOKS = 100;
 
 /**
- * Watches the deposits of a file that was canceled: somebody may have sent it, unless it was a rehearsal. An account may lose all of a transfer of which the file would
- * have taken a part.
+ * Watches the deposits of a file that was canceled: somebody may have sent it, unless it was a rehearsal. An account may lose all of a
+ * transfer of which the file would have taken a part.
  */
 export async function watchCanceled(ctx: Pick<Context, 'mode'>, tx: Tx, { sweepId }: { sweepId: string }): Promise<void> {
   if (ctx.mode === 'test') return;
