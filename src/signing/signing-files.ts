@@ -338,12 +338,14 @@ export async function store(
   try {
     return await ctx.db.begin(async (tx) => {
       if (!(await lock(tx))) return null;
+      // Once, because the simulated tip follows the clock: height and hash are of one block.
+      const tips = tipsIn(ctx, tx, coin);
       const [sweep] = await tx<Sweep[]>`
         insert into signing_files (id, merchant_id, mode, wallet_id, coin, purpose, state, file, destination, total_units, fee_units, input_count, made_by,
           read_height, read_hash)
         values (${id}, ${merchantId}, ${ctx.mode}, ${wallet.id}, ${coin}, ${purpose}, 'made', ${stored(tx, file)}, ${destination}, ${totalUnits.toString()},
           ${feeUnits.toString()}, ${inputs.filter(({ holding }) => holding !== null).length}, ${actor.name},
-          (select height from ${tipsIn(ctx, tx, coin)} where chain = ${chainCode(coin)}), (select hash from ${tipsIn(ctx, tx, coin)} where chain = ${chainCode(coin)}))
+          (select height from ${tips} where chain = ${chainCode(coin)}), (select hash from ${tips} where chain = ${chainCode(coin)}))
         returning ${COLUMNS(tx)}`;
       await tx`
         insert into signing_inputs (file_id, number, chain, input, coin, payment_id, ref, units)
