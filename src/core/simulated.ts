@@ -111,7 +111,7 @@ type Share = { of: bigint; by: bigint };
 const FULL: Share = { of: 1n, by: 1n };
 const HALF: Share = { of: 1n, by: 2n };
 
-/** Plays of one payment that are told apart when its transactions are written again. */
+/** How many simulations of one payment are tried to find the one that made a transaction. */
 const MOST_PLAYS = 1_000;
 const hashOf = ({ paymentId, number = 0 }: { paymentId: string; number?: number }, what: string): string =>
   bytesToHex(sha256(utf8ToBytes(`florin simulated ${paymentId} ${what}${number === 0 ? '' : ` ${number}`}`)));

@@ -1,7 +1,7 @@
 /**
  * Whether there is a newer Florin. Its maintainers publish one list of releases with a signature of minisign. It is read only when an
  * operator asks, as a file that looks the same for everybody: the request says nothing about the install. A list whose signature is not
- * by RELEASES_KEY is worth nothing, so who answers does not matter; who withholds new lists is seen by the date of the last one.
+ * by RELEASES_KEY is worth nothing, so it does not matter who answers. The date of the list shows when somebody withholds newer ones.
  */
 import { createHash, createPublicKey, verify } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -80,7 +80,7 @@ const UPGRADE = {
 
 /**
  * The releases that are newer than a version, newest first. `file`: the list, with its signature in `FILE.minisig`; null to fetch it from
- * RELEASES_URL. Errors: an Error that says why there is no list to believe.
+ * RELEASES_URL. Errors: an Error that says why the list cannot be read or believed.
  */
 export async function findNewer(
   { releasesUrl, releasesKey }: { releasesUrl: string | null; releasesKey: string | null },
