@@ -63,7 +63,9 @@ for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'])
     const { id } = made.json.sweep;
     assert.equal((await overview()).holdings.find((one: any) => one.currency === coin)?.transfers ?? 0, 0, 'nothing is in two files');
     const { sweep, is_known } = await sign(id);
-    assert.deepEqual([sweep.state, is_known], ['signed', false]);
+    assert.equal(is_known, false);
+    // The worker may have sent it before the answer was written.
+    assert.ok(['signed', 'sent', 'confirmed'].includes(sweep.state), sweep.state);
     const end = await confirmed(id);
     assert.deepEqual([end.state, end.failure, end.inputs], ['confirmed', null, 2]);
     const { transactions } = await ofFile(id);

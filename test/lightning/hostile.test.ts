@@ -185,13 +185,17 @@ test('an invoice that its provider deleted is over an hour after its end, and on
   const { id } = await shop.ask();
   const { sql } = shop.app.app.ctx.db;
   await shop.looked(id);
-  await agePayment(shop.app.app.ctx.db, id, 7_200);
   lie('/verify/', () => ({ status: 'ERROR', reason: 'Not found' }));
-  await sql`update lightning_invoices set looked_at = looked_at - interval '2 hours', expires_at = clock_timestamp() - interval '50 minutes',
-    due_at = clock_timestamp() where payment_id = ${id}`;
+  await sql`update lightning_invoices set expires_at = clock_timestamp() - interval '50 minutes', due_at = clock_timestamp() where payment_id = ${id}`;
   await eventually(
     () => shop.row(id),
     (row) => row.failures > 0,
+  );
+  await sql`update lightning_invoices set looked_at = looked_at - interval '2 hours' where payment_id = ${id}`;
+  await agePayment(shop.app.app.ctx.db, id, 7_200);
+  await eventually(
+    async () => (await sql<{ isLater: boolean }[]>`select due_at > clock_timestamp() as "isLater" from payments where id = ${id}`)[0]!,
+    ({ isLater }) => isLater,
   );
   assert.deepEqual([(await shop.row(id)).state, (await shop.detail(id)).status], ['open', 'pending']);
   await sql`update lightning_invoices set expires_at = clock_timestamp() - interval '61 minutes', due_at = clock_timestamp() where payment_id = ${id}`;

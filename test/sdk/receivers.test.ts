@@ -24,7 +24,10 @@ let folder: string;
 let florin: { stop(): void };
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-receivers-'));
-  florin = await addPaidBy(folder, { id: 'pay_1', status: 'completed', exceptions: [], metadata: { order: 'A-1001' } });
+  florin = await addPaidBy(folder, {
+    ...{ id: 'pay_1', status: 'completed', exceptions: [], metadata: { order: 'A-1001' } },
+    ...{ amount_refunded: '0.00000000', amount_overpaid: '0.00000000' },
+  });
 });
 after(() => {
   florin.stop();
