@@ -1,17 +1,27 @@
 /** Operator commands for Lightning: who makes invoices for a merchant. */
 import { readFile } from 'node:fs/promises';
-import { checkLightning, type LightningAccess, removeLightning, setLightning } from '#lightning';
+import { checkLightning, type LightningKind, type NamedAccess, removeLightning, setLightning } from '#lightning';
 import { type Commands, type Flags, MERCHANT, need, OPERATOR_ACTOR, UsageError } from './command.ts';
 
 export const LIGHTNING_COMMANDS: Commands = {
   'lightning set': {
-    about: 'Take Lightning payments by a Lightning address, or by an LND node',
+    about: 'Take Lightning payments by a Lightning address, a node, or LNbits',
     options: {
       merchant: MERCHANT,
       address: { value: 'ADDRESS', about: 'Lightning address, such as shop@example.com' },
       lnd: { value: 'URL', about: 'REST address of an LND node, such as https://node.example.com:8080' },
-      macaroon: { value: 'FILE', about: 'File with a macaroon of the node that can only receive: invoice.macaroon' },
-      certificate: { value: 'FILE', about: 'File with the certificate of the node: tls.cert' },
+      cln: { value: 'URL', about: 'Address of clnrest of a Core Lightning node, such as https://node.example.com:3010' },
+      phoenixd: { value: 'URL', about: 'Address of phoenixd, such as http://127.0.0.1:9740' },
+      lnbits: { value: 'URL', about: 'Address of an LNbits server, such as https://lnbits.example.com' },
+      credential: {
+        value: 'FILE',
+        about:
+          'File with what can only receive: invoice.macaroon of LND, a rune of Core Lightning, the limited password of phoenixd, or an invoice key of LNbits',
+      },
+      certificate: {
+        value: 'FILE',
+        about: 'File with the certificate of the node, if it signed its own: tls.cert of LND, server.pem of Core Lightning',
+      },
     },
     notes:
       'Florin asks for an invoice to check that it works. What can spend is refused. The node must be at a public address, or at one that WEBHOOK_ALLOW names.',
@@ -36,19 +46,21 @@ export const LIGHTNING_COMMANDS: Commands = {
   },
 };
 
-async function readAccess(flags: Flags): Promise<LightningAccess> {
-  const { address, lnd, macaroon, certificate } = flags;
-  if ((address === undefined) === (lnd === undefined)) throw new UsageError('Give either --address or --lnd');
-  if (address !== undefined) return { kind: 'address', address };
-  if (macaroon === undefined) throw new UsageError('Missing option --macaroon');
-  const bytes = await readFile(macaroon);
+const KINDS: readonly LightningKind[] = ['address', 'lnd', 'cln', 'phoenixd', 'lnbits'];
+
+async function readAccess(flags: Flags): Promise<NamedAccess> {
+  const [kind, another] = KINDS.filter((one) => flags[one] !== undefined);
+  if (kind === undefined || another !== undefined) throw new UsageError(`Give one of ${KINDS.map((one) => `--${one}`).join(', ')}`);
+  const { certificate } = flags;
+  const credential = kind === 'address' ? '' : await readCredential(need(flags, 'credential'));
+  return { kind, address: flags[kind]!, credential, certificate: certificate === undefined ? null : await readFile(certificate, 'utf8') };
+}
+
+/** As text, or, as LND writes a macaroon, bytes. */
+async function readCredential(file: string): Promise<string> {
+  const bytes = await readFile(file);
   const text = bytes.toString().trim();
-  return {
-    ...{ kind: 'lnd', url: lnd! },
-    // As the node writes it, or as text.
-    macaroon: /^[0-9a-fA-F]+$/.test(text) ? text.toLowerCase() : bytes.toString('hex'),
-    certificate: certificate === undefined ? null : await readFile(certificate, 'utf8'),
-  };
+  return /^[!-~]+$/.test(text) ? text : bytes.toString('hex');
 }
 
 const shown = ({ kind, name, payee, leastMsat, mostMsat, openInvoices, failure }: Awaited<ReturnType<typeof checkLightning>>) => ({

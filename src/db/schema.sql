@@ -104,7 +104,7 @@ create table lightning_backends (
   away_until timestamp with time zone,
   PRIMARY KEY (id),
   FOREIGN KEY (merchant_id) REFERENCES merchants(id),
-  CHECK ((kind = ANY (ARRAY['address'::text, 'lnd'::text])))
+  CHECK ((kind = ANY (ARRAY['address'::text, 'lnd'::text, 'cln'::text, 'phoenixd'::text, 'lnbits'::text, 'nwc'::text])))
 );
 CREATE UNIQUE INDEX lightning_backends_active ON lightning_backends USING btree (merchant_id) WHERE active;
 

@@ -3,10 +3,30 @@
  * `invoices.ts` judges each answer against the invoice that Florin itself decoded.
  */
 import type { Context } from '#context';
+import { newId } from '#core/id';
+import { Problem } from '#core/problem';
 import { asObject, type StoredJson } from '#core/stored-json';
 
-/** An invoice to ask for. */
-type WantedInvoice = { msat: bigint; description: string; seconds: number };
+/**
+ * How a back end is reached. `address`: a Lightning address or a URL; empty where the credential names it. `credential`: what it is asked with;
+ * empty where it needs none. `certificate`: the only one that is accepted, as PEM; null: one that an authority signed.
+ */
+export type LightningAccess = { address: string; credential: string; certificate: string | null };
+/** A back end of a merchant, whose look-ups are counted. */
+export type OpenAccess = LightningAccess & { merchantId: string };
+/** A kind of nodes or providers. */
+export type BackEndKind = {
+  /** The access in its stored form. Errors: parameter_invalid, for what can spend with the command that makes the right credential. */
+  read(access: LightningAccess): LightningAccess;
+  /** What people are shown of it. */
+  name(access: LightningAccess): string;
+  open(ctx: Context, access: OpenAccess): BackEnd;
+  /** How often an invoice is looked at while it is shown. */
+  lookMs: number;
+};
+
+/** An invoice to ask for. `key`: the same for a second try of the same one. */
+type WantedInvoice = { msat: bigint; description: string; seconds: number; key: string };
 /** `handle`: what the back end is asked about later. `description`: what the invoice must name, where the back end chose it. */
 export type MadeInvoice = { bolt11: string; handle: string; descriptionHash: string | null };
 /** What a back end says about an invoice. `settledAt`: null where it does not tell. `receivedMsat`: null where it does not tell. */
@@ -28,14 +48,60 @@ export type BackEnd = {
   look(handle: string): Promise<InvoiceLook>;
 };
 
-/** A back end that does not answer, or answers what cannot be used (`isAnswer`). The text is for the merchant; no credential is in it. */
+type Failing = { isAnswer?: boolean; canSpend?: boolean; cause?: unknown };
+/**
+ * A back end that does not answer, or answers what cannot be used (`isAnswer`), or one whose credential can spend. The text is for the merchant;
+ * no credential is in it.
+ */
 export class BackEndError extends Error {
   readonly isAnswer: boolean;
-  constructor(message: string, { isAnswer = true, ...options }: { isAnswer?: boolean; cause?: unknown } = {}) {
+  readonly canSpend: boolean;
+  constructor(message: string, { isAnswer = true, canSpend = false, ...options }: Failing = {}) {
     super(message, options);
     this.isAnswer = isAnswer;
+    this.canSpend = canSpend;
   }
 }
+
+/** Refuses a field of an access. Errors: parameter_invalid. */
+export const refuseAccess = (param: keyof LightningAccess, reason: string): never => {
+  throw new Problem('parameter_invalid', { reason }, { param });
+};
+
+/** The URL of a node or a provider, without a final slash. Errors: parameter_invalid. */
+export function readNodeUrl(text: string, { example, mayBePlain = false }: { example: string; mayBePlain?: boolean }): string {
+  const url = URL.parse(text);
+  const isKnown = url?.protocol === 'https:' || (mayBePlain && url?.protocol === 'http:');
+  if (!isKnown || url.username !== '' || url.search !== '' || url.hash !== '')
+    return refuseAccess('address', `it must be a URL such as ${example}`);
+  return `${url.protocol}//${url.host}${url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : url.pathname}`;
+}
+
+/** Of an answer that is not what was asked for. It may repeat what it was sent, so the credential is taken out. */
+export const refusedBy = (
+  { status }: { status: number },
+  said: string | null,
+  { credential }: Pick<LightningAccess, 'credential'>,
+): BackEndError => {
+  const text = (said ?? '').replaceAll(credential || '\0', '…').slice(0, 200);
+  return new BackEndError(`it answers with status ${status}${text === '' ? '' : ` and "${text}"`}`, { isAnswer: status < 500 });
+};
+
+/**
+ * Refuses a credential that was not refused when it was asked to pay nothing. `status`: of that answer. `advice`: where the right one is.
+ * Errors: BackEndError.
+ */
+export function refuseSpending(status: number, { can, advice }: { can: string; advice: string }): void {
+  if (status === 401 || status === 403) return;
+  if (status >= 500 || status === 404 || status === 429)
+    throw new BackEndError(`it does not say whether it can ${can}: it answers with status ${status}`);
+  throw new BackEndError(`it can do more than receive (${can}). ${advice}`, { canSpend: true });
+}
+
+/** The invoice of a check, which nobody is shown. */
+export const testInvoice = (ctx: Context, msat: bigint): WantedInvoice => ({
+  ...{ msat, description: 'Florin checks that it can receive', seconds: 60, key: newId('ln', ctx.random) },
+});
 
 const LONGEST_ANSWER = 64 * 1024;
 
@@ -55,20 +121,22 @@ export async function askJson(
     merchantId: string;
     url: string;
     timeoutMs: number;
-    body?: object;
+    body?: object | URLSearchParams;
     headers?: Record<string, string>;
     certificate?: string | undefined;
   },
-): Promise<{ status: number; body: StoredJson }> {
+): Promise<{ status: number; body: StoredJson; text: string }> {
   const { body, headers, ...rest } = request;
-  const sent = body && Buffer.from(JSON.stringify(body));
+  const isForm = body instanceof URLSearchParams;
+  const sent = body && Buffer.from(isForm ? body.toString() : JSON.stringify(body));
+  const type = isForm ? 'application/x-www-form-urlencoded' : 'application/json';
   try {
     const reply = await ctx.outgoing.requestMerchantUrl({
       ...{ ...rest, maxReplyBytes: LONGEST_ANSWER, over: 'refuse' as const },
-      headers: { accept: 'application/json', 'cache-control': 'no-cache', ...(sent && { 'content-type': 'application/json' }), ...headers },
+      headers: { accept: 'application/json', 'cache-control': 'no-cache', ...(sent && { 'content-type': type }), ...headers },
       ...(sent && { method: 'POST' as const, body: sent }),
     });
-    return { status: reply.status, body: asObject(readJson(reply.body)) };
+    return { status: reply.status, body: asObject(readJson(reply.body)), text: Buffer.from(reply.body).toString() };
   } catch (error) {
     throw new BackEndError(error instanceof Error ? error.message : String(error), { isAnswer: false, cause: error });
   }

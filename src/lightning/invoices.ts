@@ -14,7 +14,7 @@ import { Problem } from '#core/problem';
 import { startQueue, type Tx } from '#db';
 import type { Loop } from '#loop';
 import { lockAndSettle } from '#payments';
-import { accessOf, openBackEnd } from './access.ts';
+import { BACK_ENDS, openBackEnd, type SealedAccess } from './access.ts';
 import { BackEndError, type InvoiceLook, type MadeInvoice } from './back-end.ts';
 import { decodeInvoice, type Invoice, InvoiceError } from './bolt11.ts';
 
@@ -24,8 +24,6 @@ const LEAST_MS = MINUTE_MS;
 const CLOCK_MS = 10 * MINUTE_MS;
 /** After a failure, Lightning is not offered for this long. */
 const AWAY_SECONDS = 30;
-/** How often an invoice is looked at while it is shown: a provider, and the merchant's own node. */
-const LOOK_MS = { address: 3_000, lnd: 1_000 } as const;
 /** While it can be paid but is not shown, or its payment waits; and after that. */
 const WAITING_MS = 30_000;
 const REST_MS = 5 * MINUTE_MS;
@@ -45,14 +43,16 @@ type Wanted = { merchantId: string; paymentId: string; units: bigint; until: Dat
 /** Gets a new invoice for a payment, which `store` records. Errors: chain_unavailable. */
 export const askInvoice = (ctx: Context) => async (wanted: Wanted) => {
   const { merchantId, paymentId, units: msat, until } = wanted;
-  const [backEnd] = await ctx.db.sql<{ id: string; access: Uint8Array; payee: string | null }[]>`
-    select id, access, payee from lightning_backends where merchant_id = ${merchantId} and active`;
+  const [backEnd] = await ctx.db.sql<({ id: string; payee: string | null; earlier: number } & SealedAccess)[]>`
+    select id, kind, access, payee, (select count(*)::int from lightning_invoices where payment_id = ${paymentId}) as earlier
+    from lightning_backends where merchant_id = ${merchantId} and active`;
   if (!backEnd) throw new Problem('coin_not_configured', { coin: LIGHTNING }, { param: 'currency' });
   try {
     const now = ctx.clock.now();
     const seconds = Math.max(LEAST_MS, until.getTime() - now.getTime()) / 1000;
-    const access = accessOf(ctx, backEnd.access);
-    const made = await openBackEnd(ctx, { merchantId, access }).create({ msat, description: paymentId, seconds: Math.floor(seconds) });
+    const key = `${paymentId}-${backEnd.earlier + 1}`;
+    const asked = { msat, description: paymentId, seconds: Math.floor(seconds), key };
+    const made = await openBackEnd(ctx, { merchantId, ...backEnd }).create(asked);
     const network = ctx.settings.networks.bitcoin;
     const invoice = checkInvoice(made, { msat, network, payee: backEnd.payee, now: ctx.clock.now() });
     const store = async (tx: Tx): Promise<void> => {
@@ -115,13 +115,11 @@ export function judgeLook({ paymentHash, msat }: { paymentHash: string; msat: bi
   return { is: 'paid', msat: received, preimage };
 }
 
-type OpenInvoice = {
+type OpenInvoice = SealedAccess & {
   paymentHash: string;
   paymentId: string;
   merchantId: string;
   backendId: string;
-  kind: keyof typeof LOOK_MS;
-  access: Uint8Array;
   handle: string;
   bolt11: string;
   msat: bigint;
@@ -176,9 +174,9 @@ const takeDue = (ctx: Context, { busy, limit }: { busy: readonly string[]; limit
     from taken i join lightning_backends b on b.id = i.backend_id join payments p on p.id = i.payment_id`;
 
 async function lookAt(ctx: Context, invoice: OpenInvoice): Promise<void> {
-  const { merchantId, paymentHash, handle } = invoice;
+  const { paymentHash, handle } = invoice;
   try {
-    const look = await openBackEnd(ctx, { merchantId, access: accessOf(ctx, invoice.access) }).look(handle);
+    const look = await openBackEnd(ctx, invoice).look(handle);
     const verdict = judgeLook(invoice, look);
     switch (verdict.is) {
       case 'paid':
@@ -196,7 +194,7 @@ async function lookAt(ctx: Context, invoice: OpenInvoice): Promise<void> {
 }
 
 function pauseMs({ kind, shownUntil, expiresAt, isWaiting, now }: OpenInvoice): number {
-  if (now < shownUntil) return LOOK_MS[kind];
+  if (now < shownUntil) return BACK_ENDS[kind].lookMs;
   return isWaiting || now < expiresAt ? WAITING_MS : REST_MS;
 }
 

@@ -1,8 +1,20 @@
 /** Invoices of an LND node over REST, with a macaroon that can only receive. The node's own certificate is pinned. */
 import type { Context } from '#context';
 import { asBigint, asText, type StoredJson } from '#core/stored-json';
-import { askJson, type BackEnd, BackEndError, type InvoiceLook } from './back-end.ts';
+import {
+  askJson,
+  type BackEnd,
+  BackEndError,
+  type BackEndKind,
+  type InvoiceLook,
+  type OpenAccess,
+  readNodeUrl,
+  refuseAccess,
+  refusedBy,
+  testInvoice,
+} from './back-end.ts';
 import { decodeInvoice } from './bolt11.ts';
+import { BAKE_MACAROON, spendingOf } from './macaroon.ts';
 
 const ASK_MS = 5_000;
 const STATES: Readonly<Record<string, InvoiceLook['state']>> = {
@@ -15,23 +27,39 @@ const STATES: Readonly<Record<string, InvoiceLook['state']>> = {
 /** LND takes at most 100,000 BTC. */
 const MOST_MSAT = 10n ** 16n;
 
-/** `macaroon`: as hex. `certificate`: the node's, as PEM; null: one that an authority signed. */
-export type LndAccess = { url: string; macaroon: string; certificate: string | null };
+/** An LND node: `address` is its REST interface, `credential` a macaroon as hex. */
+export const LND: BackEndKind = {
+  read: (access) => {
+    const address = readNodeUrl(access.address, { example: 'https://node.example.com:8080' });
+    const credential = access.credential.toLowerCase();
+    if (!/^([0-9a-f]{2}){20,4000}$/.test(credential)) refuseAccess('credential', 'it must be a macaroon of LND as hex');
+    let excess: string[] = [];
+    try {
+      excess = spendingOf(Buffer.from(credential, 'hex'));
+    } catch (error) {
+      refuseAccess('credential', `it is not a macaroon of LND: ${(error as Error).message}`);
+    }
+    if (excess.length > 0)
+      refuseAccess(
+        'credential',
+        `it can do more than receive (${excess.slice(0, 5).join(', ')}). Make one that can only receive: ${BAKE_MACAROON}`,
+      );
+    return { ...access, address, credential };
+  },
+  name: ({ address }) => new URL(address).host,
+  open: openLnd,
+  lookMs: 1_000,
+};
 
-/** A back end for the node. `merchantId`: whose look-ups are counted. */
-export function openLnd(ctx: Context, { merchantId, url, macaroon, certificate }: LndAccess & { merchantId: string }): BackEnd {
+function openLnd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {
   const call = async (path: string, body?: object): Promise<StoredJson> => {
-    const headers = { 'grpc-metadata-macaroon': macaroon };
+    const headers = { 'grpc-metadata-macaroon': credential };
     const reply = await askJson(ctx, {
-      ...{ merchantId, url: `${url}${path}`, timeoutMs: ASK_MS, headers, certificate: certificate ?? undefined },
+      ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers, certificate: certificate ?? undefined },
       ...(body && { body }),
     });
     if (reply.status === 200) return reply.body;
-    // The node may repeat what it was sent.
-    const said = (asText(reply.body.message) ?? '').replaceAll(macaroon, '…').slice(0, 200);
-    throw new BackEndError(`it answers with status ${reply.status}${said === '' ? '' : ` and "${said}"`}`, {
-      isAnswer: reply.status < 500,
-    });
+    throw refusedBy(reply, asText(reply.body.message), { credential });
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds }) => {
     // `private`: the invoice names a way over channels that are not announced.
@@ -43,7 +71,7 @@ export function openLnd(ctx: Context, { merchantId, url, macaroon, certificate }
   return {
     create,
     check: async () => {
-      const { bolt11, handle } = await create({ msat: 1_000n, description: 'Florin checks that it can receive', seconds: 60 });
+      const { bolt11, handle } = await create(testInvoice(ctx, 1_000n));
       await lookUp(call, handle);
       return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: decodeInvoice(bolt11).payee };
     },

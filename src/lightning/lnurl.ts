@@ -5,23 +5,33 @@
 import { createHash } from 'node:crypto';
 import type { Context } from '#context';
 import { asBoolean, asList, asText, asWhole, type StoredJson } from '#core/stored-json';
-import { askJson, type BackEnd, BackEndError, type MadeInvoice } from './back-end.ts';
+import { askJson, type BackEnd, BackEndError, type BackEndKind, type MadeInvoice, type OpenAccess, refuseAccess } from './back-end.ts';
 import { decodeInvoice } from './bolt11.ts';
 
 /** LUD-16: these characters only. */
 const ADDRESS = /^([a-z0-9._-]{1,64})@([a-z0-9.-]{1,253}(?::\d{1,5})?)$/;
 const ASK_MS = 5_000;
 
+/** A Lightning address, which needs no credential. */
+export const ADDRESS_KIND: BackEndKind = {
+  read: ({ address }) => {
+    if (addressUrl(address) === null) refuseAccess('address', 'it is not a Lightning address, such as shop@example.com, in lower case');
+    return { address, credential: '', certificate: null };
+  },
+  name: ({ address }) => address,
+  open: openAddress,
+  lookMs: 3_000,
+};
+
 /** Where a Lightning address is asked for; null if the text is not one. */
-export function addressUrl(address: string): string | null {
+function addressUrl(address: string): string | null {
   const [, user, host] = ADDRESS.exec(address) ?? [];
   return user === undefined ? null : `https://${host}/.well-known/lnurlp/${user}`;
 }
 
 type PayRequest = { callback: string; leastMsat: bigint; mostMsat: bigint; metadata: string };
 
-/** A back end for the address. `merchantId`: whose look-ups are counted. */
-export function openAddress(ctx: Context, { merchantId, address }: { merchantId: string; address: string }): BackEnd {
+function openAddress(ctx: Context, { merchantId, address }: OpenAccess): BackEnd {
   const get = async (url: string): Promise<StoredJson> => {
     const { status, body } = await askJson(ctx, { merchantId, url, timeoutMs: ASK_MS });
     // LUD-06: errors come with status 200 as well.

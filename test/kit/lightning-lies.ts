@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import type { Context } from '../../src/context.ts';
+import { BACK_ENDS } from '../../src/lightning/access.ts';
 import { BackEndError, type InvoiceLook } from '../../src/lightning/back-end.ts';
 import { judgeLook } from '../../src/lightning/invoices.ts';
-import { openLnd } from '../../src/lightning/lnd.ts';
-import { openAddress } from '../../src/lightning/lnurl.ts';
 
 const PREIMAGE = 'a7'.repeat(32);
 const HASH = createHash('sha256').update(Buffer.from(PREIMAGE, 'hex')).digest('hex');
@@ -38,7 +37,44 @@ const ofLnd = fc.record(
   },
   { requiredKeys: [] },
 );
-const answers = fc.oneof(fc.tuple(fc.constant('address' as const), ofAddress), fc.tuple(fc.constant('lnd' as const), ofLnd));
+const ofCln = fc.record(
+  {
+    status: nearly('unpaid', 'paid', 'expired', 'PAID'),
+    payment_hash: nearly(HASH, HASH.toUpperCase(), PREIMAGE),
+    payment_preimage: preimages,
+    amount_received_msat: nearly(Number(MSAT), Number(MSAT) - 1, `${MSAT}msat`, `${MSAT - 1n}msat`, -1, 1e30),
+    paid_at: nearly(1_790_000_000, -1),
+  },
+  { requiredKeys: [] },
+);
+const listed = fc.record({ invoices: fc.oneof({ weight: 5, arbitrary: fc.tuple(ofCln) }, { weight: 1, arbitrary: fc.constant([]) }) });
+const ofPhoenixd = fc.record(
+  {
+    isPaid: nearly(true, false, 'true'),
+    paymentHash: nearly(HASH, PREIMAGE),
+    preimage: preimages,
+    requestedSat: nearly(10_000, 20_000),
+    receivedSat: nearly(10_000, 0, 20_000, -1),
+    completedAt: nearly(1_790_000_000_000),
+  },
+  { requiredKeys: [] },
+);
+const ofLnbits = fc.record(
+  {
+    paid: nearly(true, false, 'true', 1),
+    preimage: preimages,
+    details: nearly({ payment_hash: HASH, amount: Number(MSAT) }, { payment_hash: PREIMAGE }, { amount: 1 }, {}),
+  },
+  { requiredKeys: [] },
+);
+const answers = fc.oneof(
+  fc.tuple(fc.constant('address' as const), ofAddress),
+  fc.tuple(fc.constant('lnd' as const), ofLnd),
+  fc.tuple(fc.constant('cln' as const), listed),
+  fc.tuple(fc.constant('phoenixd' as const), ofPhoenixd),
+  fc.tuple(fc.constant('lnbits' as const), ofLnbits),
+);
+type Kind = 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits';
 
 /** A context whose requests all get one answer. */
 const answering = (status: number, json: unknown): Context =>
@@ -46,22 +82,38 @@ const answering = (status: number, json: unknown): Context =>
     outgoing: { requestMerchantUrl: async () => ({ status, headers: {}, body: Buffer.from(JSON.stringify(json) ?? '') }) },
   }) as unknown as Context;
 
+const isPreimage = (value: unknown): boolean => typeof value === 'string' && value.toLowerCase() === PREIMAGE;
+
 /** Whether an answer is the truth about an invoice that was paid: everything that proves it is there, in the right form. */
-function isProof(kind: 'address' | 'lnd', status: number, json: Record<string, unknown>): boolean {
-  if (status !== 200) return false;
-  if (kind === 'address')
-    return (
-      json.settled === true &&
-      String(json.status).toUpperCase() !== 'ERROR' &&
-      typeof json.preimage === 'string' &&
-      json.preimage.toLowerCase() === PREIMAGE &&
-      typeof json.pr === 'string' &&
-      json.pr.toLowerCase() === INVOICE
-    );
-  const paid = typeof json.amt_paid_msat === 'string' && /^\d+$/.test(json.amt_paid_msat) ? BigInt(json.amt_paid_msat) : -1n;
-  return (
-    json.state === 'SETTLED' && json.r_hash === base64(HASH) && json.r_preimage === base64(PREIMAGE) && paid >= MSAT && paid < 10n ** 20n
-  );
+function isProof(kind: Kind, status: number, json: any): boolean {
+  if (status !== 200 && !(status === 201 && (kind === 'cln' || kind === 'lnbits'))) return false;
+  switch (kind) {
+    case 'address':
+      return (
+        json.settled === true &&
+        String(json.status).toUpperCase() !== 'ERROR' &&
+        isPreimage(json.preimage) &&
+        typeof json.pr === 'string' &&
+        json.pr.toLowerCase() === INVOICE
+      );
+    case 'lnd': {
+      const paid = typeof json.amt_paid_msat === 'string' && /^\d+$/.test(json.amt_paid_msat) ? BigInt(json.amt_paid_msat) : -1n;
+      const isRight = json.r_hash === base64(HASH) && json.r_preimage === base64(PREIMAGE);
+      return json.state === 'SETTLED' && isRight && paid >= MSAT && paid < 10n ** 20n;
+    }
+    case 'cln': {
+      const one = json.invoices[0];
+      const isEnough = one?.amount_received_msat === Number(MSAT) || one?.amount_received_msat === `${MSAT}msat`;
+      return one?.status === 'paid' && one.payment_hash === HASH && isPreimage(one.payment_preimage) && isEnough;
+    }
+    case 'phoenixd':
+      return json.isPaid === true && json.paymentHash === HASH && isPreimage(json.preimage);
+    case 'lnbits': {
+      const { payment_hash: about, amount } = Object(json.details);
+      const isOther = typeof about === 'string' && about !== HASH;
+      return json.paid === true && isPreimage(json.preimage) && !isOther && !(Number.isSafeInteger(amount) && amount < Number(MSAT));
+    }
+  }
 }
 
 /** Asks the back ends about an invoice and judges their generated answers. Returns how many of these completed it, all of them with a proof. */
@@ -69,10 +121,8 @@ export async function tellLies(count: number, seed: number): Promise<{ completed
   let completed = 0;
   const property = fc.asyncProperty(answers, fc.constantFrom(200, 200, 200, 201, 302, 404, 500), async ([kind, json], status) => {
     const ctx = answering(status, json);
-    const backEnd =
-      kind === 'address'
-        ? openAddress(ctx, { merchantId: 'mer', address: 'shop@example.com' })
-        : openLnd(ctx, { merchantId: 'mer', url: 'https://node.example', macaroon: '00', certificate: null });
+    const address = kind === 'address' ? 'shop@example.com' : 'https://node.example';
+    const backEnd = BACK_ENDS[kind].open(ctx, { merchantId: 'mer', address, credential: '00', certificate: null });
     let look: InvoiceLook | null = null;
     try {
       look = await backEnd.look(kind === 'address' ? `https://example.com/verify ${INVOICE}` : HASH);

@@ -1,12 +1,13 @@
 /** A merchant that takes Lightning payments: the service, two real nodes with a channel, and what the merchant's node shows. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
 import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
-import { type LightningAccess, setLightning } from '../../src/lightning/access.ts';
+import { type LightningKind, setLightning } from '../../src/lightning/access.ts';
 import { getMerchantNow } from '../../src/merchants/merchants.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from './app.ts';
-import { type LightningFronts, NODE_CERTIFICATE, startLightningFronts } from './lightning-fronts.ts';
+import { type LightningFronts, LNBITS_KEYS, NODE_CERTIFICATE, PHOENIXD_PASSWORDS, startLightningFronts } from './lightning-fronts.ts';
 import { type LightningPair, startLightningPair } from './lightning-node.ts';
 import { type Receiver, startReceiver } from './receiver.ts';
 
@@ -14,6 +15,18 @@ const { macaroons } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.j
 /** Invented macaroons in the form of LND, with what each may do. */
 export const MACAROONS: { name: string; hex: string; receive_only: boolean; because?: string }[] = macaroons.cases;
 export const INVOICE_MACAROON: string = MACAROONS[0]!.hex;
+
+/** A rune with restrictions. The code that vouches for them is invented. */
+export const runeOf = (restrictions: string): string =>
+  Buffer.concat([createHash('sha256').update(restrictions).digest(), Buffer.from(restrictions)]).toString('base64url');
+/** What each kind is asked with, as the commands in its errors make it. */
+export const CREDENTIALS: Readonly<Record<LightningKind, string>> = {
+  address: '',
+  lnd: INVOICE_MACAROON,
+  cln: runeOf('=3&method=invoice|method=listinvoices'),
+  phoenixd: PHOENIXD_PASSWORDS.limited,
+  lnbits: LNBITS_KEYS.invoice,
+};
 
 /** The node of a coin that is never asked: it makes Bitcoin a configured coin. */
 const ENVIRONMENT = { BTC_NETWORK: 'regtest', BTC_NODE_URL: 'http://florin:test@127.0.0.1:1', LOG_LEVEL: 'fatal' };
@@ -24,7 +37,7 @@ export type LightningShop = {
   fronts: LightningFronts;
   receiver: Receiver;
   /** Uses the front of a kind from now on, perhaps with another access. */
-  use(kind: LightningAccess['kind'], changed?: object): Promise<void>;
+  use(kind: LightningKind, changed?: object): Promise<void>;
   create(amount?: string): Promise<string>;
   detail(id: string): Promise<any>;
   /** Chooses Lightning as a browser without scripts does. Returns what the page says, and how large it is on the wire. */
@@ -72,10 +85,10 @@ export async function startLightningShop(): Promise<LightningShop> {
   return {
     ...{ app, pair, fronts, receiver, detail, create, choose, row },
     use: async (kind, changed = {}) => {
-      const access =
-        kind === 'address'
-          ? { kind, address: fronts.address, ...changed }
-          : { kind, url: fronts.url, macaroon: INVOICE_MACAROON, certificate: NODE_CERTIFICATE, ...changed };
+      const access = {
+        ...{ kind, address: kind === 'address' ? fronts.address : fronts.url, credential: CREDENTIALS[kind] },
+        ...{ certificate: kind === 'lnd' || kind === 'cln' ? NODE_CERTIFICATE : null, ...changed },
+      };
       await setLightning(app.app.ctx, { merchantId, actor: OPERATOR_ACTOR, access });
       // Pages may show a merchant as it was a second ago.
       await getMerchantNow(app.app.ctx, { merchantId });

@@ -6,8 +6,8 @@ import { after, afterEach, before, test } from 'node:test';
 import { bech32 } from '@scure/base';
 import { decodeInvoice } from '../../src/lightning/bolt11.ts';
 import { eventually } from '../kit/app.ts';
-import type { FrontAnswer } from '../kit/lightning-fronts.ts';
-import { type LightningShop, MACAROONS, startLightningShop } from '../kit/lightning-shop.ts';
+import { type FrontAnswer, LNBITS_KEYS, PHOENIXD_PASSWORDS } from '../kit/lightning-fronts.ts';
+import { CREDENTIALS, type LightningShop, MACAROONS, runeOf, startLightningShop } from '../kit/lightning-shop.ts';
 import { agePayment } from '../kit/payments.ts';
 
 const { bolt11 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
@@ -135,8 +135,19 @@ test('a preimage in capitals is as good', async () => {
   await shop.reached(id, 'completed');
 });
 
+type Answering = 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits';
+/** Where each is asked about an invoice. */
+const LOOKS: Readonly<Record<Answering, string>> = {
+  address: '/verify/',
+  lnd: '/v1/invoice/',
+  cln: '/v1/listinvoices',
+  phoenixd: '/payments/incoming/',
+  lnbits: '/api/v1/payments/',
+};
+const ofCln = (change: object) => (json: any) => ({ invoices: json.invoices.map((one: object) => ({ ...one, ...change })) });
+const OTHER_HASH = 'ab'.repeat(32);
 /** Each: an answer from which nothing follows. */
-const NOTHING: readonly (readonly [string, 'address' | 'lnd', (json: any) => object])[] = [
+const NOTHING: readonly (readonly [string, Answering, (json: any) => object])[] = [
   ['about another invoice', 'address', (json) => ({ ...json, settled: true, pr: bolt11.valid[0].invoice })],
   ['with settled as text', 'address', (json) => ({ ...json, settled: 'true' })],
   ['that the invoice is not known', 'address', () => ({ status: 'ERROR', reason: 'Not found' })],
@@ -145,12 +156,21 @@ const NOTHING: readonly (readonly [string, 'address' | 'lnd', (json: any) => obj
   ['that it is held', 'lnd', (json) => ({ ...json, state: 'ACCEPTED' })],
   ['of an unknown state', 'lnd', (json) => ({ ...json, state: 'PAID' })],
   ['without an amount', 'lnd', ({ amt_paid_msat: _, ...json }) => ({ ...json, state: 'SETTLED' })],
+  ['of another hash', 'cln', ofCln({ status: 'paid', payment_hash: OTHER_HASH, amount_received_msat: 10_000_000 })],
+  ['of an unknown state', 'cln', ofCln({ status: 'settled', amount_received_msat: 10_000_000 })],
+  ['without an amount', 'cln', ofCln({ status: 'paid' })],
+  ['that it knows no invoice, as after a restore', 'cln', () => ({ invoices: [] })],
+  ['with a preimage and unpaid', 'cln', ofCln({ payment_preimage: '11'.repeat(32) })],
+  ['of another hash', 'phoenixd', (json) => ({ ...json, isPaid: true, paymentHash: OTHER_HASH })],
+  ['with paid as text', 'phoenixd', (json) => ({ ...json, isPaid: 'true' })],
+  ['of another hash', 'lnbits', (json) => ({ ...json, paid: true, details: { payment_hash: OTHER_HASH } })],
+  ['with paid as a number', 'lnbits', (json) => ({ ...json, paid: 1 })],
 ];
 for (const [what, kind, answer] of NOTHING)
-  test(`${kind === 'lnd' ? 'LND' : 'an address'} that answers ${what} changes nothing, and the money is found afterwards`, async () => {
+  test(`a back end (${kind}) that answers ${what} changes nothing, and the money is found afterwards`, async () => {
     await shop.use(kind);
     const { id, invoice } = await shop.ask();
-    lie(kind === 'lnd' ? '/v1/invoice/' : '/verify/', answer);
+    lie(LOOKS[kind], answer);
     const looked = await shop.looked(id);
     assert.deepEqual([looked.status, looked.transfers.length], ['pending', 0]);
     shop.fronts.behave();
@@ -165,10 +185,13 @@ test('a payment does not expire while its invoice cannot be looked at, and count
   shop.fronts.behave(() => ({ status: 404, json: { code: 5, message: 'unable to locate invoice' } }));
   await shop.looked(id);
   const { sql } = shop.app.app.ctx.db;
-  await sql`update payments set expires_at = clock_timestamp() - interval '5 minutes', created_at = created_at - interval '70 minutes',
-    due_at = clock_timestamp() where id = ${id}`;
-  await sql`update lightning_invoices set created_at = created_at - interval '70 minutes', looked_at = looked_at - interval '70 minutes' where payment_id = ${id}`;
-  await sql`update quotes set from_at = from_at - interval '70 minutes', until_at = until_at - interval '70 minutes' where payment_id = ${id}`;
+  // At once, or a worker would see an invoice that was looked at after the end of its payment.
+  await shop.app.app.ctx.db.begin(async (tx) => {
+    await tx`update payments set expires_at = clock_timestamp() - interval '5 minutes', created_at = created_at - interval '70 minutes',
+      due_at = clock_timestamp() where id = ${id}`;
+    await tx`update lightning_invoices set created_at = created_at - interval '70 minutes', looked_at = looked_at - interval '70 minutes' where payment_id = ${id}`;
+    await tx`update quotes set from_at = from_at - interval '70 minutes', until_at = until_at - interval '70 minutes' where payment_id = ${id}`;
+  });
   await shop.looked(id);
   assert.equal((await shop.detail(id)).status, 'pending');
   shop.pair.pay(invoice);
@@ -228,25 +251,135 @@ test('a certificate that changed gets no macaroon', async () => {
 for (const { name, hex, receive_only: isGood } of MACAROONS)
   test(`a macaroon is ${isGood ? 'accepted' : 'refused with the command that makes a good one'}: ${name}`, async () => {
     const before = shop.fronts.asked.length;
-    if (isGood) return shop.use('lnd', { macaroon: hex });
-    await assert.rejects(shop.use('lnd', { macaroon: hex }), /can do more than receive \(.*lncli bakemacaroon/);
+    if (isGood) return shop.use('lnd', { credential: hex });
+    await assert.rejects(shop.use('lnd', { credential: hex }), /can do more than receive \(.*lncli bakemacaroon/);
     assert.ok(shop.fronts.asked.slice(before).every(({ headers }) => headers['grpc-metadata-macaroon'] !== hex));
   });
 
-test('no credential is in the database as it is, nor in an error', async () => {
-  await shop.use('lnd');
-  const macaroon = MACAROONS[0]!.hex;
-  shop.fronts.behave((_, { headers }) => ({ status: 500, json: { message: `wrong macaroon ${headers['grpc-metadata-macaroon']}` } }));
-  const id = await shop.create();
-  await shop.choose(id);
-  const { sql } = shop.app.app.ctx.db;
-  const tables = await sql<
-    { name: string }[]
-  >`select table_name as name from information_schema.tables where table_schema = current_schema()`;
-  assert.ok(tables.length > 30);
-  const encoded = [macaroon, Buffer.from(macaroon, 'hex').toString('base64')];
-  for (const { name } of tables) {
-    const rows = await sql<{ text: string }[]>`select row_to_json(t)::text as text from ${sql(name)} t`;
-    for (const { text } of rows) for (const secret of encoded) assert.ok(!text.includes(secret.slice(0, 60)), name);
-  }
+/** Each: a rune, and what it can do beyond receiving; null: nothing. */
+const RUNES: readonly (readonly [string, string | null])[] = [
+  ['=1&method=invoice|method=listinvoices', null],
+  ['=2&method=invoice|method=listinvoices|method=waitanyinvoice|method=getinfo&rate=60', null],
+  // One limit is enough, because all restrictions must hold.
+  ['=3&method=invoice|method=pay&method=invoice|method=listinvoices', null],
+  ['=0', 'every command'],
+  ['=4&method=pay', 'pay'],
+  ['=5&method=invoice|method=xpay', 'xpay'],
+  ['=6&method^list|method^get', 'every command'],
+  ['=7&method=invoice|method^pay', 'every command'],
+  ['=8&method/pay', 'every command'],
+  ['=9&method=invoice|id=03', 'every command'],
+  ['=10&pnameamountmsat<10000', 'every command'],
+  ['=11&method=invoice\\|method=listinvoices', 'invoice\\\\|method=listinvoices'],
+  ['=12&method=Invoice', 'Invoice'],
+];
+for (const [restrictions, excess] of RUNES)
+  test(`a rune is ${excess === null ? 'accepted' : 'refused with the command that makes a good one'}: ${restrictions}`, async () => {
+    const rune = runeOf(restrictions);
+    if (excess === null) return shop.use('cln', { credential: rune });
+    const before = shop.fronts.asked.length;
+    await assert.rejects(shop.use('cln', { credential: rune }), ({ message }: Error) => {
+      assert.ok(message.includes(`it can do more than receive (${excess.replaceAll('\\\\', '\\')})`), message);
+      return message.includes('lightning-cli createrune');
+    });
+    assert.equal(shop.fronts.asked.length, before, 'nothing was sent');
+  });
+test('published runes of Core Lightning that are not limited to receiving are refused', async () => {
+  const { runes } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
+  for (const { rune } of runes.cases) await assert.rejects(shop.use('cln', { credential: rune }), /can do more than receive/);
+  assert.equal(runes.cases.length, 3);
+  await assert.rejects(shop.use('cln', { credential: runeOf('=1&method?pay') }), /a restriction that is not known/);
+  await assert.rejects(shop.use('cln', { credential: 'not a rune' }), /not a rune/);
 });
+
+for (const [kind, credential, advice] of [
+  ['phoenixd', PHOENIXD_PASSWORDS.full, /http-password-limited-access/],
+  ['lnbits', LNBITS_KEYS.admin, /Invoice\/read key/],
+] as const)
+  test(`a credential of ${kind} that can spend is refused, and so is one of which it does not say`, async () => {
+    await assert.rejects(
+      shop.use(kind, { credential }),
+      (error: Error) => /can do more than receive/.test(error.message) && advice.test(error.message),
+    );
+    shop.fronts.behave((usual, { path, body }) => (path === '/payinvoice' || body?.out === true ? { status: 500, json: {} } : usual));
+    await assert.rejects(shop.use(kind), /does not say whether it can pay invoices/);
+    shop.fronts.behave((_, { path, body }) => (path === '/payinvoice' || body?.out === true ? { status: 200, json: {} } : _));
+    await assert.rejects(shop.use(kind), /can do more than receive/);
+  });
+
+test('Core Lightning: an invoice whose answer was lost is used again, and one with another amount is not', async () => {
+  await shop.use('cln');
+  const id = await shop.create();
+  let lost = 1;
+  shop.fronts.behave((usual, { path }) => (path === '/v1/invoice' && lost-- > 0 ? { status: 502, json: {} } : usual));
+  assert.equal((await shop.choose(id)).status, 503);
+  await shop.app.app.ctx.db.sql`update lightning_backends set away_until = null`;
+  assert.equal((await shop.choose(id)).status, 200);
+  const made = shop.fronts.asked.filter(({ path, body }) => path === '/v1/invoice' && body.label.startsWith(`florin-${id}`));
+  assert.deepEqual(
+    made.map(({ body }) => body.label),
+    [`florin-${id}-1-1`, `florin-${id}-1-1`],
+  );
+  const asked = shop.fronts.asked.findLast(({ path, body }) => path === '/v1/listinvoices' && body.label !== undefined);
+  assert.equal(asked?.body.label, `florin-${id}-1-1`);
+
+  const other = await shop.create();
+  shop.fronts.make(77_000n, { seconds: 900, memo: 'another', key: `florin-${other}-1-1` });
+  assert.equal((await shop.choose(other)).status, 200);
+  const { msat } = decodeInvoice((await shop.detail(other)).payment_address);
+  assert.equal(msat, MSAT);
+});
+
+test('Core Lightning: an invoice that its channels cannot receive is not shown', async () => {
+  await shop.use('cln');
+  const id = await shop.create();
+  lie('/v1/invoice', (json) => ({ ...json, warning_capacity: 'Insufficient incoming channel capacity' }));
+  assert.equal((await shop.choose(id)).status, 503);
+  const [row] = await shop.app.app.ctx.db.sql`select failure from lightning_backends where active`;
+  assert.match(row!.failure, /cannot receive this amount/);
+});
+
+test('phoenixd: a payment of which it kept a part for a channel is paid in full', async () => {
+  await shop.use('phoenixd');
+  const { id, invoice } = await shop.ask();
+  lie('/payments/incoming/', (json) => ({ ...json, receivedSat: 0, fees: 10_000_000 }));
+  shop.pair.pay(invoice);
+  const done = await shop.reached(id, 'completed');
+  assert.deepEqual([done.amount_received, done.exception], ['0.00010000', null]);
+});
+
+test('a node that was restored from an older backup, and knows none of its invoices, expires no payment and is named', async () => {
+  await shop.use('cln');
+  const { id, invoice } = await shop.ask();
+  lie('/v1/listinvoices', () => ({ invoices: [] }));
+  await eventually(
+    () => shop.row(id),
+    ({ failure }) => /does not know the invoice/.test(failure),
+  );
+  assert.equal((await shop.detail(id)).status, 'pending');
+  shop.pair.pay(invoice);
+  shop.fronts.behave();
+  await shop.app.app.ctx.db.sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+  await shop.reached(id, 'completed');
+});
+
+for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits'] as const)
+  test(`no credential of ${kind} is in the database as it is, nor in an error`, async () => {
+    await shop.use(kind);
+    const credential = CREDENTIALS[kind];
+    shop.fronts.behave(() => ({ status: 500, json: { message: `wrong ${credential}`, detail: `wrong ${credential}` } }));
+    const id = await shop.create();
+    await shop.choose(id);
+    const { sql } = shop.app.app.ctx.db;
+    const tables = await sql<
+      { name: string }[]
+    >`select table_name as name from information_schema.tables where table_schema = current_schema()`;
+    assert.ok(tables.length > 30);
+    const encoded = [credential, Buffer.from(credential).toString('base64'), Buffer.from(credential, 'hex').toString('base64')];
+    const secrets = encoded.map((secret) => secret.slice(0, 24)).filter((secret) => secret.length === 24);
+    assert.ok(secrets.length >= 1);
+    for (const { name } of tables) {
+      const rows = await sql<{ text: string }[]>`select row_to_json(t)::text as text from ${sql(name)} t`;
+      for (const { text } of rows) for (const secret of secrets) assert.ok(!text.includes(secret), name);
+    }
+  });

@@ -30,12 +30,12 @@ after(async () => {
 const florin = (...args: string[]) => service.florin('lightning', args[0]!, '--merchant', service.merchantId, ...args.slice(1));
 
 test('an operator sets Lightning up, checks it and turns it off with commands', async () => {
-  const set = await florin('set', '--lnd', fronts.url, '--macaroon', files.macaroon, '--certificate', files.certificate);
+  const set = await florin('set', '--lnd', fronts.url, '--credential', files.macaroon, '--certificate', files.certificate);
   assert.deepEqual([set.kind, set.node, set.open_invoices, set.last_failure], ['lnd', pair.payee, 0, null]);
   assert.equal((await florin('check')).node, pair.payee);
   assert.equal((await florin('remove')).removed, true);
   await assert.rejects(florin('check'), /not set up/);
-  await florin('set', '--lnd', fronts.url, '--macaroon', files.macaroon, '--certificate', files.certificate);
+  await florin('set', '--lnd', fronts.url, '--credential', files.macaroon, '--certificate', files.certificate);
 });
 
 /** Each: how long after the choice, and after the payment, the process is killed. */

@@ -1,4 +1,4 @@
-/** Payments over two real Lightning nodes: by a Lightning address and by the REST interface of LND, from the page to the webhook. */
+/** Payments over two real Lightning nodes, by every kind of back end, from the page to the webhook. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { decodeInvoice } from '../../src/lightning/bolt11.ts';
 import { chooseCoin, lockAndSettle } from '../../src/payments/payments.ts';
 import { asIfFollowed, eventually } from '../kit/app.ts';
 import { NODE_CERTIFICATE } from '../kit/lightning-fronts.ts';
-import { INVOICE_MACAROON, type LightningShop, ok, startLightningShop } from '../kit/lightning-shop.ts';
+import { CREDENTIALS, INVOICE_MACAROON, type LightningShop, ok, startLightningShop } from '../kit/lightning-shop.ts';
 import { agePayment } from '../kit/payments.ts';
 import { giveWallet } from '../kit/shop.ts';
 
@@ -34,6 +34,9 @@ test('Lightning is not offered before it is set up', async () => {
 for (const [name, kind] of [
   ['a Lightning address', 'address'],
   ['LND', 'lnd'],
+  ['Core Lightning', 'cln'],
+  ['phoenixd', 'phoenixd'],
+  ['LNbits', 'lnbits'],
 ] as const)
   test(`a payment by ${name} is created, paid and completed, and told once`, async () => {
     await shop.use(kind);
@@ -77,14 +80,20 @@ test('the commands set up a node or an address, check it with an invoice, and en
     return command.run(ctx, { merchant: shop.app.merchant.merchantId, ...flags });
   };
   const folder = mkdtempSync(join(tmpdir(), 'florin-lightning-'));
-  const [macaroon, certificate] = [join(folder, 'invoice.macaroon'), join(folder, 'tls.cert')];
-  writeFileSync(macaroon, Buffer.from(INVOICE_MACAROON, 'hex'));
+  const [credential, certificate] = [join(folder, 'invoice.macaroon'), join(folder, 'tls.cert')];
+  writeFileSync(credential, Buffer.from(INVOICE_MACAROON, 'hex'));
   writeFileSync(certificate, NODE_CERTIFICATE);
-  const node = await operate('lightning set', { lnd: shop.fronts.url, macaroon, certificate });
+  const node = await operate('lightning set', { lnd: shop.fronts.url, credential, certificate });
   assert.deepEqual([node.kind, node.name, node.last_failure], ['lnd', new URL(shop.fronts.url).host, null]);
   assert.match(node.node, /^0[23][0-9a-f]{64}$/);
-  writeFileSync(macaroon, `${INVOICE_MACAROON}\n`);
-  assert.equal((await operate('lightning set', { lnd: shop.fronts.url, macaroon, certificate })).node, node.node, 'also as text');
+  writeFileSync(credential, `${INVOICE_MACAROON}\n`);
+  assert.equal((await operate('lightning set', { lnd: shop.fronts.url, credential, certificate })).node, node.node, 'also as text');
+  for (const kind of ['cln', 'phoenixd', 'lnbits'] as const) {
+    writeFileSync(credential, `${CREDENTIALS[kind]}\n`);
+    assert.equal((await operate('lightning set', { [kind]: shop.fronts.url, credential, certificate })).kind, kind);
+    assert.equal((await operate('lightning check')).last_failure, null);
+  }
+  await assert.rejects(operate('lightning set', { lnbits: shop.fronts.url }), /credential/);
   rmSync(folder, { recursive: true });
   const { address } = shop.fronts;
   assert.equal((await operate('lightning set', { address })).name, address);
@@ -93,7 +102,7 @@ test('the commands set up a node or an address, check it with an invoice, and en
   assert.ok(shop.fronts.asked.length > asked, 'it asks for an invoice');
   assert.equal((await operate('lightning remove')).removed, true);
   await assert.rejects(operate('lightning check'), /Lightning is not set up/);
-  await assert.rejects(operate('lightning set'), /either --address or --lnd/);
+  await assert.rejects(operate('lightning set'), /Give one of --address, --lnd, --cln/);
 });
 
 test('an invoice that is paid with more is overpaid, to the millisatoshi, and the books add up', async () => {
@@ -112,7 +121,7 @@ test('an invoice that is paid with more is overpaid, to the millisatoshi, and th
   assert.ok(lightning.some(({ account }) => account === 'destination_wallet'));
   assert.ok(!lightning.some(({ account }) => account === 'deposit_addresses'));
   const { units } = lightning.find(({ account }) => account === 'destination_wallet')!;
-  assert.equal(units, 2n * 10_000_000n + 13_000_007n);
+  assert.equal(units, 5n * 10_000_000n + 13_000_007n);
 });
 
 test('money that the node holds is not paid, and a payer who gets it back can pay again', async () => {

@@ -127,7 +127,7 @@ create table wallets (
 create table lightning_backends (
   id text collate "C" primary key,
   merchant_id text collate "C" not null references merchants,
-  kind text not null check (kind in ('address', 'lnd')),
+  kind text not null check (kind in ('address', 'lnd', 'cln', 'phoenixd', 'lnbits', 'nwc')),
   name text not null,
   access bytea not null,
   -- The key of the merchant's own node; null: a provider, which may use any

@@ -1,0 +1,81 @@
+/** Invoices of a wallet of LNbits, with its invoice key: the admin key can spend, which a payment of nothing finds out. */
+import type { Context } from '#context';
+import { asBoolean, asObject, asText, asWhole } from '#core/stored-json';
+import {
+  askJson,
+  type BackEnd,
+  BackEndError,
+  type BackEndKind,
+  type InvoiceLook,
+  type OpenAccess,
+  readNodeUrl,
+  refuseAccess,
+  refusedBy,
+  refuseSpending,
+  testInvoice,
+} from './back-end.ts';
+import { decodeInvoice } from './bolt11.ts';
+
+const ASK_MS = 5_000;
+/** LNbits takes at most 0.1 BTC, if its operator did not change that. */
+const MOST_MSAT = 10_000_000_000n;
+/** Where the right one is. */
+const INVOICE_KEY = 'Use the "Invoice/read key" of the wallet, under "API docs", not its "Admin key"';
+const PAYMENTS = '/api/v1/payments';
+
+/** LNbits: `address` is that of the server, `credential` the invoice key of a wallet. */
+export const LNBITS: BackEndKind = {
+  read: (access) => {
+    const address = readNodeUrl(access.address, { example: 'https://lnbits.example.com' });
+    if (!/^[0-9A-Za-z_-]{16,100}$/.test(access.credential)) refuseAccess('credential', `it is not a key of LNbits. ${INVOICE_KEY}`);
+    return { ...access, address };
+  },
+  name: ({ address }) => new URL(address).host,
+  open: openLnbits,
+  lookMs: 3_000,
+};
+
+function openLnbits(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {
+  const ask = (path: string, body?: object) =>
+    askJson(ctx, {
+      ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers: { 'x-api-key': credential } },
+      ...{ certificate: certificate ?? undefined, ...(body && { body }) },
+    });
+  const call: typeof ask = async (path, body) => {
+    const reply = await ask(path, body);
+    if (reply.status !== 200 && reply.status !== 201) throw refusedBy(reply, asText(reply.body.detail), { credential });
+    return reply;
+  };
+  const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {
+    const wanted = { out: false, amount: Number(msat / 1_000n), unit: 'sat', memo: description, expiry: seconds, extra: { florin: key } };
+    const { body } = await call(PAYMENTS, wanted);
+    const bolt11 = asText(body.bolt11);
+    if (bolt11 === null) throw new BackEndError('its answer has no invoice');
+    return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+  };
+  const look: BackEnd['look'] = async (hash): Promise<InvoiceLook> => {
+    const { body } = await call(`${PAYMENTS}/${hash}`);
+    const isPaid = asBoolean(body.paid);
+    if (isPaid === null) throw new BackEndError('it does not say whether the invoice is settled');
+    const details = asObject(body.details);
+    const about = asText(details.payment_hash);
+    if (about !== null && about !== hash) throw new BackEndError('it answers about another invoice');
+    const amount = asWhole(details.amount);
+    return {
+      ...{ state: isPaid ? 'settled' : 'open', preimage: asText(body.preimage), settledAt: null },
+      receivedMsat: isPaid && amount !== null ? BigInt(amount) : null,
+    };
+  };
+  return {
+    create,
+    look,
+    check: async () => {
+      // It names nothing to pay: an invoice key is refused before that is seen.
+      const { status } = await ask(PAYMENTS, { out: true });
+      const { handle } = await create(testInvoice(ctx, 1_000n));
+      refuseSpending(status, { can: 'pay invoices', advice: INVOICE_KEY });
+      await look(handle);
+      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: null };
+    },
+  };
+}

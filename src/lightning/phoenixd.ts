@@ -1,0 +1,81 @@
+/** Invoices of phoenixd, with its limited password: the full one can spend, which a request without content finds out. */
+import type { Context } from '#context';
+import { asBoolean, asText, asWhole } from '#core/stored-json';
+import {
+  askJson,
+  type BackEnd,
+  BackEndError,
+  type BackEndKind,
+  type InvoiceLook,
+  type OpenAccess,
+  readNodeUrl,
+  refuseAccess,
+  refusedBy,
+  refuseSpending,
+  testInvoice,
+} from './back-end.ts';
+import { decodeInvoice } from './bolt11.ts';
+
+const ASK_MS = 5_000;
+const MOST_MSAT = 10n ** 16n;
+/** Where the right one is. */
+const LIMITED_PASSWORD =
+  'Use http-password-limited-access of ~/.phoenix/phoenix.conf: grep http-password-limited-access ~/.phoenix/phoenix.conf';
+
+/** phoenixd: `address` is that of its HTTP interface, which has no TLS of its own; `credential` is the limited password. */
+export const PHOENIXD: BackEndKind = {
+  read: (access) => {
+    const address = readNodeUrl(access.address, { example: 'http://127.0.0.1:9740', mayBePlain: true });
+    if (!/^[!-~]{8,200}$/.test(access.credential)) refuseAccess('credential', `it is not a password of phoenixd. ${LIMITED_PASSWORD}`);
+    return { ...access, address };
+  },
+  name: ({ address }) => new URL(address).host,
+  open: openPhoenixd,
+  lookMs: 1_000,
+};
+
+function openPhoenixd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {
+  const headers = { authorization: `Basic ${Buffer.from(`:${credential}`).toString('base64')}` };
+  const ask = (path: string, form?: Record<string, string>) =>
+    askJson(ctx, {
+      ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers, certificate: certificate ?? undefined },
+      ...(form && { body: new URLSearchParams(form) }),
+    });
+  const call: typeof ask = async (path, form) => {
+    const reply = await ask(path, form);
+    if (reply.status !== 200) throw refusedBy(reply, reply.text, { credential });
+    return reply;
+  };
+  const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {
+    const form = { amountSat: String(msat / 1_000n), description, expirySeconds: String(seconds), externalId: key };
+    const { body } = await call('/createinvoice', form);
+    const bolt11 = asText(body.serialized);
+    if (bolt11 === null) throw new BackEndError('its answer has no invoice');
+    return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+  };
+  const look: BackEnd['look'] = async (hash): Promise<InvoiceLook> => {
+    const { body } = await call(`/payments/incoming/${hash}`);
+    if (asText(body.paymentHash) !== hash) throw new BackEndError('it answers about another invoice');
+    const isPaid = asBoolean(body.isPaid);
+    if (isPaid === null) throw new BackEndError('it does not say whether the invoice is settled');
+    const [received, asked, completedAt] = [asWhole(body.receivedSat), asWhole(body.requestedSat), asWhole(body.completedAt)];
+    return {
+      ...{ state: isPaid ? 'settled' : 'open', preimage: asText(body.preimage) },
+      // Less than was asked for is what phoenixd kept for a channel: its customer has paid in full.
+      receivedMsat: isPaid && received !== null && asked !== null && received > asked ? BigInt(received) * 1_000n : null,
+      settledAt: completedAt !== null && completedAt > 0 ? new Date(completedAt) : null,
+    };
+  };
+  return {
+    create,
+    look,
+    check: async () => {
+      // It has nothing to pay: the limited password is refused before that is seen.
+      const { status } = await ask('/payinvoice', {});
+      const { handle, bolt11 } = await create(testInvoice(ctx, 1_000n));
+      refuseSpending(status, { can: 'pay invoices', advice: LIMITED_PASSWORD });
+      await look(handle);
+      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: decodeInvoice(bolt11).payee };
+    },
+  };
+}
