@@ -3576,7 +3576,8 @@ export type Api = {
         };
         next_index: number;
         unused_run: number;
-        gap_limit: number;
+        usual_gap_limit: number;
+        gap_limit: number | null;
         amount_received: string;
         amount_received_is_all: boolean;
         last_deposit_at: string | null;
@@ -3673,6 +3674,12 @@ export type Api = {
     reply: {
       success: boolean;
       due_at: string | null;
+    };
+  };
+  'GET /:mode/wallets/:currency/policy': {
+    query: undefined;
+    body: undefined;
+    reply: {
     };
   };
   'POST /:mode/wallets/:currency/state': {

@@ -83,7 +83,7 @@ function ranged(descriptor: string): string {
   return body.replaceAll(/[1-9A-HJ-NP-Za-km-z]{100,120}/g, (key) => `${key}/<0;1>/*`);
 }
 
-/** A wallet policy (BIP-388): a template with places for keys. */
+/** A wallet policy (BIP-388): a template with places for keys, each with the steps behind it, in the order of the keys. */
 function inPolicy(json: StoredJson): string | null {
   const template = Object.values(json)
     .flatMap((value) => asText(value) ?? [])
@@ -93,12 +93,23 @@ function inPolicy(json: StoredJson): string | null {
     Object.values(json)
       .map(asTexts)
       .find((list) => list.length > 0) ?? [];
-  const written = template.replaceAll(/@(\d{1,2})/g, (_, place) => {
+  let places = 0;
+  const chains = new Set<string>();
+  const written = template.replaceAll(/@(\d{1,2})(\/\*\*|\/<\d{1,10};\d{1,10}>\/\*)/g, (_, place: string, steps: string) => {
+    if (Number(place) > places || String(Number(place)) !== place) throw invalidKey(`its policy has @${place} where @${places} should be`);
+    places = Math.max(places, Number(place) + 1);
     const key = keys[Number(place)];
     if (key === undefined) throw invalidKey(`its policy has no key @${place}`);
-    return key;
+    const path = steps.replace('**', '<0;1>/*');
+    for (const chain of path.match(/\d+/g)!) {
+      if (chains.has(`${place}/${chain}`)) throw invalidKey(`its policy has the addresses @${place}/${chain} twice`);
+      chains.add(`${place}/${chain}`);
+    }
+    return `${key}${path}`;
   });
-  return written.replaceAll('/**', '/<0;1>/*');
+  if (written.includes('@')) throw invalidKey('its policy has a key without /** behind it');
+  if (/[1-9A-HJ-NP-Za-km-z]{100}/.test(template)) throw invalidKey('the template of its policy has a key itself');
+  return written;
 }
 
 /** The wrapper of an address type by the first letter of its keys (SLIP-132). */

@@ -50,7 +50,7 @@ const scriptOf = (spelling: KeySpelling, coin: Coin): Script | null => {
   return others.length === 0 && first ? first : spelling.script;
 };
 
-export type AccountKey = {
+type AccountKey = {
   /** Public key and chain code of the external chain, hex, or those of several keys: one identity whatever the spelling. */
   chainKey: string;
   /** The key as given, without blanks; of several keys, their descriptor. */
@@ -259,8 +259,9 @@ function readMultisig({ script, keys, multi }: Descriptor, { coin, network }: { 
 
 const pathOf = ({ fingerprint, origin, steps }: KeyExpression): string =>
   [...(fingerprint === null ? [] : ['m', ...origin]), ...steps].join('/');
-const writeKey = ({ fingerprint, origin, key, steps }: KeyExpression): string =>
-  `${fingerprint === null ? '' : `[${[fingerprint, ...origin].join('/')}]`}${[key, ...steps].join('/')}/*`;
+const writeOrigin = ({ fingerprint, origin }: KeyExpression): string =>
+  fingerprint === null ? '' : `[${[fingerprint, ...origin].join('/')}]`;
+const writeKey = (one: KeyExpression): string => `${writeOrigin(one)}${[one.key, ...one.steps].join('/')}/*`;
 /** As `xpub` or `tpub`, which every program reads. */
 function respell(key: string, isMain: boolean): string {
   const payload = base58check.decode(key);
@@ -275,4 +276,18 @@ export function signersOf({ accountKey, path }: { accountKey: string; path: stri
   const { keys, multi } = readDescriptor(accountKey);
   if (!multi) return [{ fingerprint: keys[0]!.fingerprint, path }];
   return keys.map((key) => ({ fingerprint: key.fingerprint, path: pathOf(key) }));
+}
+
+/** A wallet policy (BIP-388): the template of a descriptor, and the keys for its places. `descriptor`: both in one, with its checksum. */
+type WalletPolicy = { template: string; keys: string[]; descriptor: string };
+/** What hardware wallets register of a stored account before they sign for it. Null for keys whose chain of addresses is not `/0/*`. */
+export function policyOf({ accountKey, script, network }: { accountKey: string; script: Script; network: Network }): WalletPolicy | null {
+  const { keys, multi } = readDescriptor(accountKey);
+  if (script === 'eoa' || keys.some(({ steps, isRanged }) => isRanged && steps.join('/') !== '0')) return null;
+  const { opens, closes } = wrapperOf(script);
+  const write = (written: readonly string[]): string =>
+    `${opens}${multi ? `${multi.isSorted ? 'sortedmulti' : 'multi'}(${[multi.required, ...written].join()})` : written.join()}${closes}`;
+  const infos = keys.map((one) => `${writeOrigin(one)}${respell(one.key, network === 'mainnet')}`);
+  const body = write(infos.map((info) => `${info}/<0;1>/*`));
+  return { template: write(infos.map((_, i) => `@${i}/**`)), keys: infos, descriptor: `${body}#${descriptorChecksum(body)}` };
 }

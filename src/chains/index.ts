@@ -1,5 +1,5 @@
 /** Sources of chains: nodes, peers, providers and Electrum servers behind `ChainSource`, addresses, account keys and transactions. */
-export { type AccountKey, containsPrivateKey, internalKeyOf, parseAccountKey, type Signer, signersOf } from './account-key.ts';
+export { containsPrivateKey, internalKeyOf, parseAccountKey, policyOf, type Signer, signersOf } from './account-key.ts';
 export {
   addressOfScript,
   decodeAddress,

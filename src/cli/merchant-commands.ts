@@ -21,7 +21,7 @@ import {
   tokensFor,
 } from '#merchants';
 import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '#people';
-import { listWallets, setWallet } from '#wallets';
+import { listWallets, readWalletPolicy, setWallet } from '#wallets';
 import {
   type Commands,
   commaList,
@@ -174,7 +174,7 @@ export const MERCHANT_COMMANDS: Commands = {
   'wallet list': {
     about: 'List the wallets of a merchant',
     options: { merchant: MERCHANT },
-    columns: ['coin', 'state', 'network', 'key', 'script', 'next_index', 'last_deposit_at'],
+    columns: ['coin', 'state', 'network', 'key', 'script', 'next_index', 'gap_limit', 'last_deposit_at'],
     run: async (ctx, flags) => {
       const merchantId = need(flags, 'merchant');
       await getMerchant(ctx, { merchantId });
@@ -182,6 +182,8 @@ export const MERCHANT_COMMANDS: Commands = {
         wallets: (await listWallets(ctx, { merchantId })).map((wallet) => ({
           ...{ coin: wallet.coin, state: wallet.state, network: wallet.network, key: wallet.key, script: wallet.script },
           ...{ path: wallet.path, next_index: Number(wallet.nextIndex), last_deposit_at: iso(wallet.lastDepositAt) },
+          // The longest run of addresses without a payment, and the gap limit to set in the wallet so that it finds what is behind it.
+          ...{ unused_run: Number(wallet.unusedRun), gap_limit: wallet.gapLimit === null ? null : Number(wallet.gapLimit) },
           waiting_until: iso(wallet.waiting?.dueAt ?? null),
         })),
       };
@@ -219,6 +221,11 @@ export const MERCHANT_COMMANDS: Commands = {
         tolerance_cap_usd: formatUsd(BigInt(settings.toleranceCapUsdCents)),
       };
     },
+  },
+  'wallet policy': {
+    about: 'Print the policy (BIP-388) that hardware wallets register',
+    options: { merchant: MERCHANT, coin: NATIVE_COIN_OPTION },
+    run: (ctx, flags) => readWalletPolicy(ctx, { merchantId: need(flags, 'merchant'), coin: nativeCoinOf(flags) }),
   },
   'wallet tokens': {
     about: 'Set the stablecoins that a merchant accepts at the addresses of its wallets',

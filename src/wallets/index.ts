@@ -25,6 +25,7 @@ export {
   pauseWallet,
   previewAccountKey,
   readWaitOff,
+  readWalletPolicy,
   setWait,
 } from './wallet-changes.ts';
 export { keepNumber, readWalletIndexes, serverRun } from './wallet-indexes.ts';

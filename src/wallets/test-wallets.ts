@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
-import { type AccountKey, deriveAddress, parseAccountKey, type Script } from '#chains';
+import { deriveAddress, parseAccountKey, type Script } from '#chains';
 import { COIN, type Coin, testFamily } from '#core/coin';
 import { invariant } from '#core/invariant';
 import type { Tx } from '#db';
@@ -31,7 +31,7 @@ const numberOf = (text: string): number => hash('sha256', text, 'buffer').readUI
 const DESTINATION = 0x7ffffffen;
 const RECIPIENT = 0x7fffffffn;
 
-type TestWallet = AccountKey & { script: Script };
+type TestWallet = ReturnType<typeof parseAccountKey> & { script: Script };
 /** Made when a rehearsal needs it: its curve arithmetic would be a part of every start. */
 let master: HDKey | null = null;
 const MOST_KEPT = 1_000;

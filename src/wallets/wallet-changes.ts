@@ -1,5 +1,5 @@
 /** Importing account keys: preview, validation, and the waiting period before a key replaces another one. */
-import { keysOf, parseAccountKey, type Script, type Signer, signersOf } from '#chains';
+import { isBitcoinLike, keysOf, parseAccountKey, policyOf, type Script, type Signer, signersOf } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, type Family, NATIVE_COINS, type Network } from '#core/coin';
 import { Problem } from '#core/problem';
@@ -371,8 +371,27 @@ export async function pauseWallet(
   });
 }
 
+/**
+ * The wallet policy (BIP-388) of the current key of a coin, as the file that hardware wallets and the programs for them read: `desc` is
+ * what Coldcard imports. Errors: wallet_not_found, account_key_invalid.
+ */
+export async function readWalletPolicy(
+  ctx: Context,
+  { merchantId, coin }: { merchantId: string; coin: Coin },
+): Promise<{ name: string; descriptor_template: string; keys_info: string[]; desc: string }> {
+  const [wallet] = await ctx.db.sql<{ accountKey: string; script: Script; network: Network }[]>`
+    select account_key as "accountKey", script, network from wallets
+    where merchant_id = ${merchantId} and family = ${coin} and (active or paused_at is not null)`;
+  if (!wallet) throw new Problem('wallet_not_found', { coin });
+  const policy = policyOf(wallet);
+  if (!policy) throw new Problem('account_key_invalid', { reason: 'only keys whose addresses are at /0/* have a wallet policy' });
+  return { name: `Florin ${coin}`, descriptor_template: policy.template, keys_info: policy.keys, desc: policy.descriptor };
+}
+
 /** Wallet apps look this many unused addresses ahead (BIP-44) and do not find later ones. */
 export const GAP_LIMIT = 20;
+/** What to set in a wallet so that it finds what lies behind a run of unused addresses, with room for as many again as it looks ahead. */
+const gapLimitFor = (unusedRun: bigint): bigint => ((unusedRun + BigInt(GAP_LIMIT) + 49n) / 50n) * 50n;
 /** Only this many of the newest addresses are checked, regardless of the number of payments. */
 const ADDRESSES_SEEN = 1_000;
 
@@ -389,6 +408,8 @@ type WalletCard = {
   nextIndex: bigint;
   /** The longest run of unused addresses among the checked ones. */
   unusedRun: bigint;
+  /** The gap limit to set in the wallet; null where wallets have none. */
+  gapLimit: bigint | null;
   receivedUnits: bigint;
   /** False when there are more addresses than were checked; the gap is then at least this large. */
   receivedIsAll: boolean;
@@ -455,6 +476,7 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
       ? wallet.nextIndex - 1n - (wallet.lastUsed ?? (wallet.firstSeen === null ? wallet.nextIndex - 1n : wallet.firstSeen - 1n))
       : 0n;
     const longest = wallet?.longest ?? 0n;
+    const unusedRun = trailing > longest ? trailing : longest;
     return {
       coin,
       state: !wallet ? 'not_set' : wallet.active ? 'active' : 'paused',
@@ -464,7 +486,8 @@ export async function listWallets(ctx: Context, { merchantId }: { merchantId: st
       path: wallet?.path ?? null,
       network: ctx.settings.networks[COIN[coin].chain],
       nextIndex: wallet?.nextIndex ?? 0n,
-      unusedRun: trailing > longest ? trailing : longest,
+      unusedRun,
+      gapLimit: isBitcoinLike(COIN[coin].family) ? gapLimitFor(unusedRun) : null,
       receivedUnits: BigInt(wallet?.received ?? 0),
       receivedIsAll: (wallet?.seen ?? 0) < ADDRESSES_SEEN,
       lastDepositAt: wallet?.lastAt ?? null,

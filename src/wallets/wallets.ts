@@ -1,6 +1,6 @@
 /** Watch-only wallets: a merchant's account key per family of coins, and the counter its deposit addresses come from. */
 import { hash } from 'node:crypto';
-import { type AccountKey, deriveAddress, isBitcoinLike, PARAMS, parseAccountKey, type Script } from '#chains';
+import { deriveAddress, isBitcoinLike, PARAMS, parseAccountKey, type Script } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, FAMILIES, type Family, type Network } from '#core/coin';
 import { base62 } from '#core/id';
@@ -34,7 +34,7 @@ type NewWallet = { merchantId: string; coin: Coin; accountKey: string; script?: 
 export function readAccountKey(
   ctx: Context,
   { coin, accountKey, script: wanted }: Pick<NewWallet, 'coin' | 'accountKey' | 'script'>,
-): AccountKey & { script: Script; network: Network } {
+): ReturnType<typeof parseAccountKey> & { script: Script; network: Network } {
   const network = ctx.settings.networks[COIN[coin].chain];
   const parsed = parseAccountKey(accountKey, { coin, network });
   if (parsed.script && wanted && parsed.script !== wanted) {

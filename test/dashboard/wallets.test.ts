@@ -9,7 +9,8 @@ import { changeFromJson } from '../../src/people/members.ts';
 import { applyDueChanges } from '../../src/wallets/wallet-changes.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
-import { Person, setUpPartner, setUpPerson, setupToken } from '../kit/person.ts';
+import { multisigDescriptor } from '../kit/multisig.ts';
+import { Person, setPartnerRole, setUpPartner, setUpPerson, setupToken } from '../kit/person.ts';
 
 let app: TestApp;
 let owner: Person;
@@ -34,6 +35,12 @@ const audit = async (action: string) =>
   (await app.app.ctx.db.sql`select actor_name, object, before, after, mode from audit_log where action = ${action} order by id`).map(
     ({ before, after, ...row }) => ({ ...row, before: changeFromJson(before), after: changeFromJson(after) }) as any,
   );
+
+const command = (name: string, flags: Record<string, string>) => {
+  const named = MERCHANT_COMMANDS[name]!;
+  assert.ok('run' in named);
+  return named.run(app.app.ctx, flags);
+};
 
 test('private keys and recovery phrases are refused by preview and import, never repeated and never stored', async () => {
   const { sql } = app.app.ctx.db;
@@ -294,10 +301,15 @@ test('the card shows total received, the last deposit and the longest run of unu
     [seen.amount_received, seen.amount_received_is_all, seen.unused_run, seen.last_deposit_at, seen.next_index],
     ['0.00003000', true, 30, '2026-11-20T10:00:00.000Z', 60],
   );
+  assert.deepEqual([seen.usual_gap_limit, seen.gap_limit, (await card('ETH')).gap_limit], [20, 50, null]);
   await give(60, 1_499);
   await sql`update wallets set next_index = 1500 where id = ${wallet!.id}`;
   const many = await card('BTC');
   assert.deepEqual([many.amount_received, many.amount_received_is_all, many.unused_run], ['0.00000000', false, 1_000]);
+  assert.equal(many.gap_limit, 1_050);
+  const listed = (await command('wallet list', { merchant: wallet!.merchant_id })) as any;
+  const { unused_run, gap_limit } = listed.wallets.find(({ coin }: { coin: string }) => coin === 'BTC');
+  assert.deepEqual([unused_run, gap_limit], [1_000, 1_050]);
 });
 
 // Invariant: Once a coin is live, the first key of another coin waits as well.
@@ -393,10 +405,8 @@ test('stablecoins are turned on one by one, need no key of their own, and are of
     select before, after from audit_log where action = 'settings.changed' order by id desc limit 1`;
   assert.deepEqual([change!.before.tokens, change!.after.tokens], [['USDC@ethereum', 'DAI@ethereum'], []]);
   // An operator without a browser has a command.
-  const command = MERCHANT_COMMANDS['wallet tokens']!;
-  assert.ok('run' in command);
   const { merchantId: merchant } = app.merchant;
-  const set = (list: string) => command.run(app.app.ctx, { merchant, tokens: list });
+  const set = (list: string) => command('wallet tokens', { merchant, tokens: list });
   await set('USDC@base');
   assert.deepEqual(
     (await tokens()).filter(([, isOn]) => isOn),
@@ -444,4 +454,25 @@ test('the page of test payments offers the stablecoins that test mode turned on,
   assert.equal((await owner.post('/test/wallets/tokens', { tokens: ['BTC'] })).status, 400);
   assert.equal((await owner.post('/test/wallets/tokens', { tokens: [] })).status, 200);
   assert.equal((await offered()).hasToken, false);
+});
+
+test('who signs downloads the policy of a multisig wallet for hardware wallets, and it can be imported again; nobody else gets its keys', async () => {
+  const { ctx } = app.app;
+  const { merchantId } = app.merchant;
+  const descriptor = multisigDescriptor({ required: 2, of: 3, network: 'mainnet' });
+  const missing = await owner.get('/live/wallets/LTC/policy');
+  assert.deepEqual([missing.status, missing.json.error.code], [404, 'wallet_not_found']);
+  await setWallet(ctx, { merchantId, coin: 'BTC', accountKey: descriptor });
+  const file = await owner.get('/live/wallets/BTC/policy');
+  assert.equal(file.status, 200);
+  const policy = JSON.parse(file.text);
+  assert.deepEqual([policy.name, policy.descriptor_template], ['Florin BTC', 'wsh(sortedmulti(2,@0/**,@1/**,@2/**))']);
+  for (const info of policy.keys_info) assert.ok(descriptor.includes(`${info}/<0;1>/*`));
+  const again = (await owner.post('/live/wallets/preview', { currency: 'BTC', key: file.text })).json;
+  assert.deepEqual([again.standing, again.signers.required], ['active', 2]);
+  assert.deepEqual(await command('wallet policy', { merchant: merchantId, coin: 'BTC' }), policy);
+  for (const role of ['admin', 'viewer'] as const) {
+    await setPartnerRole(app, role);
+    assert.equal((await partner.get('/live/wallets/BTC/policy')).status, 403, role);
+  }
 });

@@ -17,6 +17,7 @@ import { Signers } from '../../ui/signers.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Back } from '../../ui/thing.tsx';
 import { Time } from '../../ui/values.tsx';
+import { Policy } from './policy.tsx';
 import { TierFields, useTiers } from './tiers.tsx';
 import { SCRIPT_WORDS, type Script } from './words.ts';
 
@@ -103,7 +104,7 @@ function Wizard({ coin }: { coin: Coin }) {
         />
       )}
       {step === 2 && <Confirmations coin={coin} isFirst={isFirst} onDone={() => setStep(3)} />}
-      {step === 3 && <Finished coin={coin} dueAt={dueAt} isFurtherCoin={isFurtherCoin} />}
+      {step === 3 && <Finished coin={coin} dueAt={dueAt} isFurtherCoin={isFurtherCoin} isMultisig={(preview?.signers ?? null) !== null} />}
     </div>
   );
 }
@@ -396,7 +397,17 @@ function ConfirmationForm({
   );
 }
 
-function Finished({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | null; isFurtherCoin: boolean }) {
+function Finished({
+  coin,
+  dueAt,
+  isFurtherCoin,
+  isMultisig,
+}: {
+  coin: Coin;
+  dueAt: string | null;
+  isFurtherCoin: boolean;
+  isMultisig: boolean;
+}) {
   // Asked again now and then: what is missing may be fixed meanwhile.
   const query = useApi('GET /:mode/wallets', ['wallets'], {}, { everyMs: 5_000 });
   const readiness = query.data?.wallets.find(({ currency }) => currency === coin)?.readiness;
@@ -421,6 +432,7 @@ function Finished({ coin, dueAt, isFurtherCoin }: { coin: Coin; dueAt: string | 
             <MissingList missing={besides} label={`What ${coinName(coin)} still needs`} />
           </>
         )}
+        {dueAt === null && isMultisig && <Policy currency={coin} />}
         <div className="flex flex-wrap gap-2">
           <ModeLink to="wallets" className={buttonClass('main')}>
             Done

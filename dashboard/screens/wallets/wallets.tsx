@@ -13,6 +13,7 @@ import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
 import { Signers } from '../../ui/signers.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
+import { Policy } from './policy.tsx';
 import { Tokens } from './tokens.tsx';
 import { SCRIPT_WORDS } from './words.ts';
 
@@ -176,30 +177,34 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
               #{wallet.next_index}
             </span>,
           ],
-          [
-            'Unused addresses in a row',
-            <span key="gap" className="tabular-nums">
-              {wallet.unused_run} of {wallet.gap_limit}
-            </span>,
-          ],
+          ['Unpaid addresses in a row', <Gap key="gap" wallet={wallet} />],
           ...(wallet.former_keys > 0 ? [['Previous keys, still monitored', String(wallet.former_keys)] as const] : []),
         ]}
       />
       <div className="grid gap-3 border-t border-line p-4">
         {wallet.readiness.missing.length > 0 && <MissingList missing={wallet.readiness.missing} label={`What ${name} still needs`} />}
-        {wallet.unused_run > wallet.gap_limit && (
+        {wallet.gap_limit !== null && wallet.unused_run >= wallet.usual_gap_limit && (
           <Note tone="warn">
-            {wallet.unused_run} addresses in a row were not paid. Most wallets look only {wallet.gap_limit} addresses ahead, so yours may
-            not show later payments. Your money is safe: set the gap limit in your wallet to {Math.ceil((wallet.unused_run + 20) / 50) * 50}{' '}
-            and rescan.
+            Most wallets look only {wallet.usual_gap_limit} addresses ahead, so yours may not show later payments. Your money is safe: set
+            the gap limit in your wallet to {wallet.gap_limit} and rescan.
           </Note>
         )}
+        {wallet.signers && <Policy currency={currency} />}
         <Waiting wallet={wallet} />
         {may && <Acts wallet={wallet} />}
       </div>
     </Card>
   );
 }
+
+/** The longest run of addresses without a payment, and what to set in the wallet for it. */
+const Gap = ({ wallet: { unused_run: run, gap_limit: limit, amount_received_is_all: isAll } }: { wallet: Wallet }) => (
+  <span className="tabular-nums">
+    {!isAll && 'at least '}
+    {run}
+    {limit !== null && `, so set the gap limit in your wallet to ${limit}`}
+  </span>
+);
 
 function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
   const [asked, setAsked] = useState(false);

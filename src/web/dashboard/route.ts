@@ -25,6 +25,10 @@ export type MemberCall<Path extends string = string> = OpenCall<Path> & {
 
 /** A file generated while it is sent; CSV unless `type` says otherwise. */
 export type Download = { name: string; type?: string; parts: AsyncIterable<string | Uint8Array> };
+/** For a file that is short enough to be in memory. */
+export async function* inOnePart<T>(whole: T): AsyncIterable<T> {
+  yield whole;
+}
 type Answer<Reply extends TSchema> = Promise<ReplyOf<Reply> | RenderedReply | Download>;
 type Extras = {
   /** Attempts per minute of one person who is signed in, or else from one network, for every route that accepts secrets. */

@@ -37,7 +37,7 @@ import {
 } from '#signing';
 import { CHANGE_WAIT_HOURS, TEST_SEED_WORDS } from '#wallets';
 import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
-import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
+import { type DashboardRoute, inOnePart, type MemberCall, memberRoute } from './route.ts';
 
 /** A file of 20 transactions with 500 signed inputs each has 3.5 MB. The parser of JSON cannot read strings of more than about 6 MB. */
 const UPLOAD_BYTES = 4 * 1024 * 1024;
@@ -108,10 +108,6 @@ function wishOf({ currency, speed, max_fee_percent, min_age_hours, min_amount }:
   };
 }
 
-async function* parts<T>(whole: T): AsyncIterable<T> {
-  yield whole;
-}
-
 const PSBTS: readonly DashboardRoute[] = [
   memberRoute({
     method: 'GET',
@@ -147,7 +143,7 @@ const PSBTS: readonly DashboardRoute[] = [
       const psbt = /^[1-9]\d{0,2}$/.test(number) ? psbts[Number(number) - 1] : undefined;
       if (psbt === undefined) throw new Problem('sweep_not_found', { id: `with a PSBT of this number: ${file.id}` });
       const name = psbts.length === 1 ? `${file.id}.psbt` : `${file.id}-${number}.psbt`;
-      return { name, type: 'application/octet-stream', parts: parts(Buffer.from(psbt, 'base64')) };
+      return { name, type: 'application/octet-stream', parts: inOnePart(Buffer.from(psbt, 'base64')) };
     },
   }),
 ];
@@ -239,7 +235,7 @@ const READS: readonly DashboardRoute[] = [
     reply: NoFields,
     handle: async (call) => {
       const file = await readFileToSign(on(call), { ...ownerOf(call), id: call.params.id });
-      return { name: `${file.id}.json`, type: 'application/json; charset=utf-8', parts: parts(`${signingFileText(file)}\n`) };
+      return { name: `${file.id}.json`, type: 'application/json; charset=utf-8', parts: inOnePart(`${signingFileText(file)}\n`) };
     },
   }),
 ];

@@ -17,10 +17,11 @@ import {
   pauseWallet,
   previewAccountKey,
   readWaitOff,
+  readWalletPolicy,
   setWait,
 } from '#wallets';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText, Readiness, readinessBody } from './fields.ts';
-import { type DashboardRoute, type MemberCall, memberRoute } from './route.ts';
+import { type DashboardRoute, inOnePart, type MemberCall, memberRoute } from './route.ts';
 import { Tier, tierBody } from './settings-api.ts';
 
 const Script = literals(['p2wpkh', 'p2tr', 'p2sh-p2wpkh', 'p2pkh', 'p2wsh', 'p2sh-p2wsh', 'eoa'] as const);
@@ -51,7 +52,9 @@ const Card = Type.Object({
   readiness: Readiness,
   next_index: Type.Integer(),
   unused_run: Type.Integer(),
-  gap_limit: Type.Integer(),
+  /** The default of wallets, and what to set; null where wallets have no such limit. */
+  usual_gap_limit: Type.Integer(),
+  gap_limit: Nullable(Type.Integer()),
   amount_received: PlainText,
   amount_received_is_all: Type.Boolean(),
   last_deposit_at: Nullable(Instant),
@@ -146,7 +149,8 @@ export const WALLETS: readonly DashboardRoute[] = [
           readiness: readinessBody(readiness.find(({ coin }) => coin === card.coin)!),
           next_index: Number(card.nextIndex),
           unused_run: Number(card.unusedRun),
-          gap_limit: GAP_LIMIT,
+          usual_gap_limit: GAP_LIMIT,
+          gap_limit: card.gapLimit === null ? null : Number(card.gapLimit),
           amount_received: formatUnits(card.coin, card.receivedUnits),
           amount_received_is_all: card.receivedIsAll,
           last_deposit_at: card.lastDepositAt?.toISOString() ?? null,
@@ -231,6 +235,20 @@ export const WALLETS: readonly DashboardRoute[] = [
         ...{ coin: coinIn(currency), accountKey: key, script, ends, actor: call.actor },
       });
       return { success: true, due_at: dueAt?.toISOString() ?? null };
+    },
+  }),
+  memberRoute({
+    method: 'GET',
+    path: '/wallets/:currency/policy',
+    // Members who sign need it. It has whole keys, as signing files do.
+    action: 'sweeps.read',
+    recent: true,
+    reply: NoFields,
+    /** Errors: wallet_not_found, account_key_invalid. */
+    handle: async (call) => {
+      const coin = coinIn(call.params.currency);
+      const text = `${JSON.stringify(await readWalletPolicy(call.ctx, { ...liveOnly(call), coin }), null, 2)}\n`;
+      return { name: `wallet-policy-${coin}.json`, type: 'application/json', parts: inOnePart(text) };
     },
   }),
   memberRoute({
