@@ -1,6 +1,7 @@
 /**
- * Animated Uniform Resources (BCR-2020-005 with the fountain codes of BCR-2024-001): a PSBT as a series of QR codes. The first parts hold
- * one fragment each; what follows holds several fragments combined with XOR, so that a reader that missed some need not wait for them.
+ * Animated Uniform Resources (BCR-2020-005 with the fountain codes of BCR-2024-001): a PSBT or a key as a series of QR codes. The first
+ * parts hold one fragment each; what follows holds several fragments combined with XOR, so that a reader that missed some need not wait
+ * for them.
  */
 import { sha256 } from '@noble/hashes/sha2.js';
 import { cborHead, checksumOf, readCbor, readWords, wordsOf } from './uniform-resource.ts';
@@ -13,8 +14,6 @@ const MOST_READ_BYTES = 4 * 1024 * 1024;
 const MOST_PARTS = 4_000;
 /** What is combined and cannot be resolved yet. */
 const MOST_MIXED = 2_000;
-/** BCR-2020-006 renamed the type; wallets send both. */
-const PSBT_TYPES: readonly string[] = ['crypto-psbt', 'psbt'];
 
 /** The texts of the codes. Null when the PSBT is too large. */
 export function splitUr(psbt: Uint8Array): string[] | null {
@@ -107,11 +106,12 @@ export class UrError extends Error {
   }
 }
 
-type Read = { have: number; total: number; psbt: Uint8Array | null };
+/** `bytes`: the CBOR of the resource, once it is whole. */
+type Read = { type: string; have: number; total: number; bytes: Uint8Array<ArrayBuffer> | null };
 
 /** Collects the parts of a series in any order, with repeats. Another series starts over. */
 export function createUrReader() {
-  let series: Omit<Part, 'number' | 'data'> | null = null;
+  let series: ({ type: string } & Omit<Part, 'number' | 'data'>) | null = null;
   let known = new Map<number, Uint8Array>();
   let mixed: { left: Set<number>; data: Uint8Array }[] = [];
   const startOver = (next: typeof series): void => {
@@ -139,36 +139,30 @@ export function createUrReader() {
       }
     }
   };
-  /** The PSBT in a whole message. */
-  const contentOf = (message: Uint8Array): Uint8Array => {
-    const content = readCbor(message);
-    if (!(content instanceof Uint8Array)) throw new UrError('The codes contain damaged data. Show them again in your wallet.');
-    return content;
-  };
   const read = (code: string): Read | null => {
     const found = /^ur:([a-z0-9-]+)\/(?:(\d{1,10})-(\d{1,10})\/)?([a-z]+)$/i.exec(code);
     const cbor = found && readWords(found[4]!);
     if (!found || !cbor) return null;
-    if (!PSBT_TYPES.includes(found[1]!.toLowerCase())) throw new UrError('This code is not a signed transaction.');
-    if (found[2] === undefined) return { have: 1, total: 1, psbt: contentOf(cbor) };
+    const type = found[1]!.toLowerCase();
+    if (found[2] === undefined) return { type, have: 1, total: 1, bytes: cbor };
     const part = partOf(cbor);
     if (!part || part.number < 1 || part.count < 1 || part.count > MOST_PARTS) return null;
     const { count, length, checksum, data } = part;
     if (length > MOST_READ_BYTES) throw new UrError('The file in these codes is too large.');
     if (data.length !== Math.ceil(length / count)) return null;
-    const isSame = series && series.count === count && series.length === length && series.checksum === checksum;
-    if (!isSame) startOver({ count, length, checksum });
+    const isSame = series && series.type === type && series.count === count && series.length === length && series.checksum === checksum;
+    if (!isSame) startOver({ type, count, length, checksum });
     take(fragmentsOf(part), data);
-    if (known.size < count) return { have: known.size, total: count, psbt: null };
+    if (known.size < count) return { type, have: known.size, total: count, bytes: null };
     const message = new Uint8Array(count * data.length);
     for (const [index, fragment] of known) message.set(fragment, index * data.length);
     const whole = message.slice(0, length);
     startOver(null);
     if (checksumOf(whole) !== checksum) throw new UrError('The codes contain damaged data. Show them again in your wallet.');
-    return { have: count, total: count, psbt: contentOf(whole) };
+    return { type, have: count, total: count, bytes: whole };
   };
   return {
-    /** What was read so far, with the PSBT once it is whole; null when the code is not a part that can be read. Errors: UrError. */
+    /** What was read so far, with the resource once it is whole; null when the code is not a part that can be read. Errors: UrError. */
     add(code: string): Read | null {
       try {
         return read(code);

@@ -46,6 +46,13 @@ function useCamera(again: number, instead: string, onFault: (fault: string) => v
 /** What a code gave: `done` closes the camera's work, `why` is shown, and without either the camera looks for the next code. */
 export type Look = { done?: boolean; why?: string };
 
+/** How much of a series of codes was read. */
+export const CodesRead = ({ have, total }: { have: number; total: number }) => (
+  <p className="text-sm tabular-nums">
+    {have} of {total} codes read
+  </p>
+);
+
 /**
  * `instead`: what to do without a camera, as the end of a sentence. `status`: what was read so far. `onCode` runs for one code at a time.
  */

@@ -4,11 +4,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { UR, UREncoder } from '@ngraveio/bc-ur';
 import { HDKey } from '@scure/bip32';
 import { PNG } from 'pngjs';
 import decode from 'qr/decode.js';
 import { createUrReader, splitUr } from '../../dashboard/lib/animated-ur.ts';
-import { createBbqrReader } from '../../dashboard/lib/bbqr.ts';
+import { createBbqrReader, splitBbqr } from '../../dashboard/lib/bbqr.ts';
+import { readCbor, readWords } from '../../dashboard/lib/uniform-resource.ts';
 import { signFile } from '../../signer/sign.ts';
 import { COIN } from '../../src/core/coin.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
@@ -18,6 +20,7 @@ import { asIfFollowed } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { cameraFlags, showToCamera } from '../kit/camera.ts';
 import { startDashboard } from '../kit/dashboard.ts';
+import { multisigDescriptor } from '../kit/multisig.ts';
 import { PHRASE, sweepFile } from '../kit/signing.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'florin-camera-'));
@@ -30,6 +33,9 @@ const dashboard = await startDashboard({
   flags: [...cameraFlags(film), '--host-resolver-rules=MAP shop.example 127.0.0.1'],
 });
 const { app, browser, page, go, audit, noFaults } = dashboard;
+/** The example of BCR-2020-015. */
+const ACCOUNT =
+  'oeadcyemrewytyaolntaadmutaaddloxaxhdclaxwmfmdeiamecsdsemgtvsjzcncygrkowtrontzschgezokstswkkscfmklrtauteyaahdcxiehfonurdppfyntapejpproypegrdawkgmaewejlsfdtsrfybdehcaflmtrlbdhpamtaaddyoyadlncsdwykaeykaeykaycynlytsnyltaadmhtaadmwtaaddloxaxhdclaostvelfemdyynwydwyaievosrgmambklovabdgypdglldvespsthysadamhpmjeinaahdcxntdllnaaeykoytdacygegwhgjsiyonpywmcmrpwphsvodsrerozsbyaxluzcoxdpamtaaddyoyadlncsehykaeykaeykaycypdbskeuytaadmwtaaddloxaxhdclaxzcfxeegdrpmogrgwkbzctlttweadkiengrwlhtprremouoluutqdpfbncedkynfhaahdcxjpwevdeogthttkmeswzcolcpsaahcfnshkhtehytclmnteatmoteadtlwynnftloamtaaddyoyadlncsghykaeykaeykaycybthlvytstaadmhtaaddloxaxhdclaxhhsnhdrpftdwuocntilydibehnecmovdfekpjkclcslasbhkpawsaddmcmmnahnyaahdcxlotedtndfymyltclhlmtpfsadscnhtztaolbnnkistaedegwfmmedreetnwmcycnamtaaddyoyadlfcsdpykaycyemrewytytaadmhtaadmetaaddloxaxhdclaxdwkswmztpytnswtsecnblfbayajkdldeclqzzolrsnhljedsgminetytbnahatbyaahdcxkkguwsvyimjkvwteytwztyswvendtpmncpasfrrylprnhtkblndrgrmkoyjtbkrpamtaaddyoyadlocsdyykaeykaeykadykaycyhkrpnddrtaadmetaaddloxaxhdclaohnhffmvsbndslrfgclpfjejyatbdpebacnzokotofxntaoemvskpaowmryfnotfgaahdcxdlnbvecentssfsssgylnhkrstoytecrdlyadrekirfaybglahltalsrfcaeerobwamtaaddyoyadlocsdyykaeykaeykaoykaycyhkrpnddrgdaogykb';
 const key = (seed: number) => HDKey.fromMasterSeed(new Uint8Array(32).fill(seed)).derive("m/84'/0'/0'").publicExtendedKey;
 await asIfFollowed(app, 'BTC');
 await setWallet(app.app.ctx, { merchantId: app.merchant.merchantId, coin: 'BTC', accountKey: key(1), script: 'p2wpkh' });
@@ -84,8 +90,8 @@ test('the camera: a key is read and the wizard continues with it; the light turn
   await page.goForward();
 
   for (const [text, says] of [
-    ['UR:CRYPTO-ACCOUNT/1-3/LPADAXCFAXIACYVWHDFHNDHKADCLHDCX', '(UR crypto-account)'],
-    ['B$2J0300FMAABBCC', 'Animated codes (BBQr)'],
+    [splitUr(new Uint8Array(500))![0]!, 'This is a transaction to sign'],
+    ['p1of3 cHNidP8B', 'Animated codes of this kind'],
     ['bitcoin:bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu', 'This is a single address'],
   ] as const) {
     showToCamera(film, text);
@@ -111,6 +117,29 @@ test('the camera: a key is read and the wizard continues with it; the light turn
   await page.getByRole('heading', { name: 'Does your wallet show these addresses?' }).waitFor();
   await dark();
   assert.deepEqual(sent.splice(0).filter(Boolean), [JSON.stringify({ currency: 'BTC', key: key(3) })]);
+
+  // What hardware wallets show as several codes: the setup file of a multisig wallet, and an account with all of its address types.
+  const descriptor = multisigDescriptor({ required: 2, of: 3, network: 'mainnet' });
+  const account = new UREncoder(new UR(Buffer.from(readWords(ACCOUNT)!), 'crypto-account'), 120);
+  const [first] = splitBbqr({ type: 'U', bytes: new TextEncoder().encode(descriptor.repeat(3)) })!;
+  for (const [codes, sends] of [
+    [splitBbqr({ type: 'U', bytes: new TextEncoder().encode(`# Wallet\n\n${descriptor}\n${'#'.repeat(800)}`) })!, descriptor],
+    [Array.from({ length: account.fragmentsLength }, () => account.nextPart().toUpperCase()), "wpkh([37b5eed4/84'/0'/0']"],
+  ] as const) {
+    await page.getByRole('button', { name: 'Back', exact: true }).click();
+    assert.ok(codes.length > 1);
+    showToCamera(film, first!);
+    await scan();
+    await page.getByText('1 of 3 codes read').waitFor();
+    showToCamera(film, codes);
+    await page.keyboard.press('Escape');
+    await scan();
+    await page.getByRole('heading', { name: 'Does your wallet show these addresses?' }).waitFor();
+    await dark();
+    const [body = ''] = sent.splice(0).filter(Boolean);
+    assert.ok(JSON.parse(body).key.includes(sends), body);
+  }
+  await page.getByText('37b5eed4').waitFor();
   noFaults();
 });
 
@@ -184,8 +213,8 @@ test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of 
     // Until the codes of the other kind were replaced.
     if (seen === null) continue;
     assert.ok(seen.total > 1);
-    if (seen.psbt) assert.equal(Buffer.from(seen.psbt).toString('base64'), request.psbt);
-    psbt = seen.psbt;
+    psbt = seen.bytes === null ? null : (readCbor(seen.bytes) as Uint8Array);
+    if (psbt) assert.equal(Buffer.from(psbt).toString('base64'), request.psbt);
   }
   await page.getByLabel('Kind of codes').selectOption('file');
   const fileReader = createBbqrReader();

@@ -1,14 +1,16 @@
 /** Signing by camera: a signing file or its PSBT as animated QR codes (BBQr or UR), and the signed transaction read back. */
 import { useEffect, useRef, useState } from 'react';
-import { createUrReader, splitUr } from '../../lib/animated-ur.ts';
+import { splitUr } from '../../lib/animated-ur.ts';
 import { ask, READ_LIMITS_MS } from '../../lib/ask.ts';
 import { base64Of } from '../../lib/base64.ts';
-import { type BbqrFile, createBbqrReader, splitBbqr } from '../../lib/bbqr.ts';
+import { splitBbqr } from '../../lib/bbqr.ts';
+import { type CodeSeries, createSeriesReader } from '../../lib/code-series.ts';
 import { useAct, useMode } from '../../lib/hooks.ts';
+import { readCbor } from '../../lib/uniform-resource.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Choice, Note } from '../../ui/form.tsx';
-import { type Look, Scanner } from '../../ui/scanner.tsx';
+import { CodesRead, type Look, Scanner } from '../../ui/scanner.tsx';
 
 /** The pace that hardware wallets are made for. */
 const FRAME_MS = 250;
@@ -167,8 +169,15 @@ export function ShowCodes({ id, isPsbt, onClose }: { id: string; isPsbt: boolean
   );
 }
 
+/** BCR-2020-006 renamed the type; wallets send both. */
+const isPsbt = ({ type }: CodeSeries): boolean => type === 'crypto-psbt' || type === 'psbt';
 /** What the server reads: a PSBT in base64, a transaction in hex, or the file of the offline signer. */
-function contentOf({ type, bytes }: BbqrFile): string {
+function contentOf({ form, type }: CodeSeries, bytes: Uint8Array<ArrayBuffer>): string {
+  if (form === 'ur') {
+    const psbt = readCbor(bytes);
+    if (!(psbt instanceof Uint8Array)) throw new Error('The codes contain damaged data. Show them again in your wallet.');
+    return base64Of(psbt);
+  }
   if (type === 'P') return base64Of(bytes);
   if (type === 'T') return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
   return new TextDecoder().decode(bytes);
@@ -178,8 +187,7 @@ const isPlain = (code: string): boolean => /^(?:[0-9a-f]{2}){60,}$/i.test(code) 
 
 export function ScanSigned({ onContent, onClose }: { onContent: (content: string) => void; onClose: () => void }) {
   const [progress, setProgress] = useState<{ have: number; total: number } | null>(null);
-  const [reader] = useState(() => createBbqrReader());
-  const [urReader] = useState(() => createUrReader());
+  const [reader] = useState(() => createSeriesReader());
   const isDone = useRef(false);
   const take = async (code: string): Promise<Look> => {
     if (isDone.current) return { done: true };
@@ -190,16 +198,10 @@ export function ScanSigned({ onContent, onClose }: { onContent: (content: string
     };
     if (isPlain(code)) return finish(code);
     try {
-      const resource = urReader.add(code);
-      if (resource !== null) {
-        setProgress(resource);
-        return resource.psbt === null ? {} : finish(base64Of(resource.psbt));
-      }
-      const read = reader.add(code);
-      if (read === null) return { why: 'This code is not a signed transaction.' };
+      const read = await reader.add(code);
+      if (read === null || (read.form === 'ur' && !isPsbt(read))) return { why: 'This code is not a signed transaction.' };
       setProgress(read);
-      if (read.have < read.total) return {};
-      return finish(contentOf(await reader.file()));
+      return read.bytes === null ? {} : finish(contentOf(read, read.bytes));
     } catch (error) {
       return { why: error instanceof Error ? error.message : 'The codes could not be read.' };
     }
@@ -210,13 +212,7 @@ export function ScanSigned({ onContent, onClose }: { onContent: (content: string
       lead="Hold the QR codes that your wallet shows after signing in front of the camera until all of them were read."
       instead="upload the signed file"
       back="Cancel"
-      status={
-        progress && (
-          <p className="text-sm tabular-nums">
-            {progress.have} of {progress.total} codes read
-          </p>
-        )
-      }
+      status={progress && <CodesRead {...progress} />}
       onCode={take}
       onClose={onClose}
     />
