@@ -24,7 +24,7 @@ import { showControls } from './text.ts';
 const OPERATOR = [
   ...['serve', 'migrate', 'merchant', 'wallet', 'key', 'user', 'plan', 'checkout', 'endpoint', 'delivery', 'doctor', 'verify'],
   ...['deposit', 'chain', 'backup', 'restore', 'shop', 'sweep', 'refund', 'payout', 'books', 'secret-key', 'lightning'],
-  'version',
+  ...['version', 'upgrade'],
 ];
 const COMPLETION = { usage: `completion ${SHELLS.join('|')}`, about: 'print a completion script for your shell', options: [] } as const;
 const ABOUT: Readonly<Record<string, { usage: string; about: string; options: readonly OptionName[] }>> = {

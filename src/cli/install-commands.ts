@@ -1,4 +1,5 @@
 /** Operator commands for the install: the service, its database, its chains, and problems with them. */
+import { resolve } from 'node:path';
 import { acceptSecretKey, backup, inspect, PROCESS_ROLES, type Role, restore, startApp } from '#app';
 import { forgetCertificate } from '#chain-store';
 import type { Config } from '#config';
@@ -7,9 +8,11 @@ import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { claimDeposit, readChainStatus, releaseChain } from '#follow';
 import { createFirstMerchant, keepSetupLink, SETUP_DAYS } from '#merchants';
-import { diagnose, findNewer, hashSigner, verifyAddresses } from '#operate';
+import { diagnose, findNewer, hashSigner, upgrade, verifyAddresses } from '#operate';
 import { CHAIN_OPTION, COIN_OPTION, type Commands, chainCoinOf, coinOf, commaList, type Flags, need, oneOfOption } from './command.ts';
 
+/** The folder of this install. */
+const INSTALLED = resolve(import.meta.dirname, '../..');
 const FILE = { value: 'FILE', about: 'Backup file', required: true } as const;
 
 export const SERVE_COMMAND: Commands = {
@@ -111,6 +114,22 @@ export const INSTALL_COMMANDS: Commands = {
       const outgoing = createOutgoing({ allow: [], log });
       const file = flags.file ?? null;
       return { ...own, releases: await findNewer(config, { version: own.version, installedBy: own.installed_by, file, outgoing }) };
+    },
+  },
+  upgrade: {
+    about: 'Install another release from its archive, into this folder; data and settings stay',
+    notes: 'SHA256SUMS and SHA256SUMS.minisig must be beside the archive. To go back, give the archive of the version before.',
+    options: {
+      file: { value: 'FILE', about: 'florin-VERSION.tgz', required: true },
+      unit: {
+        value: 'UNITS',
+        about: 'systemd units that run Florin, comma-separated: stopped, started, and put back if it does not start',
+      },
+    },
+    createsDatabase: true,
+    onStore: ({ host, port, releasesKey }, flags) => {
+      const at = { host: host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host, port };
+      return upgrade(INSTALLED, { file: resolve(need(flags, 'file')), key: releasesKey, units: commaList(flags.unit), at });
     },
   },
   migrate: { about: 'Update the database schema (a start does this too)', run: async () => ({ migrated: true }) },

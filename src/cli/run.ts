@@ -218,7 +218,7 @@ const GROUPS: readonly Group[] = [
   { names: ['books'], load: async () => (await import('./book-commands.ts')).BOOK_COMMANDS },
   { names: ['endpoint', 'delivery'], load: async () => (await import('./webhook-commands.ts')).WEBHOOK_COMMANDS },
   {
-    names: ['doctor', 'verify', 'chain', 'deposit', 'secret-key', 'backup', 'restore', 'version', 'migrate'],
+    names: ['doctor', 'verify', 'chain', 'deposit', 'secret-key', 'backup', 'restore', 'version', 'upgrade', 'migrate'],
     load: async () => (await import('./install-commands.ts')).INSTALL_COMMANDS,
   },
 ];

@@ -14,4 +14,5 @@ export type { Finding } from './range-findings.ts';
 export { findNewer } from './releases.ts';
 export { readInstallKey } from './seal.ts';
 export { acceptKey, openSecrets } from './secret-key.ts';
+export { upgrade } from './upgrade.ts';
 export { florinVersion, readOrigin, readVersion } from './version.ts';

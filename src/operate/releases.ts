@@ -71,8 +71,8 @@ function readList(content: Uint8Array): { published: string; releases: readonly 
 }
 
 /** How the new version gets here. */
-const UPGRADE = {
-  archive: 'unpack the new archive and run npm ci --omit=dev in it',
+export const UPGRADE = {
+  archive: './florin upgrade --file florin-VERSION.tgz',
   deb: 'apt install ./florin_VERSION_ARCHITECTURE.deb',
   image: 'start the image of the new version',
   clone: 'git pull && npm ci, then restart it',

@@ -18,8 +18,8 @@ export function saferPostgres(version: string): string | null {
 
 /** How the code got here. Releases, packages and images contain a file that says so; a clone has none. */
 type Origin = { installed_by: 'archive' | 'deb' | 'image' | 'clone'; commit: string | null };
-export function readOrigin(): Origin {
-  const file = join(ROOT, 'dist/release.json');
+export function readOrigin(folder = ROOT): Origin {
+  const file = join(folder, 'dist/release.json');
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Origin) : { installed_by: 'clone', commit: null };
 }
 
