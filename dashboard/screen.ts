@@ -4,8 +4,8 @@ import type { Action } from './generated/api.ts';
 import type { ReadAhead } from './lib/hooks.ts';
 import type { IconName } from './ui/icon.tsx';
 
-/** `Account`: in the menu of the account, not in the navigation. */
-type Group = 'Overview' | 'Payments' | 'Money' | 'Developers' | 'Settings' | 'Operator' | 'Account';
+/** `account`: in the menu of the account, not in the navigation. */
+export type Group = 'overview' | 'payments' | 'money' | 'developers' | 'settings' | 'operator' | 'account';
 /** `begin` is called as soon as the code is loaded, before anything is drawn, so that the screen's data is requested early. */
 export type ScreenModule = { Screen: ComponentType; begin?: (read: ReadAhead, search: Record<string, unknown>) => void };
 export type ScreenEntry = {

@@ -2,6 +2,8 @@
 import tailwind from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
+import { LANGUAGES } from './lib/language.ts';
+import { findTexts, hasTexts } from './texts.ts';
 
 /** The package holds the bundle as one string; the server around it, and the packages that server needs, are not installed. */
 const BUNDLE = /^var standalone_default = (".*");$/m;
@@ -17,8 +19,7 @@ function bundledScalar(): Plugin {
       const [, bundle] = BUNDLE.exec(resolved ? await this.fs.readFile(resolved.id, { encoding: 'utf8' }) : '') ?? [];
       if (!bundle) throw new Error('@scalar/fastify-api-reference does not contain the bundle in the expected place');
       const source = (new Function(`return ${bundle}`)() as string).replace(/\n\/\/# sourceMappingURL=.*\s*$/, '\n');
-      const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(source)));
-      fileName = `assets/scalar-${[...hash.slice(0, 5)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}.js`;
+      fileName = `assets/scalar-${await hashOf(source)}.js`;
       this.emitFile({ type: 'asset', fileName, source });
     },
     transformIndexHtml: (_html, { filename }) =>
@@ -27,6 +28,36 @@ function bundledScalar(): Plugin {
         : [],
   };
 }
+
+const hashOf = async (text: string): Promise<string> => {
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text)));
+  return [...hash.slice(0, 5)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+};
+
+/**
+ * Looks up texts in the words of the language, which a script of its own sets before all others run. `languages.json` names these
+ * scripts: the server puts the right one into the page, and none for English.
+ */
+const languages: Plugin = {
+  name: 'languages',
+  enforce: 'pre',
+  transform(source, id) {
+    if (!hasTexts(id)) return null;
+    const { code, keys } = findTexts(source, id);
+    return keys.length === 0 ? null : `import { $nodes, $text } from '${new URL('lib/words.ts', import.meta.url).pathname}';\n${code}`;
+  },
+  async generateBundle() {
+    const files: Record<string, string> = {};
+    for (const language of Object.keys(LANGUAGES).filter((tag) => tag !== 'en')) {
+      const path = new URL(`words/${language}.json`, import.meta.url).pathname;
+      const words = JSON.parse(await this.fs.readFile(path, { encoding: 'utf8' })) as Record<string, string>;
+      const source = `globalThis.florinWords=${JSON.stringify({ language, words })};\n`;
+      files[language] = `assets/words-${language}-${await hashOf(source)}.js`;
+      this.emitFile({ type: 'asset', fileName: files[language], source });
+    }
+    this.emitFile({ type: 'asset', fileName: 'languages.json', source: JSON.stringify(files) });
+  },
+};
 
 const LICENSES = 'licenses.json';
 type License = { name: string; version: string; identifier: string; text: string };
@@ -52,14 +83,14 @@ const FIRST = [
   /@base-ui\/react\/(?:esm\/)?(?:csp-provider|internals\/csp-context)/,
   /(?:vite\/preload-helper|rolldown\/runtime)/,
   /\/dashboard\/(?:screens\.ts|generated\/api\.ts)$/,
-  /\/dashboard\/lib\/(?:amount|api|ask|confirmation|days|density|first-data|hooks|jsx-runtime|keys|news|read-anew|store|theme|toasts|trouble)\.ts$/,
+  /\/dashboard\/lib\/(?:amount|api|ask|confirmation|days|density|first-data|hooks|jsx-runtime|keys|language|news|read-anew|store|theme|toasts|trouble|words)\.ts$/,
   /\/dashboard\/shell\/(?:shell|bell|stripes|toasts)\.tsx$/,
   /\/dashboard\/ui\/(?:button|icon|link|menu|states|values)\.tsx$/,
 ];
 
 export default defineConfig({
   base: '/dashboard/',
-  plugins: [react({ jsxImportSource: '#dashboard' }), tailwind(), bundledScalar(), allLicenses],
+  plugins: [languages, react({ jsxImportSource: '#dashboard' }), tailwind(), bundledScalar(), allLicenses],
   build: {
     assetsInlineLimit: 0,
     target: 'es2023',

@@ -1,13 +1,10 @@
 /** Amounts as the exact decimal texts that the service sends. Nothing here goes through a float. */
 import { FIATS } from '../generated/api.ts';
 import { coinText } from './coin.ts';
+import { decimalText, fiatText } from './language.ts';
 
 /** Decimals of a coin amount that are shown; the others are on hover and in exports. */
 const SHOWN = 8;
-
-/** With commas between thousands. */
-const grouped = (text: string): string =>
-  text.replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + BigInt(whole).toLocaleString('en-US'));
 
 /** Digits after the point without zeros at the end. */
 export function withoutZeros(decimals: string): string {
@@ -33,10 +30,9 @@ export const shortDollars = (amount: string): string => /^-?0\.0*[1-9]?\d{0,3}|^
 export function moneyText(amount: string, currency = 'USD'): string {
   if (currency !== 'USD')
     return FIATS.some((fiat) => fiat === currency)
-      ? formatOf(currency, placesOf(amount)).format(amount as Intl.StringNumericLiteral)
-      : `${grouped(significant(amount))} ${coinText(currency)}`;
-  const dollars = grouped(shortDollars(amount));
-  return dollars.startsWith('-') ? `-$${dollars.slice(1)}` : `$${dollars}`;
+      ? fiatText(amount, currency)
+      : `${decimalText(significant(amount))} ${coinText(currency)}`;
+  return fiatText(shortDollars(amount), 'USD');
 }
 
 /** "27.23 DASH ($816.95)"; without the dollars while they are not known. */
@@ -76,22 +72,7 @@ export function aboutText(usd: string, { currency, decimals, rate }: Display): s
   const scale = 10n ** 10n;
   const half = cents < 0n ? -scale : scale;
   const minor = (2n * cents * rateE8 * 10n ** BigInt(decimals) + half) / (2n * scale);
-  return `≈ ${formatOf(currency, decimals).format(textOf(minor, decimals) as Intl.StringNumericLiteral)}`;
-}
-const formats = new Map<string, Intl.NumberFormat>();
-/** Formatters are slow to make, so each is made once. */
-function formatOf(currency: string, decimals: number): Intl.NumberFormat {
-  const key = `${currency} ${decimals}`;
-  const known = formats.get(key);
-  if (known) return known;
-  const made = new Intl.NumberFormat('en', {
-    style: 'currency',
-    currency,
-    minimumFractionDigits: decimals,
-    maximumFractionDigits: decimals,
-  });
-  formats.set(key, made);
-  return made;
+  return `≈ ${fiatText(textOf(minor, decimals), currency)}`;
 }
 
 /** An amount of one coin with its value in US dollars, null where part of it has no price yet. */

@@ -45,7 +45,7 @@ export function Screen() {
     <div className="grid gap-5">
       <h1>Events</h1>
       <Filters key={filters.payment_id} filters={filters} change={change} />
-      <NewRows waiting={waiting} one="event" show={show} />
+      <NewRows waiting={waiting} words={waiting === 1 ? '1 new event' : `${waiting} new events`} show={show} />
       <ListCard
         label="Events"
         list={list}

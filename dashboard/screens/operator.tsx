@@ -3,6 +3,7 @@
 import { useState } from 'react';
 import type { Reply } from '../lib/api.ts';
 import { useAct, useApi, useList, useMe, useTitle } from '../lib/hooks.ts';
+import { countText, roundedText } from '../lib/language.ts';
 import { Button, buttonClass } from '../ui/button.tsx';
 import { Ask } from '../ui/dialog.tsx';
 import { Select } from '../ui/field.tsx';
@@ -280,7 +281,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
                 ...(coin.followed
                   ? ([
                       ['Network', coin.network],
-                      ['Height', coin.height === null ? 'Not started' : coin.height.toLocaleString()],
+                      ['Height', coin.height === null ? 'Not started' : countText(coin.height)],
                       ['Last checked', coin.lag_seconds === null ? '–' : `${coin.lag_seconds} s ago`],
                     ] as const)
                   : []),
@@ -305,7 +306,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
                   (source) =>
                     [
                       source.name,
-                      `${source.state === 'ok' ? (source.height?.toLocaleString() ?? 'ok') : (source.reason ?? source.state)}${source.software ? ` · ${source.software}` : ''}`,
+                      `${source.state === 'ok' ? (source.height === null ? 'ok' : countText(source.height)) : (source.reason ?? source.state)}${source.software ? ` · ${source.software}` : ''}`,
                     ] as const,
                 ),
               ]}
@@ -317,7 +318,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
   );
 }
 
-const inMegabytes = (bytes: number) => (bytes / 1_000_000).toLocaleString(undefined, { maximumFractionDigits: 1 });
+const inMegabytes = (bytes: number) => roundedText(bytes / 1_000_000);
 
 const Queues = ({ queues }: { queues: Install['queues'] }) => (
   <Card title="Queues">
@@ -327,7 +328,7 @@ const Queues = ({ queues }: { queues: Install['queues'] }) => (
           [
             queue.name,
             <span key={queue.name} className="tabular-nums">
-              {queue.waiting.toLocaleString()}
+              {countText(queue.waiting)}
               {queue.oldest_seconds !== null && queue.oldest_seconds > 0 && `, oldest ${queue.oldest_seconds} s ago`}
               {queue.note && <span className="text-warn"> · {queue.note}</span>}
             </span>,
@@ -368,8 +369,8 @@ function Merchants() {
       name: 'Live payments this month',
       cell: (row) => (
         <span className="tabular-nums">
-          {row.used.toLocaleString()}
-          {row.per_month !== null && ` of ${row.per_month.toLocaleString()}`}
+          {countText(row.used)}
+          {row.per_month !== null && ` of ${countText(row.per_month)}`}
         </span>
       ),
       right: true,

@@ -71,7 +71,7 @@ export function Screen() {
     <div className="grid gap-5">
       <h1>Request log</h1>
       <Filters key={search} filters={filters} change={change} />
-      <NewRows waiting={waiting} one="request" show={show} />
+      <NewRows waiting={waiting} words={waiting === 1 ? '1 new request' : `${waiting} new requests`} show={show} />
       <ListCard
         label="Requests"
         list={list}

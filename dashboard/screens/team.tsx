@@ -138,7 +138,7 @@ function Members({ members }: { members: readonly Member[] }) {
       {changing && (
         <DepartureDialog
           member={changing.member}
-          title={`Make ${changing.member.name} ${ROLE_WORDS[changing.role].toLowerCase()}?`}
+          title={`Change the role of ${changing.member.name} to ${ROLE_WORDS[changing.role]}?`}
           text={`${ROLE_MEANS[changing.role]} What the new role doesn’t include ends: ${ENDS_WITH}.`}
           act="Change role"
           busy={change.isPending}

@@ -1,6 +1,8 @@
 /** The plan, how much of it is used this month, and the requests of the last 24 hours. */
+
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMe, useTitle } from '../lib/hooks.ts';
+import { countText, roundedText, timeText } from '../lib/language.ts';
 import { ChartCard } from '../ui/charts.tsx';
 import { Code } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
@@ -9,7 +11,6 @@ import { Badge, Time } from '../ui/values.tsx';
 
 type Usage = Reply<'GET /:mode/usage'>;
 const PLAN_WORDS: Readonly<Record<Usage['plan'], string>> = { starter: 'Starter', professional: 'Professional', enterprise: 'Enterprise' };
-const count = (n: number): string => n.toLocaleString();
 
 export function Screen() {
   useTitle('Plan & usage');
@@ -46,7 +47,7 @@ function Month({ usage }: { usage: Usage }) {
     >
       <div className="grid gap-3 p-4">
         <p className="text-2xl font-semibold tabular-nums">
-          {count(used)} <span className="text-base font-normal text-soft">{most === null ? 'no limit' : `of ${count(most)}`}</span>
+          {countText(used)} <span className="text-base font-normal text-soft">{most === null ? 'no limit' : `of ${countText(most)}`}</span>
         </p>
         {percent !== null && most !== null && (
           // The numbers above say the same.
@@ -76,7 +77,7 @@ function Month({ usage }: { usage: Usage }) {
 }
 
 const HOUR_MS = 3_600_000;
-const hourOf = (ms: number): string => new Date(ms).toLocaleTimeString([], { hour: 'numeric', minute: '2-digit' });
+const hourOf = (ms: number): string => timeText(ms, { hour: 'numeric', minute: '2-digit' });
 
 /** API requests of the last 24 hours, beside the rate limit of the plan. */
 function Requests({ perMinute }: { perMinute: number | null }) {
@@ -99,8 +100,8 @@ function Requests({ perMinute }: { perMinute: number | null }) {
   const busiest = hours.reduce((a, b) => (b.busiest_key > a.busiest_key ? b : a));
   const rate = Math.ceil(busiest.busiest_key / 60);
   const limit =
-    perMinute === null ? 'there is no rate limit' : `the rate limit is ${count(perMinute)} a minute for all secret keys together`;
-  const words = `${count(sum)} requests in 24 hours, ${count(failed)} failed. The busiest key averaged ${count(rate)} a minute in its busiest hour; ${limit}.`;
+    perMinute === null ? 'there is no rate limit' : `the rate limit is ${countText(perMinute)} a minute for all secret keys together`;
+  const words = `${countText(sum)} requests in 24 hours, ${countText(failed)} failed. The busiest key averaged ${countText(rate)} a minute in its busiest hour; ${limit}.`;
   return (
     <ChartCard
       title="API requests"
@@ -110,14 +111,14 @@ function Requests({ perMinute }: { perMinute: number | null }) {
       empty={sum === 0 ? 'No API requests in this mode in the last 24 hours.' : null}
     >
       <dl className="grid grid-cols-2 gap-x-6 gap-y-3 pb-4 sm:grid-cols-4">
-        <Figure name="Last 24 hours" value={count(sum)} />
-        <Figure name="Failed" value={failed === 0 ? '0' : `${count(failed)} (${share(failed, sum)})`} />
-        <Figure name="Busiest hour, per key" value={`${count(rate)} a minute`} />
-        <Figure name="Rate limit" value={perMinute === null ? 'None' : `${count(perMinute)} a minute`} />
+        <Figure name="Last 24 hours" value={countText(sum)} />
+        <Figure name="Failed" value={failed === 0 ? '0' : `${countText(failed)} (${share(failed, sum)})`} />
+        <Figure name="Busiest hour, per key" value={`${countText(rate)} a minute`} />
+        <Figure name="Rate limit" value={perMinute === null ? 'None' : `${countText(perMinute)} a minute`} />
       </dl>
       <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2 text-xs text-soft">
         <p className="flex flex-col justify-between text-right tabular-nums" aria-hidden="true">
-          <span>{count(most)}</span>
+          <span>{countText(most)}</span>
           <span>0</span>
         </p>
         <svg role="img" aria-label={words} viewBox="0 0 480 100" preserveAspectRatio="none" className="h-28 w-full border-y border-line">
@@ -130,7 +131,7 @@ function Requests({ perMinute }: { perMinute: number | null }) {
                 height={(one.requests / most) * 100}
                 className="fill-accent"
               >
-                <title>{`${hourOf(one.at)}: ${count(one.requests)} requests, ${count(one.failed)} failed`}</title>
+                <title>{`${hourOf(one.at)}: ${countText(one.requests)} requests, ${countText(one.failed)} failed`}</title>
               </rect>
               <rect x={i * 20 + 2} width="16" y={100 - (one.failed / most) * 100} height={(one.failed / most) * 100} className="fill-bad" />
             </g>
@@ -150,7 +151,7 @@ function Requests({ perMinute }: { perMinute: number | null }) {
 }
 
 /** A part of the requests, with one decimal. */
-const share = (part: number, whole: number): string => `${((part / whole) * 100).toLocaleString('en', { maximumFractionDigits: 1 })}%`;
+const share = (part: number, whole: number): string => `${roundedText((part / whole) * 100)}%`;
 const Figure = ({ name, value }: { name: string; value: string }) => (
   <div>
     <dt className="text-xs text-soft">{name}</dt>
@@ -164,8 +165,8 @@ function Plan({ usage }: { usage: Usage }) {
     <Card title="Plan" action={<Badge tone="info">{PLAN_WORDS[usage.plan]}</Badge>}>
       <Facts
         rows={[
-          ['Live payments per month', usage.per_month === null ? 'No limit' : count(usage.per_month)],
-          ['API requests per minute', usage.per_minute === null ? 'No limit' : count(usage.per_minute)],
+          ['Live payments per month', usage.per_month === null ? 'No limit' : countText(usage.per_month)],
+          ['API requests per minute', usage.per_minute === null ? 'No limit' : countText(usage.per_minute)],
           ['Webhooks', usage.webhooks ? 'Included' : 'Not included'],
         ]}
       />

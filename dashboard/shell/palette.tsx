@@ -11,7 +11,7 @@ import { useStore } from '../lib/store.ts';
 import { PayoutState } from '../screens/payouts/state.tsx';
 import { RefundState } from '../screens/refunds/state.tsx';
 import { SweepState } from '../screens/sweeps/state.tsx';
-import { SCREENS, shownScreens } from '../screens.ts';
+import { GROUPS, SCREENS, shownScreens } from '../screens.ts';
 import { customerName } from '../ui/customer.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Icon, type IconName } from '../ui/icon.tsx';
@@ -174,7 +174,18 @@ function Palette() {
   const wanted = text.trim().toLowerCase();
   const screens: Choice[] = shownScreens(SCREENS, me).flatMap(({ path, nav }) =>
     nav && (wanted === '' || nav.label.toLowerCase().includes(wanted))
-      ? [{ id: path, label: nav.label, icon: nav.icon, note: [nav.group].flat().join(', '), to: path }]
+      ? [
+          {
+            id: path,
+            label: nav.label,
+            icon: nav.icon,
+            note: [nav.group]
+              .flat()
+              .map((group) => GROUPS[group])
+              .join(', '),
+            to: path,
+          },
+        ]
       : [],
   );
   const sought = text.trim();

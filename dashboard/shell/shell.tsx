@@ -11,7 +11,7 @@ import { GO, listenToKeys, overlay } from '../lib/keys.ts';
 import { stopReading, useNews } from '../lib/news.ts';
 import { useStore } from '../lib/store.ts';
 import { setTheme, type Theme, theme } from '../lib/theme.ts';
-import { SCREENS, shownScreens } from '../screens.ts';
+import { GROUPS, SCREENS, shownScreens } from '../screens.ts';
 import { Icon } from '../ui/icon.tsx';
 import { Menu } from '../ui/menu.tsx';
 import { Bell } from './bell.tsx';
@@ -64,7 +64,6 @@ export function Shell() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawer closes when the place changes
   useEffect(() => setOpen(false), [path]);
   const other = mode === 'test' ? 'live' : 'test';
-  const sections = ['Overview', 'Payments', 'Money', 'Developers', 'Settings', 'Operator'] as const;
   const reached = shownScreens(SCREENS, me);
   const entries = reached.filter((screen) => screen.nav);
   const place = path.replace(/^(\/dashboard)?\/(test|live)\//, '').split('/');
@@ -93,11 +92,11 @@ export function Shell() {
           id="nav"
           className={`${open ? 'block' : 'hidden'} border-line bg-card px-3 py-4 max-lg:border-b lg:sticky lg:top-(--stripe) lg:block lg:h-[calc(100vh-var(--stripe))] lg:overflow-y-auto lg:border-r`}
         >
-          {sections.map((section) => {
-            const mine = entries.filter((entry) => [entry.nav!.group].flat().includes(section));
+          {Object.entries(GROUPS).map(([group, section]) => {
+            const mine = entries.filter((entry) => group !== 'account' && [entry.nav!.group].flat().some((one) => one === group));
             return (
               mine.length > 0 && (
-                <div key={section} className="pb-4">
+                <div key={group} className="pb-4">
                   <p className="px-3 pb-1 text-xs font-medium text-soft">{section}</p>
                   <ul aria-label={section} className="grid gap-0.5">
                     {mine.map((entry) => (
@@ -238,7 +237,7 @@ function Account() {
   const mode = useMode();
   const current = useStore(theme);
   const rows = useStore(density);
-  const own = shownScreens(SCREENS, me).filter(({ nav }) => nav?.group === 'Account');
+  const own = shownScreens(SCREENS, me).filter(({ nav }) => nav?.group === 'account');
   const client = useQueryClient();
   const signOut = async () => {
     await stopReading(client);

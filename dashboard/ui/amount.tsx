@@ -1,7 +1,9 @@
 /** An amount with its currency: US dollars, or another currency that is converted to dollars when the payment is created. */
+
 import { useId } from 'react';
 import { FIATS } from '../generated/api.ts';
 import { withLabel } from '../lib/field-fault.ts';
+import { typedAmount } from '../lib/language.ts';
 
 const BOX = 'min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft';
 export const CURRENCIES: readonly string[] = FIATS;
@@ -44,7 +46,7 @@ export function AmountField({
             required={required}
             placeholder={exampleOf(currency)}
             value={amount}
-            onChange={(event) => onAmount?.(event.target.value)}
+            onChange={(event) => onAmount?.(typedAmount(event.target.value))}
             aria-invalid={Boolean(fault)}
             aria-describedby={more}
             className={`min-w-0 flex-1 ${BOX} ${fault ? 'border-bad' : ''}`}

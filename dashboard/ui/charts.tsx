@@ -6,6 +6,7 @@ import { isSome, lessOf, moneyText, sumOf } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { partsOf } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
+import { compactText, countText, timeText } from '../lib/language.ts';
 import { EXCEPTION_WORDS, Money } from './values.tsx';
 
 type Home = Reply<'GET /:mode/home'>;
@@ -118,11 +119,9 @@ const drawn = (day: Home['days'][number], asset: string): string => {
   const volume = volumeIn(day, asset);
   return volume.startsWith('-') ? '0.00' : volume;
 };
-// Made once: `toLocaleString` makes a formatter on each call, which costs more than drawing the chart.
-const DAY = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-const SHORT = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-const shortDay = (day: string): string => DAY.format(new Date(day));
-const shortUsd = (value: number): string => `$${SHORT.format(value)}`;
+const DAY = { day: 'numeric', month: 'short', timeZone: 'UTC' } as const;
+const shortDay = (day: string): string => timeText(new Date(day), DAY);
+const shortUsd = (value: number): string => `$${compactText(value)}`;
 
 /** The available width, so that chart text keeps its size on a phone. */
 function useWidth() {
@@ -160,7 +159,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
   const bar = Math.min(slot * 0.8, 64);
   const every = Math.ceil(data.days.length / Math.max(2, Math.floor(width / 110)));
   const best = data.days.reduce((a, b) => (Number(b.volume_usd) > Number(a.volume_usd) ? b : a), data.days[0]!);
-  const summary = `Completed volume per day, stacked by currency. ${range.days === 1 ? 'Today' : `${range.days} days`}: $${data.now.volume_usd} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with $${best.volume_usd}${hasReversed ? `; reversed: ${moneyText(data.now.reversed_usd)}` : ''}.`;
+  const summary = `Completed volume per day, stacked by currency. ${range.days === 1 ? 'Today' : `${range.days} days`}: ${moneyText(data.now.volume_usd)} in ${data.now.completed} payments; highest on ${shortDay(best.day)} with ${moneyText(best.volume_usd)}${hasReversed ? `; reversed: ${moneyText(data.now.reversed_usd)}` : ''}.`;
   return (
     <ChartCard
       title="Volume per day"
@@ -215,7 +214,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
                     height={height}
                     className={(LOOKS[asset] ?? PLAIN)[0]}
                   >
-                    <title>{`${shortDay(day.day)}: $${volume} in ${asset}`}</title>
+                    <title>{`${shortDay(day.day)}: ${moneyText(volume)} in ${asset}`}</title>
                   </rect>
                 )
               );
@@ -260,7 +259,7 @@ function Bars({ label, rows, of }: { label: string; rows: readonly { name: strin
           <div className="flex justify-between gap-4">
             <span>{name}</span>
             <span className="tabular-nums">
-              {value.toLocaleString('en')} {note && <span className="text-soft">{note}</span>}
+              {countText(value)} {note && <span className="text-soft">{note}</span>}
             </span>
           </div>
           <svg viewBox="0 0 100 4" preserveAspectRatio="none" className="h-2 w-full overflow-hidden rounded-full" aria-hidden="true">

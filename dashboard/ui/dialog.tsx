@@ -36,7 +36,7 @@ export const Drawer = (modal: Modal) => (
 );
 
 /** The buttons at the bottom of a dialog. */
-export const Foot = ({ onBack, back = 'Cancel', children }: { onBack: () => void; back?: string; children: ReactNode }) => (
+export const Foot = ({ onBack, back = 'Cancel', children }: { onBack: () => void; back?: string | undefined; children: ReactNode }) => (
   <div className="flex justify-end gap-2">
     <Button onClick={onBack}>{back}</Button>
     {children}
@@ -50,6 +50,7 @@ export const Ask = ({
   title,
   text,
   act,
+  back,
   onAct,
   busy = false,
   danger = false,
@@ -59,14 +60,15 @@ export const Ask = ({
   title: string;
   text: ReactNode;
   act: string;
+  /** "Close" where "Cancel" could be mistaken for the act. */
+  back?: string;
   onAct: () => void;
   busy?: boolean;
   danger?: boolean;
 }) => (
   <Dialog open={open} onClose={onClose} title={title}>
     <div className="text-soft">{text}</div>
-    {/* "Cancel" beside "Cancel payment" could be mistaken for it. */}
-    <Foot onBack={onClose} back={act.startsWith('Cancel') ? 'Close' : 'Cancel'}>
+    <Foot onBack={onClose} back={back}>
       <Button look={danger ? 'danger' : 'main'} busy={busy} onClick={onAct}>
         {act}
       </Button>

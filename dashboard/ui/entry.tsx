@@ -1,5 +1,6 @@
 /** The frame of pages outside the dashboard, such as sign-in: one narrow card. */
 import type { ReactNode } from 'react';
+import { LanguageChoice } from './language.tsx';
 
 export const Entry = ({ title, lead, children }: { title: string; lead?: string; children: ReactNode }) => (
   <main className="mx-auto grid max-w-md gap-6 px-4 py-16 sm:py-24">
@@ -10,6 +11,9 @@ export const Entry = ({ title, lead, children }: { title: string; lead?: string;
         {lead && <p className="text-soft">{lead}</p>}
       </div>
       {children}
+    </div>
+    <div className="justify-self-center">
+      <LanguageChoice />
     </div>
   </main>
 );

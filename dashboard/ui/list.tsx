@@ -79,9 +79,9 @@ export function ListCard<R extends { id: string }>({
 }
 
 /** Shows how many new rows are waiting; a click shows them. See `useNewest`. */
-export const NewRows = ({ waiting, one, show }: { waiting: number; one: string; show: () => void }) =>
+export const NewRows = ({ waiting, words, show }: { waiting: number; words: string; show: () => void }) =>
   waiting > 0 && (
     <div className="text-center" role="status">
-      <Button onClick={show}>{waiting === 1 ? `1 new ${one}` : `${waiting} new ${one}s`}</Button>
+      <Button onClick={show}>{words}</Button>
     </div>
   );

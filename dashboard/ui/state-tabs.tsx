@@ -1,6 +1,8 @@
 /** The states above a list as tabs, with how many things each of them shows. */
+
 import type { Reply } from '../lib/api.ts';
 import { useApi } from '../lib/hooks.ts';
+import { countText } from '../lib/language.ts';
 import { Segments } from './form.tsx';
 
 const MOST_SHOWN = 1_000;
@@ -15,7 +17,7 @@ function Tabs({ words, counts, ...tabs }: Tabs & { counts?: Reply<`GET /:mode/${
     if (rows === undefined) return undefined;
     const count = rows.reduce((sum, row) => sum + row.count, 0);
     const isMore = count > MOST_SHOWN || rows.some((row) => row.is_more);
-    return `${Math.min(count, MOST_SHOWN).toLocaleString('en-US')}${isMore ? '+' : ''}`;
+    return `${countText(Math.min(count, MOST_SHOWN))}${isMore ? '+' : ''}`;
   };
   const all = [['', 'All'] as const, ...Object.entries(words)];
   return <Segments {...tabs} options={all.map(([value, word]) => ({ value, label: word, count: countOf(value) }))} />;

@@ -1,9 +1,11 @@
 /** How amounts, times and states look, everywhere the same. */
+
 import { useState } from 'react';
 import type { PaymentException, PaymentStatus } from '../generated/api.ts';
 import { moneyText, shortDollars, significant } from '../lib/amount.ts';
 import { coinText, partsOf } from '../lib/coin.ts';
 import { useMode } from '../lib/hooks.ts';
+import { timeText } from '../lib/language.ts';
 import { Icon, type IconName } from './icon.tsx';
 
 /** The network of a coin, beside the code of its asset. */
@@ -48,17 +50,15 @@ export const Money = ({
   );
 };
 
-const formats: { short?: Intl.DateTimeFormat; medium?: Intl.DateTimeFormat } = {};
-/** Formatters are slow to make, so each is made once, when the first time is shown. */
-const localFormat = (timeStyle: 'short' | 'medium'): Intl.DateTimeFormat =>
-  (formats[timeStyle] ??= new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle }));
+const SHORT = { dateStyle: 'medium', timeStyle: 'short' } as const;
+const WITH_SECONDS = { dateStyle: 'medium', timeStyle: 'medium' } as const;
 /** Local time, where asked with its seconds; the exact instant in UTC on hover. */
 export const Time = ({ at, seconds = false }: { at: string | null; seconds?: boolean }) =>
   at === null ? (
     <span className="text-soft">–</span>
   ) : (
     <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`} className="whitespace-nowrap tabular-nums">
-      {localFormat(seconds ? 'medium' : 'short').format(new Date(at))}
+      {timeText(new Date(at), seconds ? WITH_SECONDS : SHORT)}
     </time>
   );
 

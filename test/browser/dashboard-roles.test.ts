@@ -106,7 +106,7 @@ for (const role of ['admin', 'developer', 'finance', 'support', 'viewer'] as con
         await nav.getByRole('link').evaluateAll((links) => links.map((link) => link.getAttribute('href')!.split('/').at(-1)!)),
       );
       const expected = SCREENS.filter(
-        (screen) => screen.nav && screen.nav.group !== 'Account' && !screen.operator && may(screen.action),
+        (screen) => screen.nav && screen.nav.group !== 'account' && !screen.operator && may(screen.action),
       ).map((screen) => screen.path);
       assert.deepEqual([...shown].filter((path) => path !== 'operator').sort(), expected.toSorted());
       for (const path of [...expected, `payments/${payment}`]) {

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router';
 import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
+import { listText } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { MissingList } from '../../ui/missing.tsx';
@@ -22,7 +23,7 @@ function progressOf(step: Step, { webhook, payable, steps }: Onboarding): string
     return isDone('wallet') && isDone('source')
       ? 'No currency can be paid right now. Wallets shows what is missing.'
       : 'Connect a wallet and a network first.';
-  return `Customers can pay with ${new Intl.ListFormat('en').format(payable)} now. This step is done when your first live payment completes.`;
+  return `Customers can pay with ${listText(payable)} now. This step is done when your first live payment completes.`;
 }
 
 export const ONBOARDING = ['GET /:mode/home/onboarding', ['home', 'onboarding'], {}] as const;

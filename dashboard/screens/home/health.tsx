@@ -1,7 +1,9 @@
 /** Whether webhooks are delivered, sources are in sync, and prices are current. */
+
 import type { Reply } from '../../lib/api.ts';
 import { duration } from '../../lib/days.ts';
 import { useApi, useMode } from '../../lib/hooks.ts';
+import { countText, roundedText } from '../../lib/language.ts';
 import { Card, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, CoinLabel, Time, type Tone } from '../../ui/values.tsx';
 
@@ -51,7 +53,7 @@ export function Health() {
                   tone={webhooks.failed === 0 ? 'good' : webhooks.failed * 20 > finished ? 'bad' : 'warn'}
                   icon={webhooks.failed === 0 ? 'check' : 'alert'}
                 >
-                  {`${Math.floor((webhooks.delivered / finished) * 1000) / 10}% of ${finished.toLocaleString('en')}`}
+                  {`${roundedText(Math.floor((webhooks.delivered / finished) * 1000) / 10)}% of ${countText(finished)}`}
                 </Badge>
               ),
             ],
@@ -72,8 +74,7 @@ export function Health() {
           <ul>
             {coins.map((coin) => {
               const chain = CHAIN[coin.chain];
-              const height =
-                coin.height === null ? '' : `Block ${coin.height.toLocaleString('en')}, checked ${duration(coin.lag_seconds ?? 0)} ago.`;
+              const height = coin.height === null ? '' : `Block ${countText(coin.height)}, checked ${duration(coin.lag_seconds ?? 0)} ago.`;
               // Known reasons say more than the state.
               const words = [...(coin.reasons.length > 0 ? coin.reasons.map(sentence) : [chain.text]), height].filter(Boolean).join(' ');
               return (

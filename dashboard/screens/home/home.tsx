@@ -1,9 +1,11 @@
 /** Home: the figures of a range of days against the one before, the payment funnel, the health of the service, the steps to go live. */
+
 import type { ReactNode } from 'react';
 import { isSome, lessOf } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
 import { useApi, useFilters, useMay, useMe, useMode, useTitle } from '../../lib/hooks.ts';
+import { countText, roundedText } from '../../lib/language.ts';
 import type { ScreenModule } from '../../screen.ts';
 import { About } from '../../ui/about.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -149,7 +151,7 @@ const Tile = ({ name, value, children }: { name: string; value: ReactNode; child
 );
 
 const share = (part: number, whole: number): number | null => (whole === 0 ? null : (part / whole) * 100);
-const percent = (value: number | null): string => (value === null ? '–' : `${value.toLocaleString('en', { maximumFractionDigits: 1 })}%`);
+const percent = (value: number | null): string => (value === null ? '–' : `${roundedText(value)}%`);
 
 function Figures({ data, range, zone }: { data: Home; range: Range; zone: string }) {
   const { now, before, attention } = data;
@@ -168,7 +170,7 @@ function Figures({ data, range, zone }: { data: Home; range: Range; zone: string
             <Change now={Number(now.volume_usd)} before={Number(before.volume_usd)} range={range} />
           </span>
         </Tile>
-        <Tile name="Completed payments" value={now.completed.toLocaleString('en')}>
+        <Tile name="Completed payments" value={countText(now.completed)}>
           <Change now={now.completed} before={before.completed} range={range} />
         </Tile>
         <Tile name="Conversion" value={percent(conversion)}>

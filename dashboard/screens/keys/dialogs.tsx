@@ -1,13 +1,15 @@
 /** Dialogs of the key screens, loaded when they open: the new key, rolling, revoking. */
+
 import { type FormEvent, useState } from 'react';
 import { ApiError } from '../../lib/api.ts';
 import { useAct } from '../../lib/hooks.ts';
+import { countText } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { CodeTabs } from '../../ui/code.tsx';
 import { Dialog, Foot } from '../../ui/dialog.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Icon } from '../../ui/icon.tsx';
-import { grouped, type Key, type ShownKey } from './shared.tsx';
+import type { Key, ShownKey } from './shared.tsx';
 
 export { CreateKey } from './create.tsx';
 
@@ -111,7 +113,7 @@ export function RevokeKey({ of, calls, onClose }: { of: Key; calls: number; onCl
         <p className="text-sm text-soft">
           This key made{' '}
           <strong className="font-medium text-ink">
-            {calls === 0 ? 'no requests' : calls === 1 ? '1 request' : `${grouped(calls)} requests`}
+            {calls === 0 ? 'no requests' : calls === 1 ? '1 request' : `${countText(calls)} requests`}
           </strong>{' '}
           in the last 24 hours. Requests that use it will fail within a second. You can’t undo this.
         </p>

@@ -1,13 +1,15 @@
 /** One key: who created it, how it is used, rolling and revoking it. */
+
 import { Link, useParams } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { countText } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
 import { TestLabel, Time } from '../../ui/values.tsx';
-import { grouped, type Key, KeyState, permissionWords, type ShownKey } from './shared.tsx';
+import { type Key, KeyState, permissionWords, type ShownKey } from './shared.tsx';
 
 const RollKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RollKey })));
 const RevokeKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.RevokeKey })));
@@ -114,13 +116,13 @@ export function Screen() {
               [
                 'Requests in the last 24 hours',
                 <span key="calls" className="tabular-nums">
-                  {grouped(calls)}
+                  {countText(calls)}
                 </span>,
               ],
               [
                 'Failed requests',
                 <span key="failed" className="tabular-nums">
-                  {grouped(failed)}
+                  {countText(failed)}
                 </span>,
               ],
               ['Last used', key.last_used_at === null ? 'Never' : <Time key="used" at={key.last_used_at} />],

@@ -12,6 +12,10 @@ import { type Key, KeyState, permissionWords, QuickStart, type ShownKey } from '
 const CreateKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.CreateKey })));
 const ShowKey = lazy(() => import('./dialogs.tsx').then((module) => ({ default: module.ShowKey })));
 
+const NONE = {
+  secret: { active: 'No secret keys.', ended: 'No revoked or expired secret keys.' },
+  public: { active: 'No public keys.', ended: 'No revoked or expired public keys.' },
+} as const;
 const ABOUT = {
   secret: 'For your server. Anyone who has one can act on your behalf.',
   public: 'For web pages and apps. They can only create payments.',
@@ -88,7 +92,7 @@ export function Screen() {
                 <Skeleton lines={4} />
               ) : list.rows.length === 0 ? (
                 <p className="px-4 py-6 text-sm text-soft">
-                  {ended ? `No revoked or expired ${kind} keys.` : `No ${kind} keys.`} {ABOUT[kind]}
+                  {NONE[kind][ended ? 'ended' : 'active']} {ABOUT[kind]}
                 </p>
               ) : (
                 <Table

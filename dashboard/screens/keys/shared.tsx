@@ -38,7 +38,6 @@ export function permissionWords({ permissions, read_only }: Key): string {
 }
 
 /** 12345 as 12,345. */
-export const grouped = (count: number): string => count.toLocaleString('en-US');
 
 /** Creates a payment, in four languages. */
 export function QuickStart() {

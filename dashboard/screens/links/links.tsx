@@ -30,7 +30,7 @@ export function Screen() {
   return (
     <div className="grid gap-5">
       <div className="grid gap-1">
-        <h1>Links &amp; buttons</h1>
+        <h1>Links & buttons</h1>
         <p className="max-w-2xl text-soft">Get paid without writing code: share a link, or add a button to your website.</p>
       </div>
       <Segments label="What to show" value={view} options={VIEWS} onChange={(value) => set({ view: value === 'links' ? '' : value })} />

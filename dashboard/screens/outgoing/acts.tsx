@@ -1,5 +1,5 @@
 /** What refunds and payouts show and offer alike: what they pay, by whom and when, and what a member can do with one. */
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { COIN_KINDS } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinOf } from '../../lib/coin.ts';
@@ -41,16 +41,26 @@ const KINDS = {
     approve: 'POST /:mode/refunds/:id/approve',
     cancel: 'POST /:mode/refunds/:id/cancel',
     permission: 'refunds.approve',
-    who: 'customer',
     told: 'your customer',
+    askApprove: 'Approve this refund?',
+    cancelIt: 'Cancel refund',
+    askCancel: 'Cancel this refund?',
+    dropped: (sum: ReactNode) => <>The customer does not get {sum}. You can request another refund later.</>,
+    twice:
+      'Delete every signed copy of its files first: anyone who has one can still send it, and another refund would then pay the same money again.',
   },
   payout: {
     title: 'Payout',
     approve: 'POST /:mode/payouts/:id/approve',
     cancel: 'POST /:mode/payouts/:id/cancel',
     permission: 'payouts.approve',
-    who: 'recipient',
     told: 'the recipient',
+    askApprove: 'Approve this payout?',
+    cancelIt: 'Cancel payout',
+    askCancel: 'Cancel this payout?',
+    dropped: (sum: ReactNode) => <>The recipient does not get {sum}. You can request another payout later.</>,
+    twice:
+      'Delete every signed copy of its files first: anyone who has one can still send it, and another payout would then pay the same money again.',
   },
 } as const;
 
@@ -114,13 +124,13 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
       )}
       {isOpen && (
         <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
-          Cancel {of}
+          {kind.cancelIt}
         </Button>
       )}
       <Ask
         open={asked === 'approve'}
         onClose={close}
-        title={`Approve this ${of}?`}
+        title={kind.askApprove}
         text={
           <>
             {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what {kind.told} told you.
@@ -136,20 +146,18 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
       <Ask
         open={asked === 'cancel'}
         onClose={close}
-        title={`Cancel this ${of}?`}
+        title={kind.askCancel}
         text={
           state === 'requested' ? (
-            <>
-              The {kind.who} does not get {sum}. You can request another {of} later.
-            </>
+            kind.dropped(sum)
           ) : (
             <>
-              Cancel it only if {sum} was not sent. Delete every signed copy of its files first: anyone who has one can still send it, and
-              another {of} would then pay the same money again.
+              Cancel it only if {sum} was not sent. {kind.twice}
             </>
           )
         }
-        act={`Cancel ${of}`}
+        act={kind.cancelIt}
+        back="Close"
         danger
         onAct={() => {
           close();

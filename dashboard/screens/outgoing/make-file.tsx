@@ -9,6 +9,7 @@ import { Download } from '../../ui/download.tsx';
 import { Choice, ErrorNote, Note } from '../../ui/form.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Money } from '../../ui/values.tsx';
+import { payouts } from '../payouts/state.tsx';
 import { REFUND_READS } from '../refunds/refund.tsx';
 
 const KINDS = {
@@ -16,6 +17,7 @@ const KINDS = {
     ready: 'GET /:mode/refund-files/coins',
     make: 'POST /:mode/refund-files',
     refreshes: REFUND_READS,
+    count: (paid: number) => (paid === 1 ? '1 refund' : `${paid} refunds`),
     words:
       'The file pays up to 20 approved refunds from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination for sweeps; what is left of ETH or a token stays on the deposit address.',
   },
@@ -23,6 +25,7 @@ const KINDS = {
     ready: 'GET /:mode/payout-files/coins',
     make: 'POST /:mode/payout-files',
     refreshes: [['payouts']],
+    count: payouts,
     words:
       'The file pays up to 100 approved payouts from deposit addresses. What is left of BTC, LTC, DOGE or DASH goes to your destination for sweeps; what is left of ETH or a token stays on the deposit address.',
   },
@@ -75,8 +78,8 @@ function Ready({ of, made, onClose }: { of: Kind; made: Reply<'POST /:mode/refun
   return (
     <Dialog open onClose={onClose} title="The signing file is ready">
       <p className="text-sm">
-        It pays {made.paid === 1 ? `1 ${of}` : `${made.paid} ${of}s`}, for a fee of up to{' '}
-        <Money amount={made.fee} currency={made.fee_currency} />. Sign it with the offline signer, then upload the signed file under{' '}
+        It pays {KINDS[of].count(made.paid)}, for a fee of up to <Money amount={made.fee} currency={made.fee_currency} />. Sign it with the
+        offline signer, then upload the signed file under{' '}
         {of === 'payout' ? <ModeLink to="payouts">Payouts</ModeLink> : <ModeLink to="sweeps">Sweeps</ModeLink>}.
       </p>
       {made.left.length > 0 && (

@@ -24,8 +24,8 @@ export const TransactionLink = ({ id, url }: { id: string | null; url: string | 
   );
 
 const SENT = {
-  refund: { endpoint: 'POST /:mode/refunds/:id/sent', done: 'Refund marked as sent.' },
-  payout: { endpoint: 'POST /:mode/payouts/:id/sent', done: 'Payout marked as sent.' },
+  refund: { endpoint: 'POST /:mode/refunds/:id/sent', title: 'Mark this refund as sent', done: 'Refund marked as sent.' },
+  payout: { endpoint: 'POST /:mode/payouts/:id/sent', title: 'Mark this payout as sent', done: 'Payout marked as sent.' },
 } as const;
 
 export function MarkSent({
@@ -40,14 +40,14 @@ export function MarkSent({
   onClose: () => void;
 }) {
   const [txid, setTxid] = useState('');
-  const { endpoint, done } = SENT[of];
+  const { endpoint, title, done } = SENT[of];
   const mark = useAct(endpoint, { refreshes, done, quiet: true });
   const submit = (event: FormEvent) => {
     event.preventDefault();
     mark.mutate({ params: { id }, body: { txid: txid.trim() } }, { onSuccess: onClose });
   };
   return (
-    <Dialog open onClose={onClose} title={`Mark this ${of} as sent`}>
+    <Dialog open onClose={onClose} title={title}>
       <form onSubmit={submit} className="grid gap-4">
         <p className="text-sm text-soft">
           First send <Money amount={amount} currency={currency} className="text-ink" /> to this address with your own wallet.

@@ -12,6 +12,7 @@ export function CancelPayment({ id, received, onClose }: { id: string; received:
       title="Cancel this payment?"
       text={`${received === '' ? '' : `Received so far: ${received}. `}The customer can no longer pay. Money that arrives after this is put on hold until you accept or reject it.`}
       act="Cancel payment"
+      back="Close"
       danger
       busy={cancel.isPending}
       onAct={() => cancel.mutate({ params: { id }, body: {} }, { onSettled: onClose })}

@@ -1,6 +1,8 @@
 /** The history of a payment, oldest first: what the customer, the network, your team and your endpoints did. */
+
 import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
+import { countText } from '../../lib/language.ts';
 import { Icon, type IconName } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Money, Time } from '../../ui/values.tsx';
@@ -46,7 +48,7 @@ function wordsOf(entry: Entry): { text: string; icon: IconName } {
     case 'transfer_seen':
       return { text: 'Transfer detected', icon: 'arrow' };
     case 'transfer_confirmed':
-      return { text: block === null ? 'Confirmed in a block' : `Confirmed in block ${block.toLocaleString('en')}`, icon: 'check' };
+      return { text: block === null ? 'Confirmed in a block' : `Confirmed in block ${countText(block)}`, icon: 'check' };
     case 'decision':
       return { text: `${DECISIONS[what ?? ''] ?? what}${byWhom(entry)}`, icon: 'person' };
     case 'event':

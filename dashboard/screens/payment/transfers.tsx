@@ -2,6 +2,7 @@
 
 import type { Reply } from '../../lib/api.ts';
 import { coinOf } from '../../lib/coin.ts';
+import { countText } from '../../lib/language.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Card } from '../../ui/states.tsx';
 import { Badge, CopyButton, Money, type Tone } from '../../ui/values.tsx';
@@ -46,7 +47,7 @@ const RULES: Readonly<Record<string, string>> = {
   finalized: 'a finalized block',
 };
 function confirmationsOf({ state, confirmations: n, confirmations_required: wanted }: Standing, rule: string | null): string {
-  const words = `${n.toLocaleString('en')} ${n === 1 ? 'confirmation' : 'confirmations'}`;
+  const words = n === 1 ? '1 confirmation' : `${countText(n)} confirmations`;
   if (state !== 'waiting') return words;
   return wanted === null ? `${words}, waiting for ${RULES[rule ?? ''] ?? rule}` : `${n} of ${wanted} confirmations`;
 }
@@ -85,7 +86,7 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
                 </p>
               )}
               <p className="flex flex-wrap justify-between gap-x-4 text-soft">
-                <span>{transfer.block_height === null ? 'Not in a block yet' : `Block ${transfer.block_height.toLocaleString('en')}`}</span>
+                <span>{transfer.block_height === null ? 'Not in a block yet' : `Block ${countText(transfer.block_height)}`}</span>
                 <span>{confirmationsOf(standing, payment.completion_rule)}</span>
               </p>
               {transfer.replaced_by !== null && (
@@ -99,8 +100,7 @@ export const Transfers = ({ data: { payment, standings, explorers } }: { data: F
       </ul>
       {payment.transfers_count > payment.transfers.length && (
         <p className="border-t border-line px-4 py-3 text-sm text-soft">
-          Showing the {payment.transfers.length} largest of {payment.transfers_count.toLocaleString('en')} transfers. Reports list all of
-          them.
+          Showing the {payment.transfers.length} largest of {countText(payment.transfers_count)} transfers. Reports list all of them.
         </p>
       )}
     </Card>

@@ -171,7 +171,7 @@ export function Screen() {
           )}
         </ul>
       )}
-      <NewRows waiting={waiting} one="payment" show={show} />
+      <NewRows waiting={waiting} words={waiting === 1 ? '1 new payment' : `${waiting} new payments`} show={show} />
       <Sought value={filters.search}>
         <ListCard
           label="Payments"

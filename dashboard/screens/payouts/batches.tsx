@@ -79,7 +79,7 @@ function BatchRow({ batch, isSelected, onSelect }: { batch: Batch; isSelected: b
       {may && open.payouts > 0 && (
         <div className="flex flex-wrap gap-2">
           <Button look="main" busy={approve.isPending} onClick={() => setAsked('approve')}>
-            Approve {open.payouts === batch.payouts ? 'all' : open.payouts}
+            {open.payouts === batch.payouts ? 'Approve all' : `Approve ${open.payouts}`}
             <span className="sr-only"> of {name}</span>
           </Button>
           <Button look="danger" busy={cancel.isPending} onClick={() => setAsked('cancel')}>
@@ -101,6 +101,7 @@ function BatchRow({ batch, isSelected, onSelect }: { batch: Batch; isSelected: b
           </>
         }
         act={asked === 'cancel' ? 'Cancel payouts' : 'Approve'}
+        back={asked === 'cancel' ? 'Close' : 'Cancel'}
         danger={asked === 'cancel'}
         onAct={onAct}
       />

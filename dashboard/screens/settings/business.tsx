@@ -1,8 +1,10 @@
 /** Business settings: the public profile, data retention, and how strict the API is. */
+
 import { type FormEvent, useState } from 'react';
 import { FIATS } from '../../generated/api.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay, useTitle } from '../../lib/hooks.ts';
+import { language } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Field, Select } from '../../ui/field.tsx';
@@ -164,7 +166,7 @@ function Days({ zone }: { zone: string }) {
     </Card>
   );
 }
-const NAMES = new Intl.DisplayNames('en', { type: 'currency' });
+const NAMES = new Intl.DisplayNames(language, { type: 'currency' });
 
 function Requests({ strict }: { strict: boolean }) {
   const may = useMay('settings.write');

@@ -264,6 +264,7 @@ function Acts({ sweep: { id, state, currency } }: { sweep: Sweep }) {
         title="Cancel this sweep?"
         text="The signing file becomes invalid, and another file can move the same money."
         act="Cancel sweep"
+        back="Close"
         danger
         onAct={() => {
           setAsked(false);

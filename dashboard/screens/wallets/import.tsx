@@ -7,6 +7,7 @@ import { readGiven } from '../../lib/account-key.ts';
 import { ApiError, type Reply } from '../../lib/api.ts';
 import { accountNetworks, coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMode, useTitle } from '../../lib/hooks.ts';
+import { listText } from '../../lib/language.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Area, Choice, Note } from '../../ui/form.tsx';
@@ -289,9 +290,7 @@ function Compare({
           <h2>Does your wallet show these addresses?</h2>
           <p className="text-sm text-soft">Open the list of receiving addresses in your wallet and compare them, character by character.</p>
           {COIN_KINDS[coin] === 'ethereum' && (
-            <p className="text-sm text-soft">
-              You compare them only once: they are the same on {new Intl.ListFormat('en').format(accountNetworks())}.
-            </p>
+            <p className="text-sm text-soft">You compare them only once: they are the same on {listText(accountNetworks())}.</p>
           )}
           <ol className="grid gap-2">
             {preview.addresses.map(({ path, address }) => (

@@ -3,6 +3,7 @@
 import { useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
 import { chainText, settingOf } from '../../lib/coin.ts';
+import { fiatText } from '../../lib/language.ts';
 import { Field } from '../../ui/field.tsx';
 import { Note } from '../../ui/form.tsx';
 import { Money } from '../../ui/values.tsx';
@@ -52,7 +53,7 @@ export const TierFields = ({ coin, fields: { tiers, texts, low, set } }: { coin:
             label={
               tier.below_usd === null
                 ? `${chainText(coin)}: larger amounts`
-                : `${chainText(coin)}: below $${Number(tier.below_usd).toLocaleString('en-US')}`
+                : `${chainText(coin)}: below ${fiatText(tier.below_usd.replace(/\.00$/, ''), 'USD')}`
             }
             type="number"
             min={1}

@@ -5,6 +5,7 @@ import type { Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { listText } from '../../lib/language.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Ask } from '../../ui/dialog.tsx';
 import { Note } from '../../ui/form.tsx';
@@ -108,7 +109,7 @@ function Standing({ wallets }: { wallets: readonly Wallet[] }) {
   if (names.length > 0)
     return (
       <Note tone="good" icon="check">
-        Customers can pay with {new Intl.ListFormat('en').format(names)} now.
+        Customers can pay with {listText(names)} now.
       </Note>
     );
   return wallets.every(({ state }) => state === 'not_set') ? (

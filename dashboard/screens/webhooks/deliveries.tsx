@@ -12,7 +12,7 @@ import { Time } from '../../ui/values.tsx';
 import { Frame } from './frame.tsx';
 import { attemptsText, DELIVERY_STATES, type DeliveryItem, DeliveryState, type Endpoint, millis, outcomeWords } from './words.tsx';
 
-export const Screen = () => <Frame tab="Deliveries">{(endpoint) => <Deliveries endpoint={endpoint} />}</Frame>;
+export const Screen = () => <Frame tab="/deliveries">{(endpoint) => <Deliveries endpoint={endpoint} />}</Frame>;
 
 const Delivery = lazy(() => import('./delivery.tsx').then((module) => ({ default: module.Delivery })));
 

@@ -1,12 +1,14 @@
 /** The webhook endpoints of a mode and their health. */
+
 import { lazy, Suspense, useState } from 'react';
 import { useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
+import { countText } from '../../lib/language.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/values.tsx';
-import { count, type Endpoint, EndpointState, eventsText, missesReversal, outcomeWords, share, upTo } from './words.tsx';
+import { type Endpoint, EndpointState, eventsText, missesReversal, outcomeWords, share, upTo } from './words.tsx';
 
 const Add = lazy(() => import('./add.tsx').then((module) => ({ default: module.Add })));
 
@@ -51,7 +53,7 @@ export function Screen() {
         <span className="grid text-right tabular-nums">
           <span>{share(health.delivered, health.attempts)}</span>
           <span className="text-xs text-soft">
-            {health.attempts === 0 ? 'no attempts' : `of ${count(health.attempts)} ${health.attempts === 1 ? 'attempt' : 'attempts'}`}
+            {health.attempts === 0 ? 'no attempts' : health.attempts === 1 ? 'of 1 attempt' : `of ${countText(health.attempts)} attempts`}
           </span>
         </span>
       ),

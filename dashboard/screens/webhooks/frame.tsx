@@ -20,7 +20,7 @@ const TABS = [
 
 const LIST = ['webhooks', 'Webhooks'] as const;
 
-export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; children: (endpoint: Endpoint) => ReactNode }) {
+export function Frame({ tab, children }: { tab: (typeof TABS)[number]['path']; children: (endpoint: Endpoint) => ReactNode }) {
   const { id } = useParams({ strict: false }) as { id: string };
   const mode = useMode();
   const query = useApi('GET /:mode/webhooks/:id', ['webhooks', id], { params: { id } });
@@ -28,7 +28,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
   const maySend = useMay('webhooks.send');
   const maySeeUrl = useMay('webhooks.secrets');
   const [testing, setTesting] = useState(false);
-  useTitle(data ? `${tab} · ${hostOf(data.endpoint.url)}` : 'Webhook endpoint');
+  useTitle(data ? `${TABS.find(({ path }) => path === tab)!.name} · ${hostOf(data.endpoint.url)}` : 'Webhook endpoint');
   if (!data) return <PendingPage of={query} title="Webhook endpoint" back={LIST} />;
   const { endpoint } = data;
   return (
@@ -51,7 +51,7 @@ export function Frame({ tab, children }: { tab: (typeof TABS)[number]['name']; c
       </div>
       <Notice endpoint={endpoint} />
       {/* The form under Settings says so itself, as it is filled in. */}
-      {tab !== 'Settings' && missesReversal(endpoint.events) && <MissedReversal />}
+      {tab !== '/settings' && missesReversal(endpoint.events) && <MissedReversal />}
       <nav aria-label="Endpoint" className="flex flex-wrap border-b border-line sm:gap-1">
         {TABS.map(({ name, path }) => (
           <Link

@@ -1,15 +1,17 @@
 /** The last 24 hours of an endpoint: deliveries, response times, failures. */
+
 import type { ReactNode } from 'react';
 import { useApi } from '../../lib/hooks.ts';
+import { countText, timeText } from '../../lib/language.ts';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { Time } from '../../ui/values.tsx';
 import { Bars } from './bars.tsx';
 import { Frame } from './frame.tsx';
-import { count, type Endpoint, millis, outcomeWords, share, upTo } from './words.tsx';
+import { type Endpoint, millis, outcomeWords, share, upTo } from './words.tsx';
 
-export const Screen = () => <Frame tab="Overview">{(endpoint) => <Overview endpoint={endpoint} />}</Frame>;
+export const Screen = () => <Frame tab="">{(endpoint) => <Overview endpoint={endpoint} />}</Frame>;
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const CLOCK = { hour: '2-digit', minute: '2-digit' } as const;
 
 const Tile = ({ name, value, children }: { name: string; value: string; children?: ReactNode }) => (
   <div className="grid content-start gap-1 rounded-xl border border-line bg-card p-4">
@@ -32,7 +34,7 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
     const totalMs = outcomes.reduce((sum, o) => sum + o.total_ms, 0);
     return {
       at,
-      label: CLOCK.format(new Date(at)),
+      label: timeText(new Date(at), CLOCK),
       attempts,
       delivered,
       failed: attempts - delivered,
@@ -53,7 +55,11 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
     <div className="grid gap-5">
       <dl className="grid grid-cols-2 gap-3 sm:gap-4 lg:grid-cols-4">
         <Tile name="Delivered, 24 h" value={share(delivered, attempts)}>
-          {attempts === 0 ? 'No attempts' : `${count(delivered)} of ${count(attempts)} ${attempts === 1 ? 'attempt' : 'attempts'}`}
+          {attempts === 0
+            ? 'No attempts'
+            : attempts === 1
+              ? `${delivered} of 1 attempt`
+              : `${countText(delivered)} of ${countText(attempts)} attempts`}
         </Tile>
         <Tile name="Response time" value={average === null ? '–' : millis(average)}>
           {average === null ? 'No attempts' : `Average; slowest ${millis(slowest)}`}
@@ -80,13 +86,13 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
           <div className="grid items-start gap-5 lg:grid-cols-2">
             <Card title="Attempts by hour">
               <Bars
-                label={`Attempts in the last 24 hours: ${count(delivered)} delivered, ${count(attempts - delivered)} failed.`}
+                label={`Attempts in the last 24 hours: ${countText(delivered)} delivered, ${countText(attempts - delivered)} failed.`}
                 series={[
                   { name: 'Delivered', fill: 'fill-good', dot: 'bg-good' },
                   { name: 'Failed', fill: 'fill-bad', dot: 'bg-bad' },
                 ]}
                 rows={hours.map((hour) => ({ key: hour.at, label: hour.label, values: [hour.delivered, hour.failed] }))}
-                format={count}
+                format={countText}
               />
             </Card>
             <Card title="Average response time">
@@ -108,7 +114,7 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
                     <span className="flex justify-between gap-4">
                       <span>{outcomeWords(outcome)}</span>
                       <span className="tabular-nums text-soft">
-                        {count(n)} · {share(n, attempts)}
+                        {countText(n)} · {share(n, attempts)}
                       </span>
                     </span>
                     <span className="h-2 overflow-hidden rounded-full bg-raised" aria-hidden="true">
@@ -137,8 +143,8 @@ function Overview({ endpoint }: { endpoint: Endpoint }) {
                     <th scope="row" className="px-2 py-1.5 text-left font-normal sm:px-4">
                       {hour.label}
                     </th>
-                    <td className="px-2 py-1.5 text-right sm:px-4">{count(hour.delivered)}</td>
-                    <td className="px-2 py-1.5 text-right sm:px-4">{count(hour.failed)}</td>
+                    <td className="px-2 py-1.5 text-right sm:px-4">{countText(hour.delivered)}</td>
+                    <td className="px-2 py-1.5 text-right sm:px-4">{countText(hour.failed)}</td>
                     <td className="px-2 py-1.5 text-right sm:px-4">{hour.attempts === 0 ? '–' : millis(hour.average)}</td>
                     <td className="px-2 py-1.5 text-right sm:px-4">{hour.attempts === 0 ? '–' : millis(hour.slowest)}</td>
                   </tr>

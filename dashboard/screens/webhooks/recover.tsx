@@ -1,17 +1,19 @@
 /** Resending the deliveries that an endpoint missed, and the progress of it. */
+
 import { useState } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useAct, useApi, useMay } from '../../lib/hooks.ts';
+import { countText } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { Field } from '../../ui/field.tsx';
 import { Card, Pending } from '../../ui/states.tsx';
 import { Badge, Time, type Tone } from '../../ui/values.tsx';
 import { Frame } from './frame.tsx';
 import { Ask } from './later.tsx';
-import { count, type Endpoint } from './words.tsx';
+import type { Endpoint } from './words.tsx';
 
 export const Screen = () => (
-  <Frame tab="Recover">
+  <Frame tab="/recover">
     {(endpoint) => (
       <div className="grid items-start gap-5 lg:grid-cols-2">
         <Begin endpoint={endpoint} />
@@ -86,7 +88,8 @@ function Preview({ endpoint, since, maySend }: { endpoint: Endpoint; since: stri
     done: 'Resending deliveries.',
   });
   if (!data) return <Pending of={query} lines={2} />;
-  const amount = `${data.exact ? '' : 'at least '}${count(data.missed)} ${data.missed === 1 ? 'delivery' : 'deliveries'}`;
+  const deliveries = data.missed === 1 ? '1 delivery' : `${countText(data.missed)} deliveries`;
+  const amount = data.exact ? deliveries : `at least ${deliveries}`;
   return (
     <div className="grid gap-3">
       <p role="status">
@@ -179,8 +182,8 @@ function Progress({ recovery }: { recovery: Recovery }) {
       )}
       <p className="flex flex-wrap items-center justify-between gap-2 tabular-nums text-soft">
         <span>
-          {count(recovery.delivered)} delivered · {count(recovery.failed)} failed again
-          {running && <> · {count(Math.max(0, whole - over))} remaining</>}
+          {countText(recovery.delivered)} delivered · {countText(recovery.failed)} failed again
+          {running && <> · {countText(Math.max(0, whole - over))} remaining</>}
         </span>
         <span>
           Started <Time at={recovery.created_at} />

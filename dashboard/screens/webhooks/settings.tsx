@@ -16,7 +16,7 @@ import { SecretBox } from './secret.tsx';
 import { type Endpoint, eventsText, hostOf, SavedNotes } from './words.tsx';
 
 export const Screen = () => (
-  <Frame tab="Settings">
+  <Frame tab="/settings">
     {(endpoint) => (
       <div className="grid max-w-2xl gap-5">
         <What endpoint={endpoint} />

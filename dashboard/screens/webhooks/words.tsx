@@ -1,8 +1,10 @@
 /** Labels of endpoints, deliveries and attempts on the webhook screens. */
+
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useMode } from '../../lib/hooks.ts';
+import { countText, roundedText } from '../../lib/language.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Badge, type Tone } from '../../ui/values.tsx';
 
@@ -130,10 +132,9 @@ export const SavedNotes = ({ connection, same_url }: Saved) => (
 
 /** `97.3%`, rounded down, so that 100% means all. */
 export const share = (part: number, whole: number): string =>
-  whole === 0 ? '–' : `${(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10).toLocaleString('en')}%`;
-export const count = (n: number): string => n.toLocaleString('en');
+  whole === 0 ? '–' : `${roundedText(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10)}%`;
 /** The server counts up to a thousand. */
-export const upTo = (n: number): string => (n >= 1000 ? '1,000 or more' : count(n));
+export const upTo = (n: number): string => (n >= 1000 ? '1,000 or more' : countText(n));
 export const millis = (ms: number): string => (ms < 1000 ? `${ms}\u00a0ms` : `${(ms / 1000).toFixed(1)}\u00a0s`);
 /** For example `3 of 10`. Deliveries that were resent by hand may have more than ten attempts; test events have one. */
 export const attemptsText = ({ attempt_count, payment_id }: Pick<DeliveryItem, 'attempt_count' | 'payment_id'>): string =>

@@ -93,7 +93,7 @@ export function languageOf(tag: Locale): Language {
 }
 
 /** The languages of an Accept-Language header (RFC 9110), the preferred ones first, at most twenty. */
-function acceptedLocales(header: string): string[] {
+export function acceptedLocales(header: string): string[] {
   return header
     .slice(0, 500)
     .split(',', 20)

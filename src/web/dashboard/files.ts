@@ -5,7 +5,7 @@ import { extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { MODES } from '#core/coin';
-import { matchLocale } from '#core/locales';
+import { type Locale, matchLocale } from '#core/locales';
 import { Problem } from '#core/problem';
 import { type PackedBody, readPacked, sendPacked } from '#http';
 import { contactOf, findSetup, getMerchant, THEMES } from '#merchants';
@@ -14,6 +14,7 @@ import { readPairing } from '#shops';
 import { BuildToolsMissing } from '../build-tools.ts';
 import { renderPage } from '../checkout/page.ts';
 import { sendDocument } from '../checkout/shell.ts';
+import { acceptedLocales } from '../checkout/words.ts';
 import { html, sendPlain } from '../html.ts';
 import { buildApp } from './build.ts';
 import type { FirstData } from './first-data.ts';
@@ -139,6 +140,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }:
     return sendFile(request, reply, file, 'no-store');
   };
   const screenFiles = createScreenFiles();
+  const wordsFile = createWordsFiles();
   /** The app, with what its first screen shows. Personal data is not compressed. */
   const appPage = async (request: FastifyRequest, reply: FastifyReply) => {
     // Without the data, the app asks for it and shows what failed.
@@ -146,10 +148,13 @@ export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }:
     const links = root === null ? [] : await screenFiles(root, data?.signed_in === false ? '/dashboard/sign-in' : request.url);
     if (links.length > 0) reply.header('link', links.map((link) => `</dashboard/${link}>; rel=modulepreload`).join(', '));
     const file = root === null ? null : await files.load(root, 'index.html');
+    const words = root === null ? null : await wordsFile(root, request);
     const csp = policyFor(request);
-    if (file === null || data === null) return page(request, reply, { name: 'index.html', csp });
+    if (file === null || (data === null && words === null)) return page(request, reply, { name: 'index.html', csp });
     reply.headers({ ...HEADERS, 'content-security-policy': csp, 'content-type': file.type, 'cache-control': 'no-store' });
-    return reply.send(file.packed.plain.toString().replace('</body>', () => `${dataBlock(data)}</body>`));
+    const text = file.packed.plain.toString();
+    const inLanguage = words === null ? text : withWords(text, words);
+    return reply.send(data === null ? inLanguage : inLanguage.replace('</body>', () => `${dataBlock(data)}</body>`));
   };
   app.get('/dashboard', { exposeHeadRoute: false }, appPage);
   app.get('/docs/api', { exposeHeadRoute: false }, (request, reply) =>
@@ -220,6 +225,37 @@ function createScreenFiles(): (root: string, url: string) => Promise<string[]> {
     };
     take(screen);
     return [...files];
+  };
+}
+
+type Words = { language: Locale; file: string };
+/** The page in another language: its words are set before its scripts run. */
+const withWords = (text: string, { language, file }: Words): string =>
+  text
+    .replace('<html lang="en">', () => `<html lang="${language}">`)
+    .replace('<script type="module"', (script) => `<script type="module" src="/dashboard/${file}"></script>\n    ${script}`);
+
+/** What the person chose in this browser, else the first language of the browser that the dashboard has; null for English. */
+function createWordsFiles(): (root: string, request: FastifyRequest) => Promise<Words | null> {
+  let known: { root: string; files: Promise<Readonly<Record<string, string>>> } | null = null;
+  return async (root, { headers }) => {
+    const chosen = /(?:^|; )florin_language=([\w-]{2,10})(?:;|$)/.exec(headers.cookie ?? '')?.[1];
+    const asked = chosen === undefined ? acceptedLocales(headers['accept-language'] ?? '') : [chosen];
+    if (known?.root !== root)
+      known = {
+        root,
+        files: readFile(join(root, 'languages.json'), 'utf8').then(
+          (text) => JSON.parse(text) as Record<string, string>,
+          () => ({}),
+        ),
+      };
+    const files = await known.files;
+    for (const language of asked.map(matchLocale)) {
+      if (language === 'en') return null;
+      const file = language === null ? undefined : files[language];
+      if (language !== null && file !== undefined) return { language, file };
+    }
+    return null;
   };
 }
 
