@@ -5,7 +5,7 @@ import { type Commands, type Flags, MERCHANT, need, OPERATOR_ACTOR, UsageError }
 
 export const LIGHTNING_COMMANDS: Commands = {
   'lightning set': {
-    about: 'Take Lightning payments by a Lightning address, a node, or LNbits',
+    about: 'Take Lightning payments by a Lightning address, a node, LNbits or a wallet',
     options: {
       merchant: MERCHANT,
       address: { value: 'ADDRESS', about: 'Lightning address, such as shop@example.com' },
@@ -13,6 +13,7 @@ export const LIGHTNING_COMMANDS: Commands = {
       cln: { value: 'URL', about: 'Address of clnrest of a Core Lightning node, such as https://node.example.com:3010' },
       phoenixd: { value: 'URL', about: 'Address of phoenixd, such as http://127.0.0.1:9740' },
       lnbits: { value: 'URL', about: 'Address of an LNbits server, such as https://lnbits.example.com' },
+      nwc: { value: 'FILE', about: 'File with a connection of Nostr Wallet Connect that can only receive' },
       credential: {
         value: 'FILE',
         about:
@@ -46,11 +47,12 @@ export const LIGHTNING_COMMANDS: Commands = {
   },
 };
 
-const KINDS: readonly LightningKind[] = ['address', 'lnd', 'cln', 'phoenixd', 'lnbits'];
+const KINDS: readonly LightningKind[] = ['address', 'lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'];
 
 async function readAccess(flags: Flags): Promise<NamedAccess> {
   const [kind, another] = KINDS.filter((one) => flags[one] !== undefined);
   if (kind === undefined || another !== undefined) throw new UsageError(`Give one of ${KINDS.map((one) => `--${one}`).join(', ')}`);
+  if (kind === 'nwc') return { kind, address: '', credential: await readCredential(flags.nwc!), certificate: null };
   const { certificate } = flags;
   const credential = kind === 'address' ? '' : await readCredential(need(flags, 'credential'));
   return { kind, address: flags[kind]!, credential, certificate: certificate === undefined ? null : await readFile(certificate, 'utf8') };

@@ -10,7 +10,16 @@ import { matchNetworks } from '#core/networks';
 import type { UnreachedReason } from '#core/unreached';
 import type { Log } from '#log';
 import { type Address, createNames, NameError, type Names } from './names.ts';
-import { isPublicAddress, type Outgoing, OutgoingError, type OutgoingReply, type OutgoingRequest, type ReachResult } from './outgoing.ts';
+import {
+  isPublicAddress,
+  type Outgoing,
+  OutgoingError,
+  type OutgoingReply,
+  type OutgoingRequest,
+  type ReachResult,
+  type SocketRequest,
+} from './outgoing.ts';
+import { speakText, startHandshake, type TextSocket } from './web-socket.ts';
 
 /** Importing this module would also load the client behind `fetch`, which takes a tenth of the time in which a command starts. */
 const http = process.getBuiltinModule('node:http');
@@ -60,6 +69,13 @@ export function createOutgoing({
       const { url, at } = await within((signal) => check(request, signal), request.timeoutMs);
       const leftMs = Math.max(1, request.timeoutMs - (performance.now() - started));
       return exchange(way, url, { ...request, timeoutMs: leftMs }, at);
+    },
+    openMerchantSocket: async (request) => {
+      const started = performance.now();
+      const web = { ...request, url: request.url.replace(/^ws(s?):/, 'http$1:') };
+      const { url, at } = await within((signal) => check(web, signal), request.timeoutMs);
+      const leftMs = Math.max(1, request.timeoutMs - (performance.now() - started));
+      return openSocket(way, url, { ...web, timeoutMs: leftMs }, at);
     },
     vetMerchantUrl: async (target) => {
       await within((signal) => check(target, signal), CHECK_MS);
@@ -169,6 +185,37 @@ const exchange = (way: HttpAgents, url: URL, request: OutgoingRequest, pinned?: 
       readReply(reply, request, { complete, fail, stop: () => outgoing.destroy() });
     });
     outgoing.end(request.body);
+  });
+
+/** Upgrades a connection to a WebSocket. Errors: OutgoingError. */
+const openSocket = (way: HttpAgents, url: URL, request: SocketRequest, at: readonly Address[]): Promise<TextSocket> =>
+  new Promise((resolve, reject) => {
+    const progress: Progress = { address: null, tried: [], phase: 'connecting' };
+    const ended = new AbortController();
+    const { headers, accept } = startHandshake();
+    const options = optionsOf(way, url, { ...request, headers, maxReplyBytes: 0 }, { at, progress, ended: ended.signal });
+    const outgoing = (url.protocol === 'https:' ? https : http).request(url, options);
+    const end = (act: () => void) => {
+      clearTimeout(timer);
+      ended.abort();
+      act();
+    };
+    const fail = (cause: unknown) =>
+      end(() => {
+        outgoing.destroy();
+        reject(placed(classify(cause), progress));
+      });
+    const timer = setTimeout(
+      () => fail(new OutgoingError('timeout', `no connection within ${request.timeoutMs} ms`, { reason: TIMED_OUT[progress.phase] })),
+      request.timeoutMs,
+    );
+    outgoing.on('error', fail);
+    outgoing.on('response', ({ statusCode }) => fail(new OutgoingError('reset', `the server opens no WebSocket: status ${statusCode}`)));
+    outgoing.on('upgrade', (reply, socket, head) => {
+      if (reply.headers['sec-websocket-accept'] !== accept) return fail(new OutgoingError('reset', 'the server opens no WebSocket'));
+      end(() => resolve(speakText(socket, { head, maxBytes: request.maxBytes, spoken: request.spoken })));
+    });
+    outgoing.end();
   });
 
 function placed(error: OutgoingError, { address, tried }: Progress): OutgoingError {

@@ -2,6 +2,7 @@
 import { BlockList, isIP } from 'node:net';
 
 import type { UnreachedReason } from '#core/unreached';
+import type { Spoken, TextSocket } from './web-socket.ts';
 
 /** `address`: the one that answered, where it was pinned. */
 export type OutgoingReply = { status: number; headers: Record<string, string>; body: Uint8Array; address?: string };
@@ -27,6 +28,8 @@ export type OutgoingRequest = {
 };
 /** A request for a merchant, whose lookups are limited together. */
 type MerchantRequest = OutgoingRequest & { merchantId: string };
+/** A WebSocket for a merchant. `timeoutMs`: until it is open. A longer message than `maxBytes` ends it. */
+export type SocketRequest = { merchantId: string; url: string; timeoutMs: number; maxBytes: number; spoken: Spoken };
 /** Of each class of failures, the reason where nothing more is known. */
 const REASON_OF = {
   refused_address: 'address_private',
@@ -62,6 +65,8 @@ export type Outgoing = {
   request(request: OutgoingRequest): Promise<OutgoingReply>;
   /** To a merchant's URL: public addresses only (or WEBHOOK_ALLOW), https, checked and pinned. No redirects. */
   requestMerchantUrl(request: MerchantRequest): Promise<OutgoingReply>;
+  /** Opens a WebSocket to a merchant's URL, `wss://` or `ws://`, with the same checks. Errors: OutgoingError. */
+  openMerchantSocket(request: SocketRequest): Promise<TextSocket>;
   /** Whether a merchant URL may be saved: grammar, scheme, port, literal addresses, and every address its name resolves to. Throws OutgoingError. */
   vetMerchantUrl(target: { merchantId: string; url: string }): Promise<void>;
   /** Connects to a merchant URL without sending anything, and says what a delivery would meet. */

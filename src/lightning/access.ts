@@ -10,6 +10,7 @@ import { CLN } from './cln.ts';
 import { LNBITS } from './lnbits.ts';
 import { LND } from './lnd.ts';
 import { ADDRESS_KIND } from './lnurl.ts';
+import { NWC } from './nwc.ts';
 import { PHOENIXD } from './phoenixd.ts';
 
 /** For what the access of a back end is sealed. */
@@ -22,6 +23,7 @@ export const BACK_ENDS = {
   cln: CLN,
   phoenixd: PHOENIXD,
   lnbits: LNBITS,
+  nwc: NWC,
 } as const satisfies Record<string, BackEndKind>;
 export type LightningKind = keyof typeof BACK_ENDS;
 /** A back end that a merchant names. */

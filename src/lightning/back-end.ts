@@ -77,13 +77,12 @@ export function readNodeUrl(text: string, { example, mayBePlain = false }: { exa
   return `${url.protocol}//${url.host}${url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : url.pathname}`;
 }
 
-/** Of an answer that is not what was asked for. It may repeat what it was sent, so the credential is taken out. */
-export const refusedBy = (
-  { status }: { status: number },
-  said: string | null,
-  { credential }: Pick<LightningAccess, 'credential'>,
-): BackEndError => {
-  const text = (said ?? '').replaceAll(credential || '\0', '…').slice(0, 200);
+/** Text of a server. It may repeat what it was sent, so that is taken out. */
+export const withoutSecret = (said: string | null, secret: string): string => (said ?? '').replaceAll(secret, '…').slice(0, 200);
+
+/** Of an answer that is not what was asked for. `secret`: what it was asked with. */
+export const refusedBy = ({ status }: { status: number }, said: string | null, secret: string): BackEndError => {
+  const text = withoutSecret(said, secret);
   return new BackEndError(`it answers with status ${status}${text === '' ? '' : ` and "${text}"`}`, { isAnswer: status < 500 });
 };
 

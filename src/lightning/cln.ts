@@ -58,14 +58,14 @@ function openCln(ctx: Context, { merchantId, address, credential, certificate }:
   const call: Call = async (method, body) => {
     const reply = await ask(method, body);
     if (isDone(reply)) return reply.body;
-    throw refusedBy(reply, asText(reply.body.message), { credential });
+    throw refusedBy(reply, asText(reply.body.message), credential);
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {
     for (let n = 1; n <= MOST_LABELS; n++) {
       const label = `florin-${key}-${n}`;
       const reply = await ask('invoice', { amount_msat: Number(msat), label, description, expiry: seconds });
       if (isDone(reply)) return madeOf(reply.body);
-      if (asWhole(reply.body.code) !== LABEL_TAKEN) throw refusedBy(reply, asText(reply.body.message), { credential });
+      if (asWhole(reply.body.code) !== LABEL_TAKEN) throw refusedBy(reply, asText(reply.body.message), credential);
       // An answer was lost, or the node was restored. An invoice that is as wanted is used.
       const known = await invoiceOf(call, { label });
       const isUsable = known.status === 'unpaid' && msatOf(known.amount_msat) === msat;

@@ -43,7 +43,7 @@ function openLnbits(ctx: Context, { merchantId, address, credential, certificate
     });
   const call: typeof ask = async (path, body) => {
     const reply = await ask(path, body);
-    if (reply.status !== 200 && reply.status !== 201) throw refusedBy(reply, asText(reply.body.detail), { credential });
+    if (reply.status !== 200 && reply.status !== 201) throw refusedBy(reply, asText(reply.body.detail), credential);
     return reply;
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {

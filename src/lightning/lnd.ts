@@ -59,7 +59,7 @@ function openLnd(ctx: Context, { merchantId, address, credential, certificate }:
       ...(body && { body }),
     });
     if (reply.status === 200) return reply.body;
-    throw refusedBy(reply, asText(reply.body.message), { credential });
+    throw refusedBy(reply, asText(reply.body.message), credential);
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds }) => {
     // `private`: the invoice names a way over channels that are not announced.

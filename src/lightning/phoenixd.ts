@@ -35,7 +35,8 @@ export const PHOENIXD: BackEndKind = {
 };
 
 function openPhoenixd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {
-  const headers = { authorization: `Basic ${Buffer.from(`:${credential}`).toString('base64')}` };
+  const basic = Buffer.from(`:${credential}`).toString('base64');
+  const headers = { authorization: `Basic ${basic}` };
   const ask = (path: string, form?: Record<string, string>) =>
     askJson(ctx, {
       ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers, certificate: certificate ?? undefined },
@@ -43,7 +44,7 @@ function openPhoenixd(ctx: Context, { merchantId, address, credential, certifica
     });
   const call: typeof ask = async (path, form) => {
     const reply = await ask(path, form);
-    if (reply.status !== 200) throw refusedBy(reply, reply.text, { credential });
+    if (reply.status !== 200) throw refusedBy(reply, reply.text, basic);
     return reply;
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {

@@ -288,7 +288,7 @@ export function outgoingOf(ask: Ask): Outgoing {
     });
     return { status: 200, headers: {}, body: Buffer.from(JSON.stringify(Array.isArray(asked) ? answers : answers[0])) };
   };
-  return { request, requestMerchantUrl: no, vetMerchantUrl: no, reachMerchantUrl: no, close: async () => {} };
+  return { request, requestMerchantUrl: no, openMerchantSocket: no, vetMerchantUrl: no, reachMerchantUrl: no, close: async () => {} };
 }
 
 export type Outcome = 'refused' | 'true' | 'forged' | 'incomplete';

@@ -1,6 +1,6 @@
 /**
- * A Lightning node as its merchants see it: a Lightning address with LUD-21, and the interfaces of LND, Core Lightning, phoenixd and LNbits, over
- * one real node.
+ * A Lightning node as its merchants see it: a Lightning address with LUD-21, and the interfaces of LND, Core Lightning, phoenixd and LNbits, and
+ * NWC, over one real node.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { decodeInvoice } from '../../src/lightning/bolt11.ts';
 import type { LightningPair } from './lightning-node.ts';
+import { type NostrRelay, startNostrRelay } from './nostr-relay.ts';
 
 const [KEY, CERTIFICATE] = readFileSync('test/fixtures/node.example.pem', 'utf8').match(/-----BEGIN[\s\S]*?-----END[^\n]*/g)!;
 /** The node's own certificate. */
@@ -29,6 +30,9 @@ export type LightningFronts = {
   /** `shop@127.0.0.1:port`, and the address of the node. */
   address: string;
   url: string;
+  /** A connection to the wallet, and the relay between. */
+  nwc: string;
+  relay: NostrRelay;
   asked: Asked[];
   /** Makes an invoice that nobody asked for. */
   make: Ledger['make'];
@@ -83,12 +87,21 @@ export async function startLightningFronts(pair: LightningPair): Promise<Lightni
       reply.writeHead(said.status, { 'content-type': text.startsWith('{') ? 'application/json' : 'text/plain' }).end(text);
     });
   });
+  const relay = startNostrRelay(server, (method, params) => {
+    const one = { path: `nwc:${method}`, headers: {}, body: params };
+    asked.push(one);
+    const usual = answerNwc(ledger, method, params);
+    const said = change ? change(usual, one) : usual;
+    return said === null || 'text' in said ? null : said.json;
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   url = `https://127.0.0.1:${port}`;
   return {
     address: `shop@127.0.0.1:${port}`,
     url,
+    nwc: relay.connection(`wss://127.0.0.1:${port}`),
+    relay,
     asked,
     make: ledger.make,
     behave: (next) => {
@@ -96,6 +109,7 @@ export async function startLightningFronts(pair: LightningPair): Promise<Lightni
     },
     stop: () =>
       new Promise((resolve) => {
+        relay.stop();
         server.close(() => resolve());
         server.closeAllConnections();
       }),
@@ -237,4 +251,27 @@ function answerLnbits({ make, known }: Ledger, { path, headers, body }: Asked): 
   const { got, isSettled, paymentHash, bolt11 } = invoice;
   const details = { payment_hash: paymentHash, bolt11, amount: Number(got?.msat ?? invoice.msat), fee: 0 };
   return ok(isSettled ? { paid: true, preimage: got!.preimage, details } : { paid: false, status: 'pending', details });
+}
+
+/** A wallet over NIP-47. */
+function answerNwc({ make, known }: Ledger, method: string, params: any): Answer {
+  const failed = (code: string) => ok({ result_type: method, error: { code, message: 'no such thing' }, result: null });
+  const shown = (hash: string) => {
+    const { got, isSettled, bolt11, msat, createdMs, seconds } = known(hash)!;
+    const created = Math.floor(createdMs / 1000);
+    return ok({
+      ...{ result_type: method, error: null },
+      result: {
+        ...{ type: 'incoming', state: isSettled ? 'settled' : got ? 'accepted' : 'pending', invoice: bolt11, payment_hash: hash },
+        ...{ amount: Number(got?.msat ?? msat), fees_paid: 0, created_at: created, expires_at: created + seconds },
+        ...(isSettled ? { preimage: got!.preimage, settled_at: Math.floor(Date.now() / 1000) } : { preimage: null }),
+      },
+    });
+  };
+  if (method === 'make_invoice') {
+    const how = { seconds: params.expiry, memo: params.description, key: params.metadata.florin };
+    return shown(make(BigInt(params.amount), how).paymentHash);
+  }
+  if (method !== 'lookup_invoice') return failed('NOT_IMPLEMENTED');
+  return known(params.payment_hash) ? shown(params.payment_hash) : failed('NOT_FOUND');
 }

@@ -20,7 +20,7 @@ export const INVOICE_MACAROON: string = MACAROONS[0]!.hex;
 export const runeOf = (restrictions: string): string =>
   Buffer.concat([createHash('sha256').update(restrictions).digest(), Buffer.from(restrictions)]).toString('base64url');
 /** What each kind is asked with, as the commands in its errors make it. */
-export const CREDENTIALS: Readonly<Record<LightningKind, string>> = {
+export const CREDENTIALS: Readonly<Record<Exclude<LightningKind, 'nwc'>, string>> = {
   address: '',
   lnd: INVOICE_MACAROON,
   cln: runeOf('=3&method=invoice|method=listinvoices'),
@@ -86,7 +86,11 @@ export async function startLightningShop(): Promise<LightningShop> {
     ...{ app, pair, fronts, receiver, detail, create, choose, row },
     use: async (kind, changed = {}) => {
       const access = {
-        ...{ kind, address: kind === 'address' ? fronts.address : fronts.url, credential: CREDENTIALS[kind] },
+        ...{
+          kind,
+          address: kind === 'nwc' ? '' : kind === 'address' ? fronts.address : fronts.url,
+          credential: kind === 'nwc' ? fronts.nwc : CREDENTIALS[kind],
+        },
         ...{ certificate: kind === 'lnd' || kind === 'cln' ? NODE_CERTIFICATE : null, ...changed },
       };
       await setLightning(app.app.ctx, { merchantId, actor: OPERATOR_ACTOR, access });

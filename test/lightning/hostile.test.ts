@@ -4,10 +4,13 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
 import { bech32 } from '@scure/base';
+import type { LightningKind } from '../../src/lightning/access.ts';
 import { decodeInvoice } from '../../src/lightning/bolt11.ts';
+import type { NostrEvent } from '../../src/lightning/nostr.ts';
 import { eventually } from '../kit/app.ts';
-import { type FrontAnswer, LNBITS_KEYS, PHOENIXD_PASSWORDS } from '../kit/lightning-fronts.ts';
+import { type FrontAnswer, LNBITS_KEYS, PHOENIXD_PASSWORDS, startLightningFronts } from '../kit/lightning-fronts.ts';
 import { CREDENTIALS, type LightningShop, MACAROONS, runeOf, startLightningShop } from '../kit/lightning-shop.ts';
+import { NWC_SECRET } from '../kit/nostr-relay.ts';
 import { agePayment } from '../kit/payments.ts';
 
 const { bolt11 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
@@ -18,6 +21,7 @@ before(async () => {
 after(() => shop?.stop());
 afterEach(async () => {
   shop.fronts.behave();
+  shop.fronts.relay.reset();
   await shop.app.app.ctx.db.sql`update lightning_backends set away_until = null`;
 });
 
@@ -135,7 +139,7 @@ test('a preimage in capitals is as good', async () => {
   await shop.reached(id, 'completed');
 });
 
-type Answering = 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits';
+type Answering = LightningKind;
 /** Where each is asked about an invoice. */
 const LOOKS: Readonly<Record<Answering, string>> = {
   address: '/verify/',
@@ -143,8 +147,10 @@ const LOOKS: Readonly<Record<Answering, string>> = {
   cln: '/v1/listinvoices',
   phoenixd: '/payments/incoming/',
   lnbits: '/api/v1/payments/',
+  nwc: 'nwc:lookup_invoice',
 };
 const ofCln = (change: object) => (json: any) => ({ invoices: json.invoices.map((one: object) => ({ ...one, ...change })) });
+const ofNwc = (change: object) => (json: any) => ({ ...json, result: { ...json.result, ...change } });
 const OTHER_HASH = 'ab'.repeat(32);
 /** Each: an answer from which nothing follows. */
 const NOTHING: readonly (readonly [string, Answering, (json: any) => object])[] = [
@@ -165,6 +171,12 @@ const NOTHING: readonly (readonly [string, Answering, (json: any) => object])[] 
   ['with paid as text', 'phoenixd', (json) => ({ ...json, isPaid: 'true' })],
   ['of another hash', 'lnbits', (json) => ({ ...json, paid: true, details: { payment_hash: OTHER_HASH } })],
   ['with paid as a number', 'lnbits', (json) => ({ ...json, paid: 1 })],
+  ['of another hash', 'nwc', ofNwc({ state: 'settled', payment_hash: OTHER_HASH, settled_at: 1 })],
+  ['of a payment that it made', 'nwc', ofNwc({ state: 'settled', type: 'outgoing', settled_at: 1 })],
+  ['of an unknown state', 'nwc', ofNwc({ state: 'paid', settled_at: 1 })],
+  ['that it is held', 'nwc', ofNwc({ state: 'accepted', preimage: '11'.repeat(32) })],
+  ['with a preimage and no state', 'nwc', ofNwc({ state: undefined, preimage: '11'.repeat(32) })],
+  ['to another question', 'nwc', (json) => ({ ...json, result_type: 'get_info' })],
 ];
 for (const [what, kind, answer] of NOTHING)
   test(`a back end (${kind}) that answers ${what} changes nothing, and the money is found afterwards`, async () => {
@@ -307,6 +319,95 @@ for (const [kind, credential, advice] of [
     await assert.rejects(shop.use(kind), /can do more than receive/);
   });
 
+test('a connection over NWC that can pay is refused by the name of each method, also where only the wallet says so', async () => {
+  const { says } = shop.fronts.relay;
+  const { nip47 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
+  for (const method of [...nip47.known_other_methods, 'a_method_of_next_year']) {
+    says.methods = ['make_invoice', 'lookup_invoice', method];
+    await assert.rejects(shop.use('nwc'), ({ message }: Error) => message.includes(`can do more than receive (${method})`));
+  }
+  // The wallet can do more than the connection may.
+  says.info = ['pay_invoice', 'make_invoice', 'lookup_invoice'];
+  says.methods = nip47.allowed_methods;
+  await shop.use('nwc');
+  says.methods = null;
+  await assert.rejects(shop.use('nwc'), /can do more than receive \(pay_invoice\)/);
+  says.info = ['make_invoice', 'get_info'];
+  await assert.rejects(shop.use('nwc'), /it cannot lookup_invoice/);
+  shop.fronts.relay.reset();
+  says.encryption = null;
+  await assert.rejects(shop.use('nwc'), /too old/);
+  shop.fronts.relay.reset();
+  says.network = 'mainnet';
+  await assert.rejects(shop.use('nwc'), /on mainnet, not on regtest/);
+});
+
+for (const credential of [
+  'https://example.com',
+  'nostr+walletconnect://00?relay=wss%3A%2F%2Frelay.example&secret=11',
+  `nostr+walletconnect://${'ff'.repeat(32)}?relay=wss%3A%2F%2Frelay.example&secret=${'11'.repeat(32)}`,
+  `nostr+walletconnect://${'ab'.repeat(32)}?relay=file%3A%2F%2F%2Fetc%2Fpasswd&secret=${'11'.repeat(32)}`,
+])
+  test(`${credential.slice(0, 60)} is not a connection over NWC`, () =>
+    assert.rejects(shop.use('nwc', { credential }), /connection string/));
+
+test('an answer over NWC that the wallet did not sign for this request is ignored, and the first right one counts', async () => {
+  await shop.use('nwc');
+  const { id, invoice } = await shop.ask();
+  const preimage = shop.pair.pay(invoice)!;
+  const paid = { result_type: 'lookup_invoice', error: null };
+  const { paymentHash } = decodeInvoice(invoice);
+  const old = new Map<string, NostrEvent>();
+  let sent = 0;
+  shop.fronts.relay.garble((answer, { sign, request }) => {
+    const result = { type: 'incoming', state: 'settled', payment_hash: paymentHash, amount: 1, settled_at: 1, preimage };
+    const forged = sign(NWC_SECRET, request, { ...paid, result });
+    const replayed = [...old.values()];
+    old.set(request.id, answer);
+    sent++;
+    return [
+      ...[forged, { ...forged, pubkey: answer.pubkey }, { ...answer, sig: forged.sig }, { ...answer, content: forged.content }],
+      ...[{ ...answer, tags: [['e', '00'.repeat(32)]] }, 'nothing', null, ...replayed.slice(0, 5), answer],
+    ];
+  });
+  const done = await shop.reached(id, 'completed');
+  assert.ok(sent > 0);
+  assert.deepEqual([done.amount_received, done.transfers.length], ['0.00010000', 1]);
+});
+
+test('a relay that sends without end is left, and another one answers', async () => {
+  await shop.use('nwc');
+  const { id } = await shop.ask();
+  shop.fronts.relay.garble((answer) => [...Array.from({ length: 10_000 }, () => ({ ...answer, sig: '00'.repeat(64) })), answer]);
+  await shop.app.app.ctx.db.sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+  const failed = await eventually(
+    () => shop.row(id),
+    ({ failures }) => failures > 0,
+  );
+  assert.match(failed.failure, /sends too much/);
+  shop.fronts.relay.reset();
+  const other = await startLightningFronts(shop.pair);
+  await other.stop();
+  await shop.use('nwc', { credential: `${shop.fronts.nwc}&relay=${encodeURIComponent(other.url.replace('https', 'wss'))}` });
+  const again = await shop.ask();
+  shop.pair.pay(again.invoice);
+  await shop.reached(again.id, 'completed');
+});
+
+test('a wallet over NWC that does not answer, or not now, gives no invoice', async () => {
+  await shop.use('nwc');
+  const id = await shop.create();
+  lie('nwc:make_invoice', (json) => ({ ...json, result: null, error: { code: 'RATE_LIMITED', message: 'slow down' } }));
+  assert.equal((await shop.choose(id)).status, 503);
+  const failure = async () => (await shop.app.app.ctx.db.sql`select failure from lightning_backends where active`)[0]!.failure;
+  assert.match(await failure(), /RATE_LIMITED and "slow down"/);
+  shop.fronts.behave(() => null);
+  const started = performance.now();
+  assert.equal((await shop.choose(id)).status, 503);
+  assert.ok(performance.now() - started < 7_000);
+  assert.match(await failure(), /no answer in time/);
+});
+
 test('Core Lightning: an invoice whose answer was lost is used again, and one with another amount is not', async () => {
   await shop.use('cln');
   const id = await shop.create();
@@ -363,11 +464,16 @@ test('a node that was restored from an older backup, and knows none of its invoi
   await shop.reached(id, 'completed');
 });
 
-for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits'] as const)
+for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'] as const)
   test(`no credential of ${kind} is in the database as it is, nor in an error`, async () => {
     await shop.use(kind);
-    const credential = CREDENTIALS[kind];
-    shop.fronts.behave(() => ({ status: 500, json: { message: `wrong ${credential}`, detail: `wrong ${credential}` } }));
+    const credential = kind === 'nwc' ? NWC_SECRET : CREDENTIALS[kind];
+    shop.fronts.behave((_, { path, headers }) => {
+      const sent = headers['grpc-metadata-macaroon'] ?? headers.rune ?? headers.authorization ?? headers['x-api-key'] ?? NWC_SECRET;
+      const message = `wrong ${sent}`;
+      const error = { code: 'OTHER', message };
+      return { status: 500, json: { message, detail: message, result_type: path.slice('nwc:'.length), error } };
+    });
     const id = await shop.create();
     await shop.choose(id);
     const { sql } = shop.app.app.ctx.db;
@@ -375,7 +481,12 @@ for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits'] as const)
       { name: string }[]
     >`select table_name as name from information_schema.tables where table_schema = current_schema()`;
     assert.ok(tables.length > 30);
-    const encoded = [credential, Buffer.from(credential).toString('base64'), Buffer.from(credential, 'hex').toString('base64')];
+    const encoded = [
+      credential,
+      Buffer.from(credential).toString('base64'),
+      Buffer.from(`:${credential}`).toString('base64'),
+      Buffer.from(credential, 'hex').toString('base64'),
+    ];
     const secrets = encoded.map((secret) => secret.slice(0, 24)).filter((secret) => secret.length === 24);
     assert.ok(secrets.length >= 1);
     for (const { name } of tables) {

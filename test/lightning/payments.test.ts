@@ -37,6 +37,7 @@ for (const [name, kind] of [
   ['Core Lightning', 'cln'],
   ['phoenixd', 'phoenixd'],
   ['LNbits', 'lnbits'],
+  ['NWC', 'nwc'],
 ] as const)
   test(`a payment by ${name} is created, paid and completed, and told once`, async () => {
     await shop.use(kind);
@@ -93,6 +94,8 @@ test('the commands set up a node or an address, check it with an invoice, and en
     assert.equal((await operate('lightning set', { [kind]: shop.fronts.url, credential, certificate })).kind, kind);
     assert.equal((await operate('lightning check')).last_failure, null);
   }
+  writeFileSync(credential, `${shop.fronts.nwc}\n`);
+  assert.equal((await operate('lightning set', { nwc: credential })).kind, 'nwc');
   await assert.rejects(operate('lightning set', { lnbits: shop.fronts.url }), /credential/);
   rmSync(folder, { recursive: true });
   const { address } = shop.fronts;
@@ -121,7 +124,7 @@ test('an invoice that is paid with more is overpaid, to the millisatoshi, and th
   assert.ok(lightning.some(({ account }) => account === 'destination_wallet'));
   assert.ok(!lightning.some(({ account }) => account === 'deposit_addresses'));
   const { units } = lightning.find(({ account }) => account === 'destination_wallet')!;
-  assert.equal(units, 5n * 10_000_000n + 13_000_007n);
+  assert.equal(units, 6n * 10_000_000n + 13_000_007n);
 });
 
 test('money that the node holds is not paid, and a payer who gets it back can pay again', async () => {
