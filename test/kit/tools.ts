@@ -11,6 +11,8 @@ export const CHROMIUM_ALONE = '/usr/bin/chromium-headless-shell';
 export const REDIS = '/usr/bin/redis-check-rdb';
 /** Reads the text of PDF files. */
 export const PDFTOTEXT = '/usr/bin/pdftotext';
+/** A wallet that many merchants use. */
+export const ELECTRUM = '/usr/bin/electrum';
 /** Signs releases. */
 export const MINISIGN = '/usr/bin/minisign';
 type Program = { path: string; package: string };
@@ -37,6 +39,7 @@ const LANGUAGES: readonly Program[] = [
 export const LONG_TOOLS: readonly Program[] = [
   { path: '/usr/bin/strace', package: 'strace' },
   { path: '/usr/bin/python3', package: 'python3' },
+  { path: ELECTRUM, package: 'electrum' },
   { path: '/usr/bin/javac', package: 'default-jdk-headless' },
   { path: '/usr/bin/pg_ctlcluster', package: 'postgresql' },
   { path: '/usr/bin/patroni', package: 'patroni' },

@@ -1,11 +1,16 @@
-/** A wallet of two out of three keys on a real node: paid, swept and refunded, signed by the node's own wallet and by the signer page. */
+/**
+ * A wallet of two out of three keys on a real node: paid, swept, refunded and paid out, signed by the wallet of the node, or in a long run
+ * also by Electrum, and by the signer page.
+ */
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { descriptorChecksum } from '../../src/chains/descriptor.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
+import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
 import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
 import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
@@ -14,6 +19,7 @@ import { acceptSigned, getSweep, makeSweep, readSigningFileOf, replaceSweep, swe
 import { sizeOfRaw } from '../../src/signing/utxo-check.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { electrumCosigner } from '../kit/electrum-program.ts';
 import { accountKeyOf, multisigDescriptor, type Policy, signer } from '../kit/multisig.ts';
 import { type RealNode, rpcClient, startBitcoind } from '../kit/nodes.ts';
 import { beginFollowing, openPayment, reach } from '../kit/shop.ts';
@@ -49,9 +55,10 @@ const signedByPage = async (id: string, seed: number, destination: string, recip
     ...{ destination, recipients },
   }).text;
 
+/** How the first signer signs: with all three keys, of which it has one. What is signed is complete only with `finalize`. */
+type Sign = (psbt: string, finalize: boolean) => Promise<string>;
 let wallets = 0;
-/** The wallet of the first signer on the node, with all three keys of which it has one. */
-async function nodeSigner(policy: Policy): Promise<(psbt: string, finalize: boolean) => Promise<string>> {
+async function nodeSigner(policy: Policy): Promise<Sign> {
   const name = `signer ${++wallets}`;
   await node.rpc('createwallet', name, false, true);
   const rpc = rpcClient(Number(new URL(node.url).port), name);
@@ -63,6 +70,15 @@ async function nodeSigner(policy: Policy): Promise<(psbt: string, finalize: bool
   assert.ok(success, JSON.stringify(error));
   return async (psbt, finalize) => (await rpc('walletprocesspsbt', psbt, true, 'ALL', true, finalize)).psbt;
 }
+
+/** Electrum has addresses of this wallet too. It completes a transaction as soon as it can. */
+async function electrumSigner(policy: Policy, addresses: readonly string[]): Promise<Sign> {
+  const electrum = electrumCosigner(policy);
+  after(() => rmSync(electrum.folder, { recursive: true }));
+  assert.deepEqual(JSON.parse(await electrum.call('listaddresses', '--receiving')).slice(0, addresses.length), addresses);
+  return (psbt) => electrum.call('signtransaction', psbt);
+}
+const SIGNERS = ['the node', ...(process.env.FLORIN_LONG ? ['Electrum'] : [])];
 
 async function receive(count: number): Promise<string[]> {
   const payments = [];
@@ -83,16 +99,18 @@ async function mineUntil(id: string, state: string): Promise<void> {
   );
 }
 
-for (const [name, policy] of FORMS)
-  test(`${name}: addresses are those of the node, and money is swept and refunded with two of three keys`, async () => {
+for (const [[name, policy], program] of FORMS.flatMap((form) => SIGNERS.map((program) => [form, program] as const))) {
+  // Electrum sorts the keys of every wallet.
+  if (program === 'Electrum' && policy.isSorted === false) continue;
+  test(`${name}: addresses are those of the node, and money is swept, refunded and paid out with two of three keys, one of ${program}`, async () => {
     const { ctx } = app.app;
     const descriptor = multisigDescriptor(policy);
     const { firstAddresses } = await setWallet(ctx, { ...owner(), coin: 'BTC', accountKey: descriptor });
     const external = descriptor.split('#')[0]!.replaceAll('<0;1>', '0');
     assert.deepEqual(firstAddresses, await node.rpc('deriveaddresses', `${external}#${descriptorChecksum(external)}`, [0, 4]));
     await beginFollowing(app, 'BTC');
-    const sign = await nodeSigner(policy);
-    const payments = await receive(3);
+    const sign = await (program === 'Electrum' ? electrumSigner(policy, firstAddresses) : nodeSigner(policy));
+    const payments = await receive(4);
     const destination = await node.newAddress();
     await setDestination(ctx, { ...owner(), coin: 'BTC', address: destination, ends: destination.slice(-6), actor: null });
 
@@ -111,10 +129,24 @@ for (const [name, policy] of FORMS)
     );
     assert.equal(Math.round((await node.rpc('getreceivedbyaddress', customer)) * 1e8), 2_500_000);
 
+    // A payout, signed by the program first.
+    const supplier = await node.newAddress();
+    const asked = await app.live.post('/v1/payouts', {
+      currency: 'BTC',
+      amount: '0.01',
+      address: supplier,
+      payout_reference: `${name} ${program}`,
+    });
+    await approveOutgoing(ctx, { kind: 'payout', ...owner(), mode: 'live', id: asked.json.id, actor });
+    const { sweep: payout } = await makePayoutFile(ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor });
+    await upload(await sign(psbtsOf(await fileOf(payout.id))[0]!, false));
+    await upload(await signedByPage(payout.id, 3, destination, `${supplier} 0.01`));
+    await mineUntil(payout.id, 'confirmed');
+    assert.equal(Math.round((await node.rpc('getreceivedbyaddress', supplier)) * 1e8), 1_000_000);
+
     // What is left, signed by the node first, then with a higher fee by the page first.
     const { sweep } = await makeSweep(ctx, { ...owner(), coin: 'BTC', walletId: null, wish: DEFAULT_WISH, actor });
-    const [asked] = psbtsOf(await fileOf(sweep.id));
-    const byNode = await sign(asked!, false);
+    const byNode = await sign(psbtsOf(await fileOf(sweep.id))[0]!, false);
     assert.equal((await upload(byNode)).isKnown, false);
     assert.equal((await upload(byNode)).isKnown, true);
     const { signatures } = sweepBody((await getSweep(ctx, { ...owner(), id: sweep.id })).sweep);
@@ -144,3 +176,4 @@ for (const [name, policy] of FORMS)
     assert.ok(rate >= Number(normal!.rateE8) / 1e8 && rate < (Number(normal!.rateE8) / 1e8) * 1.1, `${rate} of ${normal!.rateE8}`);
     await mineUntil(sweep.id, 'confirmed');
   });
+}
