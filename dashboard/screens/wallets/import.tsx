@@ -20,6 +20,7 @@ import { Back } from '../../ui/thing.tsx';
 import { Time } from '../../ui/values.tsx';
 import { Policy } from './policy.tsx';
 import { TierFields, useTiers } from './tiers.tsx';
+import { Where } from './where.tsx';
 import { SCRIPT_WORDS, type Script } from './words.ts';
 
 const Scan = lazy(() => import('./scan.tsx').then((module) => ({ default: module.Scan })));
@@ -159,6 +160,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
             ? " (at m/44'/60'/0'), often called xpub."
             : ', often called xpub, ypub, or zpub, or its output descriptor. A multisig wallet needs the descriptor.'}
         </p>
+        <Where coin={coin} />
         <Area
           label="Account key"
           rows={4}
