@@ -92,7 +92,7 @@ test('a multisig wallet is set from its file: who signs, its first address, a wr
   const policy = JSON.parse(readFileSync(await file.path(), 'utf8'));
   assert.equal(policy.descriptor_template, 'wsh(sortedmulti(2,@0/**,@1/**,@2/**))');
   await page.getByRole('link', { name: 'Done', exact: true }).click();
-  await page.getByText('0, so set the gap limit in your wallet to 50').waitFor();
+  assert.match(await page.locator('dl').first().innerText(), /Most unpaid addresses in a row\s+0\s+Gap limit to set in your wallet\s+50/);
   await page.getByRole('link', { name: 'Download wallet policy' }).waitFor();
   await audit('the card of a multisig wallet');
   noFaults();

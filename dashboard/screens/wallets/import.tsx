@@ -295,11 +295,9 @@ function Compare({
             <p className="text-sm text-soft">You compare them only once: they are the same on {listText(accountNetworks())}.</p>
           )}
           <ol className="grid gap-2">
-            {preview.addresses.map(({ path, address }) => (
+            {preview.addresses.map(({ path, address }, index) => (
               <li key={address} className="rounded-lg bg-raised px-3 py-2.5">
-                <p className="text-xs text-soft">
-                  <code>{path}</code>
-                </p>
+                <p className="text-xs text-soft">{preview.signers ? `Address ${index + 1}` : <code>{path}</code>}</p>
                 <p className="font-mono text-base leading-relaxed sm:text-lg" data-address={address}>
                   {inFours(address).map((part, i) => (
                     // biome-ignore lint/suspicious/noArrayIndexKey: parts of one text stay in place

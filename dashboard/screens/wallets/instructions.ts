@@ -1,8 +1,8 @@
 /** Where wallets show the public key of an account, and where their gap limit is set, in the words of their menus. */
 import type { Coin } from '../../generated/api.ts';
 
-/** `gap`: null where the place is unknown. */
-type Instruction = { wallet: string; coins: readonly Coin[]; key: string; gap: string | null };
+/** `id`: its name, in every language. `where`: of the key. `gap`: null where the place is unknown. */
+type Instruction = { id: string; coins: readonly Coin[]; where: string; gap: string | null };
 
 const NO_GAP = 'We know of no such setting in it. If it misses payments, open the account in a program that has one, such as Sparrow.';
 const NO_GAP_ETH = 'Ethereum wallets have none. Sweeps find every address that was paid.';
@@ -14,78 +14,84 @@ const COMPANION = 'Set it in the program that you use with the device, such as S
 /** The most common first. */
 export const INSTRUCTIONS: readonly Instruction[] = [
   {
-    wallet: 'Sparrow',
+    id: 'Sparrow',
     coins: ['BTC'],
-    key: 'Open the wallet and choose Settings, Export, Output Descriptor. Upload the file, or scan its QR code.',
+    where: 'Open the wallet and choose Settings, Export, Output Descriptor. Upload the file, or scan its QR code.',
     gap: 'Choose Settings, Advanced, Gap Limit.',
   },
-  { wallet: 'Electrum', coins: ['BTC'], key: ELECTRUM, gap: ELECTRUM_GAP },
-  { wallet: 'Electrum-LTC', coins: ['LTC'], key: ELECTRUM, gap: ELECTRUM_GAP },
-  { wallet: 'Dash Electrum', coins: ['DASH'], key: ELECTRUM, gap: ELECTRUM_GAP },
+  { id: 'Electrum', coins: ['BTC'], where: ELECTRUM, gap: ELECTRUM_GAP },
+  { id: 'Electrum-LTC', coins: ['LTC'], where: ELECTRUM, gap: ELECTRUM_GAP },
+  { id: 'Dash Electrum', coins: ['DASH'], where: ELECTRUM, gap: ELECTRUM_GAP },
   {
-    wallet: 'Ledger',
+    id: 'Ledger',
     coins: ['BTC', 'LTC', 'DOGE', 'DASH'],
-    key: 'In the Ledger app, open the account, choose the wrench and then Advanced, and copy the value of “xpub”. It begins with xpub for every address type, so choose the type of the account in the next step.',
+    where:
+      'In the Ledger app, open the account, choose the wrench and then Advanced, and copy the value of “xpub”. It begins with xpub for every address type, so choose the type of the account in the next step.',
     gap: 'Choose Settings, Experimental features, Custom gap limit. Then clear the cache under Help.',
   },
   {
-    wallet: 'Trezor',
+    id: 'Trezor',
     coins: ['BTC', 'LTC', 'DOGE', 'DASH'],
-    key: 'In Trezor Suite, open the account, choose Details, then Show public key. For a Taproot account it shows a descriptor: copy all of it.',
+    where:
+      'In Trezor Suite, open the account, choose Details, then Show public key. For a Taproot account it shows a descriptor: copy all of it.',
     gap: NO_GAP,
   },
   {
-    wallet: 'BlueWallet',
+    id: 'BlueWallet',
     coins: ['BTC'],
-    key: 'Open the wallet, choose the three dots, then Show Wallet XPUB. For a multisig vault, choose Export Coordination Setup and upload the file.',
+    where:
+      'Open the wallet, choose the three dots, then Show Wallet XPUB. For a multisig vault, choose Export Coordination Setup and upload the file.',
     gap: NO_GAP,
   },
   {
-    wallet: 'Coldcard',
+    id: 'Coldcard',
     coins: ['BTC'],
-    key: 'Choose Advanced/Tools, Export Wallet, Generic JSON, and upload the file, or scan its QR codes. For a multisig wallet, choose Settings, Multisig Wallets, the wallet, and export it.',
+    where:
+      'Choose Advanced/Tools, Export Wallet, Generic JSON, and upload the file, or scan its QR codes. For a multisig wallet, choose Settings, Multisig Wallets, the wallet, and export it.',
     gap: COMPANION,
   },
   {
-    wallet: 'Keystone',
+    id: 'Keystone',
     coins: ['BTC'],
-    key: 'Choose Connect Software Wallet, then Sparrow, and scan the QR codes with the camera.',
+    where: 'Choose Connect Software Wallet, then Sparrow, and scan the QR codes with the camera.',
     gap: COMPANION,
   },
   {
-    wallet: 'Exodus',
+    id: 'Exodus',
     coins: ['BTC'],
-    key: 'On a computer, open Bitcoin, choose the three dots, then Export XPub. The file has two keys: for addresses that begin with bc1, copy the one that begins with zpub.',
+    where:
+      'On a computer, open Bitcoin, choose the three dots, then Export XPub. The file has two keys: for addresses that begin with bc1, copy the one that begins with zpub.',
     gap: NO_GAP,
   },
   {
-    wallet: 'Specter',
+    id: 'Specter',
     coins: ['BTC'],
-    key: 'Open the wallet, choose Settings, Export, and save the wallet file. Upload it here.',
+    where: 'Open the wallet, choose Settings, Export, and save the wallet file. Upload it here.',
     gap: null,
   },
   {
-    wallet: 'Nunchuk',
+    id: 'Nunchuk',
     coins: ['BTC'],
-    key: 'Open View wallet config, choose the menu, then Export wallet configuration, BSMS, and upload the file.',
+    where: 'Open View wallet config, choose the menu, then Export wallet configuration, BSMS, and upload the file.',
     gap: null,
   },
   {
-    wallet: 'Bitcoin Core',
+    id: 'Bitcoin Core',
     coins: ['BTC'],
-    key: 'Run “bitcoin-cli listdescriptors” and paste the descriptor that begins with wpkh and ends with /0/*.',
+    where: 'Run “bitcoin-cli listdescriptors” and paste the descriptor that begins with wpkh and ends with /0/*.',
     gap: 'It looks 1,000 addresses ahead unless its setting keypool is lower.',
   },
   {
-    wallet: 'Keystone',
+    id: 'Keystone',
     coins: ['ETH'],
-    key: 'Choose Connect Software Wallet, then MetaMask, and scan the QR code with the camera.',
+    where: 'Choose Connect Software Wallet, then MetaMask, and scan the QR code with the camera.',
     gap: NO_GAP_ETH,
   },
   {
-    wallet: 'Ledger, Trezor or MetaMask',
+    id: 'Ledger, Trezor, MetaMask',
     coins: ['ETH'],
-    key: "Their apps show addresses, but not the extended public key of m/44'/60'/0'. Use a wallet that exports it, or derive it offline from a new seed phrase.",
+    where:
+      "Their apps show addresses, but not the extended public key of m/44'/60'/0'. Use a wallet that exports it, or derive it offline from a new seed phrase.",
     gap: NO_GAP_ETH,
   },
 ];

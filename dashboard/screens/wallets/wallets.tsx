@@ -163,12 +163,17 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
             </span>,
           ],
           ['Last deposit', <Time key="last" at={wallet.last_deposit_at} />],
-          [
-            'Account key',
-            <code key="key" className="break-all">
-              {wallet.key}
-            </code>,
-          ],
+          // Each signer has one.
+          ...(wallet.signers
+            ? []
+            : [
+                [
+                  'Account key',
+                  <code key="key" className="break-all">
+                    {wallet.key}
+                  </code>,
+                ] as const,
+              ]),
           ...(wallet.fingerprint ? [['Fingerprint', <code key="print">{wallet.fingerprint}</code>] as const] : []),
           ...(wallet.signers ? [['Signers', <Signers key="signers" {...wallet.signers} />] as const] : []),
           ['Address type', wallet.script ? SCRIPT_WORDS[wallet.script] : '–'],
@@ -178,7 +183,14 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
               #{wallet.next_index}
             </span>,
           ],
-          ['Unpaid addresses in a row', <Gap key="gap" wallet={wallet} />],
+          [
+            'Most unpaid addresses in a row',
+            <span key="gap" className="tabular-nums">
+              {!wallet.amount_received_is_all && 'at least '}
+              {wallet.unused_run}
+            </span>,
+          ],
+          ...(wallet.gap_limit === null ? [] : [['Gap limit to set in your wallet', String(wallet.gap_limit)] as const]),
           ...(wallet.former_keys > 0 ? [['Previous keys, still monitored', String(wallet.former_keys)] as const] : []),
         ]}
       />
@@ -197,15 +209,6 @@ function WalletCard({ wallet }: { wallet: Wallet }) {
     </Card>
   );
 }
-
-/** The longest run of addresses without a payment, and what to set in the wallet for it. */
-const Gap = ({ wallet: { unused_run: run, gap_limit: limit, amount_received_is_all: isAll } }: { wallet: Wallet }) => (
-  <span className="tabular-nums">
-    {!isAll && 'at least '}
-    {run}
-    {limit !== null && `, so set the gap limit in your wallet to ${limit}`}
-  </span>
-);
 
 function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
   const [asked, setAsked] = useState(false);

@@ -7,7 +7,7 @@ import { INSTRUCTIONS } from './instructions.ts';
 export function Where({ coin }: { coin: Coin }) {
   const [chosen, setChosen] = useState('');
   const known = INSTRUCTIONS.filter(({ coins }) => coins.includes(coin));
-  const found = known.find(({ wallet }) => wallet === chosen);
+  const found = known.find(({ id }) => id === chosen);
   return (
     <div className="grid gap-3">
       <div className="max-w-80">
@@ -15,16 +15,13 @@ export function Where({ coin }: { coin: Coin }) {
           label="Your wallet"
           value={chosen}
           onChange={(event) => setChosen(event.target.value)}
-          options={[
-            { value: '', label: 'Choose to see where the key is' },
-            ...known.map(({ wallet }) => ({ value: wallet, label: wallet })),
-          ]}
+          options={[{ value: '', label: 'Choose to see where the key is' }, ...known.map(({ id }) => ({ value: id, label: id }))]}
         />
       </div>
       {found && (
         <dl className="grid gap-1 rounded-lg bg-raised px-3 py-2.5 text-sm">
           <dt className="font-medium">Where the key is</dt>
-          <dd className="mb-2 text-soft">{found.key}</dd>
+          <dd className="mb-2 text-soft">{found.where}</dd>
           <dt className="font-medium">Gap limit</dt>
           <dd className="text-soft">
             {found.gap ?? 'Look for it in the settings of the wallet.'}
