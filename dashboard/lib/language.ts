@@ -1,7 +1,7 @@
 /** The language of the page, and how numbers and times are written in it. The server chooses it: see src/web/dashboard/files.ts. */
 
 /** The languages of the dashboard by their tags (BCP 47), named as their speakers name them. Each has a file in dashboard/words. */
-export const LANGUAGES = { en: 'English', de: 'Deutsch' } as const;
+export const LANGUAGES = { en: 'English', de: 'Deutsch', es: 'Español', fr: 'Français', ja: '日本語' } as const;
 export type LanguageTag = keyof typeof LANGUAGES;
 
 /** What a script before this one set, for other languages than English. */
@@ -39,8 +39,11 @@ export const fiatText = (amount: string, currency: string): string =>
 export const countText = (count: number): string => numberFormat({}).format(count);
 /** With at most one decimal. */
 export const roundedText = (value: number): string => numberFormat({ maximumFractionDigits: 1 }).format(value);
-/** "1.2K": for axes. */
-export const compactText = (value: number): string => numberFormat({ notation: 'compact', maximumFractionDigits: 1 }).format(value);
+/** "$1.2K": for axes. */
+export const compactDollars = (value: number): string =>
+  numberFormat({ style: 'currency', currency: 'USD', notation: 'compact', minimumFractionDigits: 0, maximumFractionDigits: 1 }).format(
+    value,
+  );
 /** "BTC, ETH, and LTC". */
 export const listText = (names: readonly string[]): string => new Intl.ListFormat(language).format(names);
 

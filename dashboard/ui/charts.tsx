@@ -6,7 +6,7 @@ import { isSome, lessOf, moneyText, sumOf } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { partsOf } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
-import { compactText, countText, timeText } from '../lib/language.ts';
+import { compactDollars, countText, timeText } from '../lib/language.ts';
 import { EXCEPTION_WORDS, Money } from './values.tsx';
 
 type Home = Reply<'GET /:mode/home'>;
@@ -121,7 +121,6 @@ const drawn = (day: Home['days'][number], asset: string): string => {
 };
 const DAY = { day: 'numeric', month: 'short', timeZone: 'UTC' } as const;
 const shortDay = (day: string): string => timeText(new Date(day), DAY);
-const shortUsd = (value: number): string => `$${compactText(value)}`;
 
 /** The available width, so that chart text keeps its size on a phone. */
 function useWidth() {
@@ -184,7 +183,7 @@ function Volume({ data, range }: { data: Home; range: Range }) {
             <g key={tick}>
               <line x1={LEFT} x2={width} y1={y(tick)} y2={y(tick)} className="stroke-line" strokeWidth="1" />
               <text x={LEFT - 8} y={y(tick) + 4} textAnchor="end" className="fill-soft text-[12px]">
-                {shortUsd(tick)}
+                {compactDollars(tick)}
               </text>
             </g>
           ))}

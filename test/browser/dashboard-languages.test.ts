@@ -26,6 +26,21 @@ const SPOKEN = [
     ],
     payment: ['Verlauf', 'Erstellt von Olga Owner', 'Zahlungs-ID kopieren'],
   },
+  {
+    locale: 'ja-JP',
+    tag: 'ja',
+    signIn: { title: 'サインイン', email: 'メールアドレス', password: 'パスワード', wrong: 'パスワードをお忘れですか?' },
+    amount: '$25.00',
+    time: /^\d{4}\/\d{2}\/\d{2} \d{1,2}:\d{2}$/,
+    screens: [
+      { path: 'test/home', title: 'ホーム', texts: ['完了した取引額', '要対応', '30 日間', 'テストデータ'] },
+      { path: 'test/payments', title: '支払い', texts: ['完了', 'CSV をエクスポート'] },
+      { path: 'live/wallets', title: 'ウォレット', texts: ['Bitcoin を設定', 'ステーブルコイン'] },
+      { path: 'test/business', title: 'ビジネス', texts: ['公開情報', '表示通貨'] },
+      { path: 'test/language', title: '言語', texts: ['ダッシュボードの言語'] },
+    ],
+    payment: ['タイムライン', 'Olga Owner が作成', '支払い ID をコピー'],
+  },
 ];
 
 test('a test payment exists', async () => {
