@@ -35,6 +35,16 @@ test('the text of a file is stored as the key or the descriptor in it', () => {
   assert.match(parseAccountKey(text, { coin: 'BTC', network: 'mainnet' }).accountKey, /^wsh\(sortedmulti\(2,\[.*\)\)#[a-z0-9]{8}$/);
 });
 
+test('a key between words is found, and a text with several keys says so', () => {
+  const [one, other] = ['sparrow-descriptors.txt', 'policy.json'].map(
+    (name) => /xpub[1-9A-HJ-NP-Za-km-z]+/.exec(readFileSync(join(FOLDER, name), 'utf8'))![0],
+  );
+  const read = (text: string) => parseAccountKey(text, { coin: 'BTC', network: 'mainnet' }).accountKey;
+  assert.equal(read(`Bitcoin account\nPublic key: ${one}\n\nAgain, ${one}.`), one);
+  assert.throws(() => read(`Legacy: ${one}\nSegWit: ${other}`), /several keys/);
+  assert.throws(() => read('Bitcoin account\nno key'), /not an extended public key/);
+});
+
 test('an export with a secret in it is refused as a private key', () => {
   const seed = `${'abandon '.repeat(11)}about`;
   for (const keystore of [

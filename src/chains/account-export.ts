@@ -22,11 +22,22 @@ export function exportedKey(text: string, asset: string): ExportedKey {
   const written = lines.filter((line) => line !== '' && !line.startsWith('#'));
   // The descriptors of both chains of an account, or of all.
   const isList = written.length > 1 && written.every((line) => /^[a-z]+\(.*\)(?:#[a-zA-Z0-9]{8})?$/.test(line));
-  const chosen = isList ? (written.find((line) => line.includes('<0;1>')) ?? written[0]!) : written.length === 1 ? written[0]! : text;
-  return { text: chosen, firstAddress: null };
+  if (isList) return { text: written.find((line) => line.includes('<0;1>')) ?? written[0]!, firstAddress: null };
+  if (written.length === 1) return { text: written[0]!, firstAddress: null };
+  // Words, and keys between them.
+  const keys = written.flatMap((line) => line.split(/[^0-9A-Za-z]+/)).filter(isKey);
+  return { text: keys.length === 0 ? text : onlyOne(keys), firstAddress: null };
 }
 
-const EXTENDED = /^[1-9A-HJ-NP-Za-km-z]{100,120}$/;
+const isKey = (text: string): boolean =>
+  /^[1-9A-HJ-NP-Za-km-z]{100,120}$/.test(text) && /^(?:[xyzuvtYZUV]pub|[LM]tub|ttub|drkp|dgub)/.test(text);
+function onlyOne(keys: readonly string[]): string {
+  const [key, ...others] = new Set(keys);
+  if (key === undefined) throw invalidKey('this file has no extended public key');
+  if (others.length > 0)
+    throw invalidKey('this file has several keys; paste only the key or the descriptor of the account that should receive payments');
+  return key;
+}
 const DEEPEST = 10;
 /** All texts in a document, as deep as wallets write them. */
 function textsIn(value: unknown, depth = 0): string[] {
@@ -56,13 +67,7 @@ function inJson(text: string): string {
     throw invalidKey('it is a wallet file that is not complete JSON; export the public key or the descriptor of the account instead');
   }
   const found = inDescriptors(json) ?? inPolicy(json) ?? inElectrum(json) ?? inQuorum(json) ?? inAccounts(json);
-  if (found !== null) return found;
-  const keys = new Set(textsIn(json).filter((one) => EXTENDED.test(one) && /^(?:[xyzuvtYZUV]pub|[LM]tub|ttub|drkp|dgub)/.test(one)));
-  const [key, ...others] = keys;
-  if (key === undefined) throw invalidKey('this file has no extended public key');
-  if (others.length > 0)
-    throw invalidKey('this file has several keys; paste only the key or the descriptor of the account that should receive payments');
-  return key;
+  return found ?? onlyOne(textsIn(json).filter(isKey));
 }
 
 /** Specter: keys of its descriptors may be without the steps behind them. Bitcoin Core: the answer to `listdescriptors`. */

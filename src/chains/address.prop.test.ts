@@ -10,6 +10,8 @@ import { parseAccountKey } from './account-key.ts';
 import { decodeAddress, deriveAddress, type Script } from './address.ts';
 
 const RUNS = process.env.FLORIN_LONG ? 20_000 : 300;
+/** Each derives up to 15 keys. */
+const MULTISIG_RUNS = process.env.FLORIN_LONG ? 3_000 : 60;
 const bip32 = BIP32Factory(ecc);
 const LITECOIN: Params = {
   ...networks.bitcoin,
@@ -67,6 +69,25 @@ for (const [coin, params] of Object.entries(PARAMS) as [keyof typeof PARAMS, Par
     );
   });
 }
+
+// Invariant: Addresses of wallets with several keys equal those of a second implementation.
+test(`addresses of ${MULTISIG_RUNS} random wallets of several keys equal those of bitcoinjs-lib`, () => {
+  const policy = fc
+    .array(seed, { minLength: 1, maxLength: 15 })
+    .chain((seeds) => fc.record({ seeds: fc.constant(seeds), required: fc.integer({ min: 1, max: seeds.length }) }));
+  fc.assert(
+    fc.property(policy, index, fc.boolean(), fc.boolean(), ({ seeds, required }, at, isSorted, isNested) => {
+      const accounts = seeds.map((bytes, i) => bip32.fromSeed(bytes).derivePath(`m/48'/0'/${i}'/2'`).neutered());
+      const body = `${isSorted ? 'sorted' : ''}multi(${[required, ...accounts.map((key) => `${key.toBase58()}/<0;1>/*`)].join()})`;
+      const { chainKey, script } = parseAccountKey(isNested ? `sh(wsh(${body}))` : `wsh(${body})`, { coin: 'BTC', network: 'mainnet' });
+      const keys = accounts.map((key) => key.derive(0).derive(at).publicKey);
+      const redeem = payments.p2wsh({ redeem: payments.p2ms({ m: required, pubkeys: isSorted ? keys.sort(Buffer.compare) : keys }) });
+      const { address } = isNested ? payments.p2sh({ redeem }) : redeem;
+      assert.equal(deriveAddress({ chainKey, script: script!, coin: 'BTC', network: 'mainnet', index: BigInt(at) }).address, address);
+    }),
+    { numRuns: MULTISIG_RUNS },
+  );
+});
 
 test('one mistyped character is never a valid address', () => {
   const anyCoin = fc.constantFrom(...(Object.keys(PARAMS) as (keyof typeof PARAMS)[]));
