@@ -10,7 +10,7 @@ import type { Context } from '#context';
 import { ASSETS, COIN, type Coin, coinsOf } from '#core/coin';
 import { claimServe, type Db, hasCluster, migrate, openDb, removeCluster, startClock, startEmbedded } from '#db';
 import { startFollowing } from '#follow';
-import { startLightning } from '#lightning';
+import { startLightning, startLightningUpkeep } from '#lightning';
 import { createLog, type Log } from '#log';
 import { createMailer } from '#mail';
 import { alertUsage } from '#merchants';
@@ -295,6 +295,8 @@ export async function startApp(
       }
       const lightning = startLightning(ctx);
       closers.push(() => lightning.stop());
+      const upkeep = startLightningUpkeep(ctx);
+      closers.push(() => upkeep.stop());
       const outgoing = startOutgoing(ctx);
       closers.push(() => outgoing.stop());
     }

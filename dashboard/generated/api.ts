@@ -3622,6 +3622,22 @@ export type Api = {
           }[];
         } | null;
       }[];
+      lightning: {
+        kind: 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits' | 'nwc';
+        name: string;
+        node: string | null;
+        open_invoices: number;
+        last_failure: string | null;
+        away: boolean;
+        tested_at: string | null;
+      } | null;
+      lightning_waiting: {
+        kind: 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits' | 'nwc';
+        name: string;
+        asked_by: string;
+        asked_by_me: boolean;
+        due_at: string;
+      } | null;
     };
   };
   'POST /:mode/wallets/tokens': {
@@ -3718,6 +3734,73 @@ export type Api = {
     };
   };
   'POST /:mode/wallets/wait/confirm': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/lightning': {
+    query: undefined;
+    body: {
+      kind: 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits' | 'nwc';
+      address: string;
+      credential: string;
+      certificate?: string | null | undefined;
+    };
+    reply: {
+      success: boolean;
+      due_at: string | null;
+    };
+  };
+  'POST /:mode/wallets/lightning/check': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/lightning/test': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+      invoice: string;
+      qr: string;
+      sat: string;
+      token: string;
+    };
+  };
+  'POST /:mode/wallets/lightning/test/look': {
+    query: undefined;
+    body: {
+      token: string;
+    };
+    reply: {
+      success: boolean;
+      paid: boolean;
+    };
+  };
+  'POST /:mode/wallets/lightning/remove': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/lightning/change/confirm': {
+    query: undefined;
+    body: {
+    };
+    reply: {
+      success: boolean;
+    };
+  };
+  'POST /:mode/wallets/lightning/change/drop': {
     query: undefined;
     body: {
     };

@@ -99,7 +99,12 @@ create table lightning_backends (
   least_msat numeric(38,0) not null,
   most_msat numeric(38,0) not null,
   active boolean not null default true,
+  due_at timestamp with time zone,
+  asked_by text collate "C",
+  asked_by_name text,
   created_at timestamp with time zone not null default clock_timestamp(),
+  check_at timestamp with time zone not null default (clock_timestamp() + '1 day'::interval),
+  tested_at timestamp with time zone,
   failure text,
   away_until timestamp with time zone,
   PRIMARY KEY (id),
@@ -107,6 +112,8 @@ create table lightning_backends (
   CHECK ((kind = ANY (ARRAY['address'::text, 'lnd'::text, 'cln'::text, 'phoenixd'::text, 'lnbits'::text, 'nwc'::text])))
 );
 CREATE UNIQUE INDEX lightning_backends_active ON lightning_backends USING btree (merchant_id) WHERE active;
+CREATE UNIQUE INDEX lightning_backends_waiting ON lightning_backends USING btree (merchant_id) WHERE (due_at IS NOT NULL);
+CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at, check_at ON lightning_backends FOR EACH ROW EXECUTE FUNCTION wake('lightning_upkeep');
 
 create table lightning_invoices (
   payment_hash text not null,

@@ -37,7 +37,7 @@ export type InvoiceLook = {
   settledAt: Date | null;
 };
 /** What a back end takes at least and at most. `payee`: the key of its node, where it is the merchant's own. */
-type BackEndLimits = { leastMsat: bigint; mostMsat: bigint; payee: string | null };
+export type BackEndLimits = { leastMsat: bigint; mostMsat: bigint; payee: string | null };
 
 export type BackEnd = {
   /** What it takes; also proves that the credential works. Errors: BackEndError. */

@@ -1,4 +1,18 @@
 /** Lightning: who makes invoices for a merchant, the invoices of its payments, and what proves that one is paid. */
 
-export { checkLightning, LIGHTNING_PURPOSE, type LightningKind, type NamedAccess, removeLightning, setLightning } from './access.ts';
+export {
+  changeLightning,
+  checkLightning,
+  confirmLightning,
+  dropLightning,
+  LIGHTNING_PURPOSE,
+  type LightningKind,
+  type NamedAccess,
+  readLightning,
+  readWaitingLightning,
+  removeLightning,
+  setLightning,
+} from './access.ts';
 export { askInvoice, startLightning } from './invoices.ts';
+export { lookAtTest, testLightning } from './trial.ts';
+export { startLightningUpkeep } from './upkeep.ts';

@@ -194,13 +194,14 @@ export const KINDS: Readonly<
   },
   wallet_changed: {
     mailed: ['owner'],
-    words: ({ coin, asked_by, due_at, first, destination }) => {
+    words: ({ coin, asked_by, due_at, first, destination, off }) => {
       const on = `on ${String(due_at).slice(0, 16).replace('T', ' ')} UTC, unless an owner cancels the change or a second owner confirms it earlier.`;
       // Without a coin it is about the waiting period itself.
       if (coin === undefined)
         return due_at === undefined
           ? 'The waiting period for wallet changes is off: wallet changes take effect immediately.'
           : `${asked_by} asked to turn off the waiting period for wallet changes. It ends ${on}`;
+      if (off !== undefined) return `Lightning was turned off: ${off}`;
       if (destination !== undefined)
         return due_at === undefined
           ? `Sweeps of ${coin} now go to ${destination}.`

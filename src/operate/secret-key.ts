@@ -51,7 +51,9 @@ async function readEndpointSecrets(sql: Sql | Tx, sealer: Opener): Promise<Secre
 
 async function readLightningAccess(sql: Sql | Tx, sealer: Opener): Promise<Secret[]> {
   if (!(await isThere(sql, 'lightning_backends'))) return [];
-  const rows = await sql<{ name: string; access: Uint8Array }[]>`select name, access from lightning_backends where active order by id`;
+  const rows = await sql<
+    { name: string; access: Uint8Array }[]
+  >`select name, access from lightning_backends where active or due_at is not null order by id`;
   return rows.map(({ name, access }) => ({
     name: `the access to Lightning of ${name}`,
     opens: canOpen(sealer, LIGHTNING_PURPOSE, access),

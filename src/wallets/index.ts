@@ -18,6 +18,7 @@ export {
   dropChange,
   endWaitingChanges,
   GAP_LIMIT,
+  hasLiveWallet,
   importAccountKey,
   inEffect,
   listWallets,

@@ -173,6 +173,12 @@ const IS_LIVE = (sql: Sql | Tx) => sql`
   ((w.active or w.paused_at is not null) and (w.created_at <= clock_timestamp() - make_interval(hours => ${CHANGE_WAIT_HOURS})
     or exists (select 1 from deposit_addresses d where d.wallet_id = w.id)))`;
 
+/** Whether customers may be using a wallet of the merchant. */
+export async function hasLiveWallet(sql: Sql | Tx, { merchantId }: { merchantId: string }): Promise<boolean> {
+  const [live] = await sql`select 1 from wallets w where w.merchant_id = ${merchantId} and ${IS_LIVE(sql)} limit 1`;
+  return live !== undefined;
+}
+
 type Current = { chainKey: string; script: Script; accountKey: string };
 /**
  * The current key of a coin, and whether another one would wait. A key that replaces another one always waits; the first key of a
@@ -189,8 +195,10 @@ async function readCurrent(
   if (current && current.chainKey === key.chainKey && current.script === key.script) return { current, waits: null };
   if ((await readWaitOff(sql, { merchantId }))?.isOff) return { current, waits: null };
   if (current) return { current, waits: 'changed_key' };
-  const [other] =
-    await sql`select 1 from wallets w where w.merchant_id = ${merchantId} and w.family <> ${coin} and ${IS_LIVE(sql)} limit 1`;
+  const [other] = await sql`
+    select 1 from wallets w where w.merchant_id = ${merchantId} and w.family <> ${coin} and ${IS_LIVE(sql)}
+    union all select 1 from lightning_backends where merchant_id = ${merchantId} and active
+      and created_at <= clock_timestamp() - make_interval(hours => ${CHANGE_WAIT_HOURS}) limit 1`;
   return { current, waits: other ? 'further_coin' : null };
 }
 

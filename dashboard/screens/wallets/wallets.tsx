@@ -1,6 +1,6 @@
 /** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
 
-import { type ReactNode, useState } from 'react';
+import { useState } from 'react';
 import type { Coin } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
@@ -14,8 +14,10 @@ import { MissingList, ReadinessBadge } from '../../ui/missing.tsx';
 import { Signers } from '../../ui/signers.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { Badge, Money, Time } from '../../ui/values.tsx';
+import { LightningCard } from './lightning.tsx';
 import { Policy } from './policy.tsx';
 import { Tokens } from './tokens.tsx';
+import { Undecided } from './undecided.tsx';
 import { SCRIPT_WORDS } from './words.ts';
 
 type Wallet = Reply<'GET /:mode/wallets'>['wallets'][number];
@@ -58,6 +60,7 @@ export function Screen() {
               .map((wallet) => (
                 <WalletCard key={wallet.currency} wallet={wallet} />
               ))}
+            <LightningCard wallets={data} />
             <Addable wallets={data.wallets.filter(isAddable)} />
           </div>
           {data.tokens.length > 0 && <Tokens tokens={data.tokens} wallets={data.wallets} />}
@@ -247,42 +250,6 @@ function Acts({ wallet: { currency, state } }: { wallet: Wallet }) {
     </div>
   );
 }
-
-/** A pending change: when it takes effect, and how to confirm or cancel it before. */
-const Undecided = ({
-  title,
-  asked,
-  what,
-  keep,
-  confirm,
-  drop,
-}: {
-  title: string;
-  asked: { asked_by: string; due_at: string };
-  what: ReactNode;
-  keep: string;
-  confirm: Decision | null;
-  drop: Decision | null;
-}) => (
-  <Note tone="warn" icon="clock">
-    <p>
-      <b>{title}</b> {asked.asked_by} requested {what}. It takes effect on <Time at={asked.due_at} />, or when a second owner confirms it.
-    </p>
-    <p className="mt-2 flex flex-wrap gap-2">
-      {confirm && (
-        <Button look="main" busy={confirm.busy} onClick={confirm.act}>
-          Confirm now
-        </Button>
-      )}
-      {drop && (
-        <Button busy={drop.busy} onClick={drop.act}>
-          {keep}
-        </Button>
-      )}
-    </p>
-  </Note>
-);
-type Decision = { busy: boolean; act: () => void };
 
 /** A new key that has not taken effect. */
 function Waiting({ wallet: { currency, state, waiting } }: { wallet: Wallet }) {

@@ -135,12 +135,22 @@ create table lightning_backends (
   least_msat numeric(38, 0) not null,
   most_msat numeric(38, 0) not null,
   active boolean not null default true,
+  -- One that a member asked for and that is not used before this time, or before a second owner confirms it
+  due_at timestamptz,
+  asked_by text collate "C",
+  asked_by_name text,
   created_at timestamptz not null default clock_timestamp(),
+  -- When it is checked again, and when a test payment arrived
+  check_at timestamptz not null default clock_timestamp() + interval '1 day',
+  tested_at timestamptz,
   -- Why the last request failed, and until when it is not offered
   failure text,
   away_until timestamptz
 );
 create unique index lightning_backends_active on lightning_backends (merchant_id) where active;
+create unique index lightning_backends_waiting on lightning_backends (merchant_id) where due_at is not null;
+create trigger wake after insert or update of due_at, check_at on lightning_backends
+  for each row execute function wake('lightning_upkeep');
 
 -- The invoices that customers were shown, each until it is settled or can no longer be paid.
 create table lightning_invoices (

@@ -4,6 +4,17 @@ import { ASSET, COIN, type Coin, chainOf, NATIVE_COINS, NETWORKS } from '#core/c
 import { formatUnits, formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
 import { literals } from '#http';
+import {
+  changeLightning,
+  checkLightning,
+  confirmLightning,
+  dropLightning,
+  lookAtTest,
+  readLightning,
+  readWaitingLightning,
+  removeLightning,
+  testLightning,
+} from '#lightning';
 import { changeOwnSettings, getMerchant, isOffered, readTokens, tiersOf, tokensFor } from '#merchants';
 import { feeCentsOf, readLiveFees, readPayableCoins } from '#payments';
 import {
@@ -20,6 +31,7 @@ import {
   readWalletPolicy,
   setWait,
 } from '#wallets';
+import { svgOf } from '../checkout/parts.ts';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText, Readiness, readinessBody } from './fields.ts';
 import { type DashboardRoute, inOnePart, type MemberCall, memberRoute } from './route.ts';
 import { Tier, tierBody } from './settings-api.ts';
@@ -87,6 +99,30 @@ const tokenBody = (coin: Coin) => {
   return { coin, currency: asset, name, network: chainOf(coin).name, mica: ASSET[asset].mica ?? null };
 };
 
+const LIGHTNING_KINDS = ['address', 'lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'] as const;
+/** What takes Lightning payments. */
+const Lightning = Type.Object({
+  kind: literals(LIGHTNING_KINDS),
+  name: PlainText,
+  node: Nullable(PlainText),
+  open_invoices: Type.Integer(),
+  /** Why the last request to it failed, and whether customers are not offered it because of that. */
+  last_failure: Nullable(PlainText),
+  away: Type.Boolean(),
+  /** When a test payment arrived. */
+  tested_at: Nullable(Instant),
+});
+async function lightningBody(call: MemberCall, owner: { merchantId: string }) {
+  const [state, waiting] = await Promise.all([readLightning(call.ctx, owner), readWaitingLightning(call.ctx, owner)]);
+  return {
+    lightning: state && {
+      ...{ kind: state.kind, name: state.name, node: state.payee, open_invoices: state.openInvoices, last_failure: state.failure },
+      ...{ away: state.isAway, tested_at: state.testedAt?.toISOString() ?? null },
+    },
+    lightning_waiting: waiting && { kind: waiting.kind, name: waiting.name, ...askedBody(call, waiting) },
+  };
+}
+
 /** Errors: live_mode_only. */
 const liveOnly = (call: MemberCall): { merchantId: string } => {
   if (call.mode !== 'live') throw new Problem('live_mode_only');
@@ -111,6 +147,8 @@ export const WALLETS: readonly DashboardRoute[] = [
       owners: Type.Integer(),
       wallets: Type.Array(Card),
       tokens: Type.Array(TokenCard),
+      lightning: Nullable(Lightning),
+      lightning_waiting: Nullable(Type.Object({ kind: literals(LIGHTNING_KINDS), name: PlainText, ...Asked })),
     }),
     handle: async (call) => {
       const owner = { merchantId: call.member.merchantId };
@@ -121,7 +159,8 @@ export const WALLETS: readonly DashboardRoute[] = [
           ...tokenBody(coin),
           ...{ on: isOffered(settings, coin, 'test'), connected: true, fee_usd: null, readiness: null },
         }));
-        return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [], tokens };
+        const none = { lightning: null, lightning_waiting: null };
+        return { success: true, wait_hours: CHANGE_WAIT_HOURS, wait_off: null, owners: 0, wallets: [], tokens, ...none };
       }
       const [cards, merchant, readiness, waitOff, fees, [counted]] = await Promise.all([
         listWallets(call.ctx, owner),
@@ -137,6 +176,7 @@ export const WALLETS: readonly DashboardRoute[] = [
         wait_hours: CHANGE_WAIT_HOURS,
         wait_off: waitOff && { is_off: waitOff.isOff, ...askedBody(call, waitOff) },
         owners: counted!.owners,
+        ...(await lightningBody(call, owner)),
         wallets: cards.map((card) => ({
           currency: card.coin,
           state: card.state,
@@ -307,6 +347,94 @@ export const WALLETS: readonly DashboardRoute[] = [
     reply: Done,
     handle: async (call) => {
       await confirmWaitOff(call.ctx, { ...liveOnly(call), actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning',
+    action: 'wallets.change',
+    recent: true,
+    body: Type.Object({
+      kind: literals(LIGHTNING_KINDS),
+      address: Type.String({ maxLength: 500 }),
+      credential: Type.String({ maxLength: 10_000 }),
+      certificate: Type.Optional(Nullable(Type.String({ maxLength: 20_000 }))),
+    }),
+    reply: Type.Object({ success: Type.Boolean(), due_at: Nullable(Instant) }),
+    handle: async (call) => {
+      const { kind, address, credential, certificate } = call.body;
+      const access = { kind, address: address.trim(), credential: credential.trim(), certificate: certificate ?? null };
+      const { dueAt } = await changeLightning(call.ctx, { ...liveOnly(call), actor: call.actor, access });
+      return { success: true, due_at: dueAt?.toISOString() ?? null };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning/check',
+    action: 'wallets.change',
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await checkLightning(call.ctx, liveOnly(call));
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning/test',
+    action: 'wallets.change',
+    body: NoFields,
+    reply: Type.Object({ success: Type.Boolean(), invoice: PlainText, qr: PlainText, sat: PlainText, token: PlainText }),
+    handle: async (call) => {
+      const made = await testLightning(call.ctx, liveOnly(call));
+      const svg = svgOf(`lightning:${made.invoice.toUpperCase()}`, 'QR code of the test invoice');
+      return { success: true, ...made, qr: `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}` };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning/test/look',
+    action: 'wallets.change',
+    body: Type.Object({ token: Type.String({ maxLength: 4_000 }) }),
+    reply: Type.Object({ success: Type.Boolean(), paid: Type.Boolean() }),
+    handle: async (call) => {
+      const { isPaid } = await lookAtTest(call.ctx, { ...liveOnly(call), token: call.body.token });
+      return { success: true, paid: isPaid };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning/remove',
+    action: 'wallets.change',
+    recent: true,
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await removeLightning(call.ctx, { ...liveOnly(call), actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning/change/confirm',
+    action: 'wallets.confirm',
+    recent: true,
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await confirmLightning(call.ctx, { ...liveOnly(call), actor: call.actor });
+      return { success: true };
+    },
+  }),
+  memberRoute({
+    method: 'POST',
+    path: '/wallets/lightning/change/drop',
+    action: 'wallets.change',
+    body: NoFields,
+    reply: Done,
+    handle: async (call) => {
+      await dropLightning(call.ctx, { ...liveOnly(call), actor: call.actor });
       return { success: true };
     },
   }),
