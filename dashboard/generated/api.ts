@@ -21,6 +21,7 @@ export type RecoveryStatus = 'queueing' | 'delivering' | 'done' | 'cancelled';
 export type DisabledReason = 'merchant' | 'failures' | 'gone';
 export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
 export type RefundRate = 'payment' | 'current';
+export type LinkState = 'active' | 'archived';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 export type Role = 'owner' | 'admin' | 'developer' | 'finance' | 'support' | 'viewer';
 export type Action = 'account.use' | 'payments.read' | 'home.read' | 'payments.create' | 'payments.export' | 'payments.edit' | 'payments.simulate' | 'payments.cancel' | 'payments.resolve' | 'refunds.request' | 'refunds.approve' | 'payouts.read' | 'payouts.request' | 'payouts.approve' | 'payments.archive' | 'webhooks.read' | 'webhooks.send' | 'webhooks.manage' | 'webhooks.secrets' | 'wallets.read' | 'wallets.change' | 'wallets.confirm' | 'wallets.wait' | 'sweeps.read' | 'sweeps.use' | 'sweeps.confirm' | 'links.read' | 'links.write' | 'settings.read' | 'settings.write' | 'team.read' | 'team.manage' | 'approvals.manage' | 'audit.read' | 'usage.read' | 'keys.read' | 'keys.manage' | 'events.read' | 'requests.read';
@@ -52,7 +53,7 @@ export const EVENT_TYPES = ['payment.created', 'payment.processing', 'payment.co
 export const FIATS = ['USD', 'EUR', 'GBP', 'CAD', 'AUD', 'CHF', 'JPY', 'AED', 'ALL', 'AMD', 'AOA', 'ARS', 'AWG', 'AZN', 'BAM', 'BBD', 'BDT', 'BHD', 'BIF', 'BMD', 'BND', 'BOB', 'BRL', 'BSD', 'BTN', 'BWP', 'BYN', 'BZD', 'CDF', 'CLP', 'CNY', 'COP', 'CRC', 'CVE', 'CZK', 'DJF', 'DKK', 'DOP', 'DZD', 'EGP', 'ETB', 'FJD', 'GEL', 'GHS', 'GIP', 'GMD', 'GNF', 'GTQ', 'GYD', 'HKD', 'HNL', 'HTG', 'HUF', 'IDR', 'ILS', 'INR', 'IQD', 'ISK', 'JMD', 'JOD', 'KES', 'KGS', 'KHR', 'KMF', 'KRW', 'KWD', 'KYD', 'KZT', 'LAK', 'LKR', 'LRD', 'LSL', 'MAD', 'MDL', 'MGA', 'MKD', 'MNT', 'MOP', 'MUR', 'MVR', 'MWK', 'MXN', 'MYR', 'MZN', 'NAD', 'NGN', 'NIO', 'NOK', 'NPR', 'NZD', 'OMR', 'PAB', 'PEN', 'PGK', 'PHP', 'PKR', 'PLN', 'PYG', 'QAR', 'RON', 'RSD', 'RWF', 'SAR', 'SBD', 'SCR', 'SEK', 'SGD', 'SRD', 'SZL', 'THB', 'TJS', 'TND', 'TOP', 'TRY', 'TTD', 'TWD', 'TZS', 'UAH', 'UGX', 'UYU', 'UZS', 'VND', 'VUV', 'WST', 'XAF', 'XCD', 'XOF', 'XPF', 'ZAR', 'ZMW'] as const;
 
 /** What a secret key may do, and the actions that a member who gives it to a key must have. */
-export const KEY_PERMISSIONS: readonly { name: KeyPermission; about: string; takes: readonly Action[] }[] = [{"name":"payments","about":"Create payments, change their metadata, and read payments, refunds and events.","takes":["payments.read","payments.create","payments.edit","events.read"]},{"name":"resolve","about":"Cancel payments, and accept or reject late or unusual money.","takes":["payments.cancel","payments.resolve"]},{"name":"refunds","about":"Request and cancel refunds, and read their claim links.","takes":["refunds.request"]},{"name":"payouts","about":"Request, read and cancel payouts, and receive their events.","takes":["payouts.read","payouts.request"]},{"name":"webhooks","about":"Manage webhook endpoints and their secrets, and read and resend deliveries.","takes":["webhooks.read","webhooks.send","webhooks.manage","webhooks.secrets"]},{"name":"lookups","about":"Look up prices, network fees, balances and transactions.","takes":[]}];
+export const KEY_PERMISSIONS: readonly { name: KeyPermission; about: string; takes: readonly Action[] }[] = [{"name":"payments","about":"Create payments and payment links, change the metadata of payments, and read payments, refunds and events.","takes":["payments.read","payments.create","payments.edit","events.read","links.read","links.write"]},{"name":"resolve","about":"Cancel payments, and accept or reject late or unusual money.","takes":["payments.cancel","payments.resolve"]},{"name":"refunds","about":"Request and cancel refunds, and read their claim links.","takes":["refunds.request"]},{"name":"payouts","about":"Request, read and cancel payouts, and receive their events.","takes":["payouts.read","payouts.request"]},{"name":"webhooks","about":"Manage webhook endpoints and their secrets, and read and resend deliveries.","takes":["webhooks.read","webhooks.send","webhooks.manage","webhooks.secrets"]},{"name":"lookups","about":"Look up prices, network fees, balances and transactions.","takes":[]}];
 /** A payment as the API shows it. */
 export type PaymentDetail = {
   /** Identifier of the payment. */
@@ -605,25 +606,37 @@ export type Api = {
     query: {
       limit?: string | undefined;
       starting_after?: string | undefined;
-      state?: 'active' | 'archived' | undefined;
+      state?: LinkState | undefined;
     };
     body: undefined;
     reply: {
       success: boolean;
       data: {
+        /** Identifier of the link. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What it is for. Customers see this. */
         name: string;
-        amount_usd: string | null;
+        /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
         amount: string | null;
-        currency: string;
+        /** Currency of the amount. */
+        currency: FiatCurrency;
+        /** Whether any number of customers can pay. */
         reusable: boolean;
+        /** Where customers go afterwards. Null for none. */
         return_url: string | null;
+        /** Whether customers must enter an email address. */
         ask_email: boolean;
-        state: 'active' | 'archived';
+        /** An archived link creates no more payments. */
+        state: LinkState;
+        /** How many payments were created through the link. */
         payments: number;
+        /** The newest payment that was created through the link. Null when there is none. */
         payment_id: string | null;
+        /** The page to share. It creates a payment when a customer continues. */
         url: string;
+        /** When the link was created. */
         created_at: string;
       }[];
       has_more: boolean;
@@ -632,69 +645,110 @@ export type Api = {
   'POST /:mode/links': {
     query: undefined;
     body: {
+      /** What it is for. Customers see this. */
       name: string;
-      amount_usd?: string | undefined;
-      amount?: string | undefined;
-      currency?: string | undefined;
-      reusable: boolean;
-      return_url?: string | undefined;
+      /** Price of each payment, in `currency`. Null, or absent for a new link: the customer chooses the amount. */
+      amount?: number | string | null | undefined;
+      /** Currency of the amount. Defaults to USD. */
+      currency?: FiatCurrency | undefined;
+      /** Whether any number of customers can pay. False: everyone who opens the link sees the same payment until it is paid. Defaults to true. */
+      reusable?: boolean | undefined;
+      /** Where customers go afterwards: an https URL. Null for none. */
+      return_url?: string | null | undefined;
+      /** Whether customers must enter an email address, which makes them a customer of yours. */
       ask_email?: boolean | undefined;
     };
     reply: {
       success: boolean;
       link: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the link. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What it is for. Customers see this. */
         name: string;
-        amount_usd: string | null;
+        /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
         amount: string | null;
-        currency: string;
+        /** Currency of the amount. */
+        currency: FiatCurrency;
+        /** Whether any number of customers can pay. */
         reusable: boolean;
+        /** Where customers go afterwards. Null for none. */
         return_url: string | null;
+        /** Whether customers must enter an email address. */
         ask_email: boolean;
-        state: 'active' | 'archived';
+        /** An archived link creates no more payments. */
+        state: LinkState;
+        /** How many payments were created through the link. */
         payments: number;
+        /** The newest payment that was created through the link. Null when there is none. */
         payment_id: string | null;
+        /** The page to share. It creates a payment when a customer continues. */
         url: string;
+        /** When the link was created. */
         created_at: string;
+        /** Why customers could not pay now, if so. */
+        warnings: {
+          /** What the warning is about, for your code. */
+          code: 'no_payable_currency';
+          /** What is wrong and where to fix it, for people. */
+          message: string;
+          /** The guide to what is missing. */
+          doc_url: string;
+        }[];
       };
-      warnings: {
-        /** What the warning is about, for your code. */
-        code: 'no_payable_currency';
-        /** What is wrong and where to fix it, for people. */
-        message: string;
-        /** The guide to what is missing. */
-        doc_url: string;
-      }[];
     };
   };
   'POST /:mode/links/:id': {
     query: undefined;
     body: {
-      name: string;
-      amount_usd?: string | undefined;
-      amount?: string | undefined;
-      currency?: string | undefined;
-      reusable: boolean;
-      return_url?: string | undefined;
+      /** What it is for. Customers see this. */
+      name?: string | undefined;
+      /** Price of each payment, in `currency`. Null, or absent for a new link: the customer chooses the amount. */
+      amount?: number | string | null | undefined;
+      /** Currency of the amount. Defaults to USD. */
+      currency?: FiatCurrency | undefined;
+      /** Whether any number of customers can pay. False: everyone who opens the link sees the same payment until it is paid. Defaults to true. */
+      reusable?: boolean | undefined;
+      /** Where customers go afterwards: an https URL. Null for none. */
+      return_url?: string | null | undefined;
+      /** Whether customers must enter an email address, which makes them a customer of yours. */
       ask_email?: boolean | undefined;
+      /** `archived`: the link creates no more payments. `active`: it does again. */
+      state?: LinkState | undefined;
     };
     reply: {
       success: boolean;
       link: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the link. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What it is for. Customers see this. */
         name: string;
-        amount_usd: string | null;
+        /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
         amount: string | null;
-        currency: string;
+        /** Currency of the amount. */
+        currency: FiatCurrency;
+        /** Whether any number of customers can pay. */
         reusable: boolean;
+        /** Where customers go afterwards. Null for none. */
         return_url: string | null;
+        /** Whether customers must enter an email address. */
         ask_email: boolean;
-        state: 'active' | 'archived';
+        /** An archived link creates no more payments. */
+        state: LinkState;
+        /** How many payments were created through the link. */
         payments: number;
+        /** The newest payment that was created through the link. Null when there is none. */
         payment_id: string | null;
+        /** The page to share. It creates a payment when a customer continues. */
         url: string;
+        /** When the link was created. */
         created_at: string;
       };
     };
@@ -704,48 +758,36 @@ export type Api = {
     body: undefined;
     reply: {
       success: boolean;
+      /** A page that creates a payment for each customer who opens it. */
       link: {
+        /** Identifier of the link. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What it is for. Customers see this. */
         name: string;
-        amount_usd: string | null;
+        /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
         amount: string | null;
-        currency: string;
+        /** Currency of the amount. */
+        currency: FiatCurrency;
+        /** Whether any number of customers can pay. */
         reusable: boolean;
+        /** Where customers go afterwards. Null for none. */
         return_url: string | null;
+        /** Whether customers must enter an email address. */
         ask_email: boolean;
-        state: 'active' | 'archived';
+        /** An archived link creates no more payments. */
+        state: LinkState;
+        /** How many payments were created through the link. */
         payments: number;
+        /** The newest payment that was created through the link. Null when there is none. */
         payment_id: string | null;
+        /** The page to share. It creates a payment when a customer continues. */
         url: string;
+        /** When the link was created. */
         created_at: string;
       };
       qr_svg: string;
-    };
-  };
-  'POST /:mode/links/:id/state': {
-    query: undefined;
-    body: {
-      archived: boolean;
-    };
-    reply: {
-      success: boolean;
-      link: {
-        id: string;
-        mode: Mode;
-        name: string;
-        amount_usd: string | null;
-        amount: string | null;
-        currency: string;
-        reusable: boolean;
-        return_url: string | null;
-        ask_email: boolean;
-        state: 'active' | 'archived';
-        payments: number;
-        payment_id: string | null;
-        url: string;
-        created_at: string;
-      };
     };
   };
   'GET /:mode/embed': {
@@ -2573,19 +2615,31 @@ export type Api = {
         } | null;
       }[];
       links: {
+        /** Identifier of the link. */
         id: string;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What it is for. Customers see this. */
         name: string;
-        amount_usd: string | null;
+        /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
         amount: string | null;
-        currency: string;
+        /** Currency of the amount. */
+        currency: FiatCurrency;
+        /** Whether any number of customers can pay. */
         reusable: boolean;
+        /** Where customers go afterwards. Null for none. */
         return_url: string | null;
+        /** Whether customers must enter an email address. */
         ask_email: boolean;
-        state: 'active' | 'archived';
+        /** An archived link creates no more payments. */
+        state: LinkState;
+        /** How many payments were created through the link. */
         payments: number;
+        /** The newest payment that was created through the link. Null when there is none. */
         payment_id: string | null;
+        /** The page to share. It creates a payment when a customer continues. */
         url: string;
+        /** When the link was created. */
         created_at: string;
       }[];
       events: {

@@ -11,8 +11,10 @@ import type {
   CreateAdvancedParams,
   CreatedLegacyPayment,
   CreatedPayment,
+  CreatedPaymentLink,
   CreatedTransaction,
   CreateLegacyParams,
+  CreatePaymentLinkParams,
   CreatePaymentParams,
   CreatePayoutParams,
   CreateRefundParams,
@@ -27,6 +29,7 @@ import type {
   ListCustomersParams,
   ListDeliveriesParams,
   ListEventsParams,
+  ListPaymentLinksParams,
   ListPaymentsParams,
   ListPayoutsParams,
   ListRefundsParams,
@@ -35,6 +38,8 @@ import type {
   OnChainTransaction,
   Payment,
   PaymentEvent,
+  PaymentLink,
+  PaymentLinkList,
   PaymentStatus,
   PaymentWithRefunds,
   PaymentWithRefundsList,
@@ -53,6 +58,7 @@ import type {
   SimulateParams,
   TestClock,
   TransferList,
+  UpdatePaymentLinkParams,
   UpdateWebhookEndpointParams,
   WebhookDelivery,
   WebhookDeliveryList,
@@ -161,6 +167,19 @@ export function createClient(options: ClientOptions) {
           await pause(Math.min(intervalMs, left), signal);
         }
       },
+    },
+    /** Pages that create a payment for each customer who opens them. */
+    paymentLinks: {
+      /** Creates a payment link. Without `amount`, the customer chooses it. */
+      create: (params: CreatePaymentLinkParams, more?: RequestOptions) => post<CreatedPaymentLink>('/v1/payment_links', params, more),
+      /** Lists payment links, newest first. */
+      list: (params: ListPaymentLinksParams = {}, more?: RequestOptions): Listing<PaymentLinkList> =>
+        listing(params, (page) => get<PaymentLinkList>('/v1/payment_links', page, more), byId),
+      /** Retrieves a payment link. */
+      retrieve: (id: string, more?: RequestOptions) => get<PaymentLink>(`/v1/payment_links/${part(id)}`, {}, more),
+      /** Changes what is given; `{ state: 'archived' }` archives the link. Payments created through it stay as they are. */
+      update: (id: string, params: UpdatePaymentLinkParams, more?: RequestOptions) =>
+        post<PaymentLink>(`/v1/payment_links/${part(id)}`, params, more),
     },
     /** Who payments are for: created with the first payment that names them. */
     customers: {

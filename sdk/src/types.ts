@@ -21,6 +21,7 @@ export type RecoveryStatus = 'queueing' | 'delivering' | 'done' | 'cancelled';
 export type DisabledReason = 'merchant' | 'failures' | 'gone';
 export type RefundStatus = 'requested' | 'approved' | 'signed' | 'sent' | 'confirmed' | 'failed' | 'canceled';
 export type RefundRate = 'payment' | 'current';
+export type LinkState = 'active' | 'archived';
 export type ErrorType = 'invalid_request' | 'authentication_failed' | 'permission_denied' | 'not_found' | 'conflict' | 'idempotency_mismatch' | 'rate_limit_exceeded' | 'plan_limit_exceeded' | 'service_unavailable' | 'server_error';
 
 /** Values of an error's `code`. Later versions can add some. */
@@ -842,6 +843,141 @@ export type PaymentWithRefundsList = {
   total_count: number;
   /** True when more payments match than `total_count` says. Absent otherwise. */
   total_count_capped?: boolean | undefined;
+};
+
+export type PaymentLink = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the link. */
+  id: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** What it is for. Customers see this. */
+  name: string;
+  /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
+  amount: string | null;
+  /** Currency of the amount. */
+  currency: FiatCurrency;
+  /** Whether any number of customers can pay. */
+  reusable: boolean;
+  /** Where customers go afterwards. Null for none. */
+  return_url: string | null;
+  /** Whether customers must enter an email address. */
+  ask_email: boolean;
+  /** An archived link creates no more payments. */
+  state: LinkState;
+  /** How many payments were created through the link. */
+  payments: number;
+  /** The newest payment that was created through the link. Null when there is none. */
+  payment_id: string | null;
+  /** The page to share. It creates a payment when a customer continues. */
+  url: string;
+  /** When the link was created. */
+  created_at: string;
+};
+
+/** A page that creates a payment for each customer who opens it. */
+export type PaymentLinkItem = {
+  /** Identifier of the link. */
+  id: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** What it is for. Customers see this. */
+  name: string;
+  /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
+  amount: string | null;
+  /** Currency of the amount. */
+  currency: FiatCurrency;
+  /** Whether any number of customers can pay. */
+  reusable: boolean;
+  /** Where customers go afterwards. Null for none. */
+  return_url: string | null;
+  /** Whether customers must enter an email address. */
+  ask_email: boolean;
+  /** An archived link creates no more payments. */
+  state: LinkState;
+  /** How many payments were created through the link. */
+  payments: number;
+  /** The newest payment that was created through the link. Null when there is none. */
+  payment_id: string | null;
+  /** The page to share. It creates a payment when a customer continues. */
+  url: string;
+  /** When the link was created. */
+  created_at: string;
+};
+
+export type PaymentLinkList = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** The links, newest first. */
+  data: PaymentLinkItem[];
+  /** Whether there are more rows after this page. Pass the last row as `starting_after` to get them. */
+  has_more: boolean;
+};
+
+export type CreatedPaymentLink = {
+  /** Always true: failed requests return an error object instead. */
+  success: boolean;
+  /** Identifier of the link. */
+  id: string;
+  /** Whether this belongs to live mode or to test mode, as the API key did. */
+  mode: Mode;
+  /** What it is for. Customers see this. */
+  name: string;
+  /** Price of each payment, in `currency`. Null when the customer chooses the amount. */
+  amount: string | null;
+  /** Currency of the amount. */
+  currency: FiatCurrency;
+  /** Whether any number of customers can pay. */
+  reusable: boolean;
+  /** Where customers go afterwards. Null for none. */
+  return_url: string | null;
+  /** Whether customers must enter an email address. */
+  ask_email: boolean;
+  /** An archived link creates no more payments. */
+  state: LinkState;
+  /** How many payments were created through the link. */
+  payments: number;
+  /** The newest payment that was created through the link. Null when there is none. */
+  payment_id: string | null;
+  /** The page to share. It creates a payment when a customer continues. */
+  url: string;
+  /** When the link was created. */
+  created_at: string;
+  /** Why customers could not pay now, if so. */
+  warnings: PaymentWarning[];
+};
+
+export type CreatePaymentLinkParams = {
+  /** What it is for. Customers see this. */
+  name: string;
+  /** Price of each payment, in `currency`. Null, or absent for a new link: the customer chooses the amount. */
+  amount?: number | string | null | undefined;
+  /** Currency of the amount. Defaults to USD. Null means absent. */
+  currency?: FiatCurrency | null | undefined;
+  /** Whether any number of customers can pay. False: everyone who opens the link sees the same payment until it is paid. Defaults to true. Null means absent. */
+  reusable?: boolean | null | undefined;
+  /** Where customers go afterwards: an https URL. Null for none. */
+  return_url?: string | null | undefined;
+  /** Whether customers must enter an email address, which makes them a customer of yours. Null means absent. */
+  ask_email?: boolean | null | undefined;
+};
+
+export type UpdatePaymentLinkParams = {
+  /** What it is for. Customers see this. Null means absent. */
+  name?: string | null | undefined;
+  /** Price of each payment, in `currency`. Null, or absent for a new link: the customer chooses the amount. */
+  amount?: number | string | null | undefined;
+  /** Currency of the amount. Defaults to USD. Null means absent. */
+  currency?: FiatCurrency | null | undefined;
+  /** Whether any number of customers can pay. False: everyone who opens the link sees the same payment until it is paid. Defaults to true. Null means absent. */
+  reusable?: boolean | null | undefined;
+  /** Where customers go afterwards: an https URL. Null for none. */
+  return_url?: string | null | undefined;
+  /** Whether customers must enter an email address, which makes them a customer of yours. Null means absent. */
+  ask_email?: boolean | null | undefined;
+  /** `archived`: the link creates no more payments. `active`: it does again. Null means absent. */
+  state?: LinkState | null | undefined;
 };
 
 export type Customer = {
@@ -2358,6 +2494,15 @@ export type ListPaymentItemsParams = {
 export type RetrievePaymentParams = {
   /** `refunds`: the newest 20 refunds of a payment, as its `refunds`. Written as `expand=refunds` or `expand[]=refunds`. */
   expand?: 'refunds'[] | undefined;
+};
+
+export type ListPaymentLinksParams = {
+  /** How many rows to return, from 1 to 100. */
+  limit?: number | undefined;
+  /** A cursor: the `id` of the last row of the previous page. The page starts after it. */
+  starting_after?: string | undefined;
+  /** Only links in this state. */
+  state?: LinkState | undefined;
 };
 
 export type ListCustomersParams = {

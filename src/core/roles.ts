@@ -67,8 +67,8 @@ export const actionsOf = (role: MemberRole): Action[] => (Object.keys(ACTIONS) a
  */
 export const KEY_PERMISSIONS = {
   payments: {
-    about: 'Create payments, change their metadata, and read payments, refunds and events.',
-    takes: ['payments.read', 'payments.create', 'payments.edit', 'events.read'],
+    about: 'Create payments and payment links, change the metadata of payments, and read payments, refunds and events.',
+    takes: ['payments.read', 'payments.create', 'payments.edit', 'events.read', 'links.read', 'links.write'],
   },
   resolve: { about: 'Cancel payments, and accept or reject late or unusual money.', takes: ['payments.cancel', 'payments.resolve'] },
   refunds: { about: 'Request and cancel refunds, and read their claim links.', takes: ['refunds.request'] },

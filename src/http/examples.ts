@@ -12,6 +12,7 @@ const KEY_ID = 'key_1Ye4fTq0ZcJb8sWn2LxR7vKd';
 export const PAYOUT_ID = 'po_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const REFUND_ID = 'ref_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const CUSTOMER_ID = 'cus_Kd1Ye4fTq0ZcJb8sWn2LxR7v';
+export const LINK_ID = 'lnk_Ye4fTq0ZcJb8sWn2LxR7vKd1';
 export const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 const URL_OF_PAGE = `https://pay.example/pay?id=${EXAMPLE_PAYMENT_ID}`;
 const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(2, '0')}:00.000Z`;
@@ -19,6 +20,21 @@ const RETURN_URL = 'https://shop.example/thanks';
 
 const CUSTOMER = { id: CUSTOMER_ID, email: 'ada@example.com', name: 'Ada Lovelace', reference: 'C-1001' };
 const customer = { ...CUSTOMER, mode: 'test', created_at: at(0) };
+const link = {
+  id: LINK_ID,
+  mode: 'test',
+  name: 'Two mugs',
+  amount: '25.50',
+  currency: 'EUR',
+  reusable: true,
+  return_url: RETURN_URL,
+  ask_email: false,
+  state: 'active',
+  payments: 0,
+  payment_id: null as string | null,
+  url: `https://pay.example/link/${LINK_ID}`,
+  created_at: at(0),
+};
 const pending = {
   id: EXAMPLE_PAYMENT_ID,
   transaction_id: EXAMPLE_PAYMENT_ID,
@@ -496,6 +512,19 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   resolve: {
     requests: { default: { action: 'accept' }, named: { action: 'reject', transfers: [`${TXID}:0`] }, refunded: { action: 'refund_sent' } },
     reply: late,
+  },
+  createPaymentLink: {
+    requests: {
+      default: { name: 'Two mugs', amount: '25.50', currency: 'EUR', return_url: RETURN_URL },
+      open: { name: 'Donation', currency: 'USD' },
+    },
+    reply: { success: true, ...link, warnings: [] },
+  },
+  readPaymentLinks: { reply: { success: true, data: [link], has_more: false } },
+  readPaymentLink: { reply: { success: true, ...link, payments: 3, payment_id: EXAMPLE_PAYMENT_ID } },
+  updatePaymentLink: {
+    requests: { default: { state: 'archived' }, price: { amount: '27.00' }, open: { amount: null } },
+    reply: { success: true, ...link, state: 'archived' },
   },
   readCustomers: { reply: { success: true, data: [customer], has_more: false } },
   readCustomer: { reply: { success: true, ...customer } },

@@ -6,6 +6,7 @@ export { type PackedBody, pack, packOnce, type ReadClient, readPacked, sendPacke
 export { readServiceReadiness } from './health.ts';
 export { EMPTY_BODY, exactJson, type ParsedBody, writtenAt } from './json.ts';
 export { type Limits, openLimits } from './limits.ts';
+export { linkBody } from './link-routes.ts';
 export { excessOfPairs } from './loop-guard.ts';
 export { apiReference, sampleData } from './on-demand.ts';
 export { draftOf } from './payment-routes.ts';
@@ -16,6 +17,7 @@ export { documentedPath, operationAnchor, ROUTES } from './routes.ts';
 export { CustomerItem, DetailSchema, ItemSchema, WarningSchema } from './schema.ts';
 export { RequestEntry } from './schema-errors.ts';
 export { literals } from './schema-fields.ts';
+export { LinkItem } from './schema-links.ts';
 export { PayoutItem, RefundItem } from './schema-refunds.ts';
 export {
   connectionBody,

@@ -11,6 +11,7 @@ import {
   EVENT_ID,
   EXAMPLE_PAYMENT_ID,
   EXAMPLES,
+  LINK_ID,
   PAYOUT_ID,
   RECOVERY_ID,
   REFUND_ID,
@@ -21,6 +22,7 @@ import { DOCUMENTED_ROUTES, GROUPS, routeGroup } from './routes.ts';
 import * as payments from './schema.ts';
 import * as errors from './schema-errors.ts';
 import { UNIONS } from './schema-fields.ts';
+import * as links from './schema-links.ts';
 import * as lookups from './schema-lookups.ts';
 import * as outgoing from './schema-refunds.ts';
 import * as webhooks from './schema-webhooks.ts';
@@ -57,6 +59,12 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   TestClock: payments.ClockReply,
   PaymentWithRefunds: outgoing.PaymentReply,
   PaymentWithRefundsList: outgoing.PaymentList,
+  PaymentLink: links.LinkReply,
+  PaymentLinkItem: links.LinkItem,
+  PaymentLinkList: links.LinkList,
+  CreatedPaymentLink: links.LinkCreated,
+  CreatePaymentLinkParams: links.CreateLink,
+  UpdatePaymentLinkParams: links.UpdateLink,
   Customer: payments.CustomerReply,
   CustomerItem: payments.CustomerItem,
   CustomerList: payments.CustomerList,
@@ -114,6 +122,7 @@ export const QUERIES: Readonly<Record<string, TSchema>> = {
   ListPaymentsParams: outgoing.PaymentsQuery,
   ListPaymentItemsParams: payments.ListQuery,
   RetrievePaymentParams: outgoing.PaymentQuery,
+  ListPaymentLinksParams: links.LinksQuery,
   ListCustomersParams: payments.CustomersQuery,
   ListRefundsParams: outgoing.RefundsQuery,
   RetrieveRefundParams: outgoing.ExpandPayment,
@@ -256,6 +265,7 @@ const DESCRIPTIONS: Readonly<Record<keyof typeof UNIONS, string>> = {
   DeliveryState: 'State of a delivery.',
   RefundStatus: 'Status of a refund or a payout.',
   RefundRate: 'Exchange rate of a refund.',
+  LinkState: 'Whether a payment link creates payments.',
   RecoveryStatus: 'Status of a recovery.',
   DisabledReason: 'Why an endpoint is disabled.',
   ErrorType: 'Kind of an error.',
@@ -325,6 +335,7 @@ const IDS = [
   ['/v1/webhook_deliveries', DELIVERY_ID],
   ['/v1/webhook_recoveries', RECOVERY_ID],
   ['/v1/customers', CUSTOMER_ID],
+  ['/v1/payment_links', LINK_ID],
   ['/v1/refunds', REFUND_ID],
   ['/v1/payouts', PAYOUT_ID],
 ] as const;
@@ -336,6 +347,7 @@ const WHAT: Readonly<Record<string, string>> = {
   del: 'delivery',
   rec: 'recovery',
   cus: 'customer',
+  lnk: 'payment link',
   ref: 'refund',
   po: 'payout',
 };

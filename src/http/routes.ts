@@ -1,6 +1,7 @@
 /** All routes of the API. A new area is a file of routes and a line here. */
 import { LOOK_UPS } from './crypto.ts';
 import { CUSTOMER_ROUTES } from './customer-routes.ts';
+import { LINK_ROUTES } from './link-routes.ts';
 import { PAYMENT_CHANGES, PAYMENT_EVENT_ROUTES, TEST_MODE } from './payment-changes.ts';
 import { PAYMENT_ROUTES } from './payment-routes.ts';
 import { PAYOUT_ROUTES, REFUND_ROUTES } from './refund-routes.ts';
@@ -15,6 +16,7 @@ export const GROUPS: readonly { name: string; about: string; owns: RegExp }[] = 
     about: 'Create payments, read them, and decide about unusual ones.',
     owns: /^\/(payments|api\/payment|v1\/transactions|v1\/payments)/,
   },
+  { name: 'Payment links', about: 'Pages that create a payment for each customer who opens them.', owns: /^\/v1\/payment_links/ },
   { name: 'Customers', about: 'Who your payments are for.', owns: /^\/v1\/customers/ },
   { name: 'Refunds', about: 'Return money to customers. You sign each refund with your own keys.', owns: /^\/v1\/refunds/ },
   { name: 'Payouts', about: 'Send money to others, such as suppliers. You sign each payout with your own keys.', owns: /^\/v1\/payouts/ },
@@ -31,6 +33,7 @@ export const ROUTES: readonly ApiRoute[] = [
   ...PAYMENT_ROUTES,
   ...LOOK_UPS,
   ...PAYMENT_CHANGES,
+  ...LINK_ROUTES,
   ...CUSTOMER_ROUTES,
   ...REFUND_ROUTES,
   ...PAYOUT_ROUTES,

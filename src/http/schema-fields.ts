@@ -7,6 +7,7 @@ import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '#core/payment';
 import { PROBLEM_TYPES } from '#core/problem';
 import { REFUND_RATES, REFUND_STATES } from '#core/refund';
 import { SCENARIOS } from '#core/simulated';
+import { LINK_STATES } from '#payments';
 import { DELIVERY_STATES, DISABLED_REASONS, RECOVERY_STATUSES } from '#webhooks';
 
 /** One of these values. The cast gives the schema the type of the values, which a union of a list loses. */
@@ -45,6 +46,7 @@ export const UNIONS = {
   DisabledReason: DISABLED_REASONS,
   RefundStatus: REFUND_STATES,
   RefundRate: REFUND_RATES,
+  LinkState: LINK_STATES,
   ErrorType: PROBLEM_TYPES,
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 type UnionName = keyof typeof UNIONS;

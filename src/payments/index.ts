@@ -27,11 +27,11 @@ export { fiatDetail, heldDetail, paymentDetail, paymentUrl, receivedDetail, seen
 export { exportDays, exportFees, exportPayments, exportTransfers, paymentColumns } from './exports.ts';
 export { type PaymentRecord, readOwnedRecords, tipsOf } from './facts.ts';
 export {
-  archiveLink,
   changeLink,
   createLink,
   getLink,
   getLinkForPayer,
+  LINK_STATES,
   type LinkTerms,
   listLinks,
   lookAtLink,

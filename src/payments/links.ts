@@ -1,18 +1,23 @@
 /** Payment links: a page that creates a payment for each visitor, with a fixed amount or one the payer chooses. */
 
+import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
-import type { Fiat } from '#core/fiat';
+import { type Fiat, formatFiat } from '#core/fiat';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { type NamedCustomer, readCustomer } from '#customers';
 import { runOnce, type Tx } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
+import { type AnyActor, writeAudit } from '#people';
 import { createOne, prepareCreate } from './create-payments.ts';
 import { readRecords, toView } from './facts.ts';
-import { type AskedPrice, priceAt } from './price.ts';
-import { refuseUncarried, warningsFor } from './readiness.ts';
+import { type AskedPrice, type PaymentPrice, priceAt } from './price.ts';
+import { type PaymentWarning, refuseUncarried, warningsFor } from './readiness.ts';
+import type { IdempotencyClaim, RenderedReply, ReplayableReply } from './view.ts';
 
+/** An archived link creates no more payments. */
+export const LINK_STATES = ['active', 'archived'] as const;
 export type PaymentLink = {
   id: string;
   mode: Mode;
@@ -24,7 +29,7 @@ export type PaymentLink = {
   returnUrl: string | null;
   /** Whether the page asks the customer for an email address, which then is required. */
   asksEmail: boolean;
-  state: 'active' | 'archived';
+  state: (typeof LINK_STATES)[number];
   payments: bigint;
   /** The newest payment created through it. */
   paymentId: string | null;
@@ -39,16 +44,19 @@ export const LINK_METADATA = 'payment_link';
 const columns = (sql: Context['db']['sql'] | Tx) => sql`
   id, mode, name, currency, amount_minor as "amountMinor", reusable, return_url as "returnUrl", asks_email as "asksEmail", state, payments, payment_id as "paymentId", created_at as "createdAt"`;
 
+/** The price of a link at the current rate; null if the customer chooses. Errors: price_unavailable, amount_too_large. */
+function worthOf(ctx: Context, mode: Mode, { currency, amountMinor: minor }: LinkTerms): PaymentPrice | null {
+  if (minor === null) return null;
+  return priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency' } });
+}
 /**
  * Why nobody could pay the price of a link: none of the merchant's coins carries so little. Null otherwise. Errors: price_unavailable,
  * amount_too_large.
  */
-function refusePrice(
-  ctx: Context,
-  { merchant, mode, link: { currency, amountMinor: minor } }: { merchant: Merchant; mode: Mode; link: LinkTerms },
-): Problem | null {
-  if (minor === null) return null;
-  const { amountUsdCents, fiat } = priceAt(ctx, { mode, currency, minor, params: { amount: 'amount', currency: 'currency' } });
+function refusePrice(ctx: Context, { merchant, mode, link }: { merchant: Merchant; mode: Mode; link: LinkTerms }): Problem | null {
+  const price = worthOf(ctx, mode, link);
+  if (price === null) return null;
+  const { amountUsdCents, fiat } = price;
   const request = { fiat, asset: null, items: null };
   return refuseUncarried(ctx, { merchant, mode, amountUsdCents, request })?.with({ param: 'amount' }) ?? null;
 }
@@ -58,61 +66,88 @@ async function checkPrice(ctx: Context, { merchantId, mode, link }: Owner & { li
   if (refusal) throw refusal;
 }
 
-/** Errors: price_unavailable, amount_too_large, amount_too_small. */
+/** The terms as the audit log shows them. */
+const written = ({ name, currency, amountMinor, reusable, returnUrl, asksEmail }: LinkTerms) => ({
+  name,
+  amount: amountMinor === null ? null : `${formatFiat(currency, amountMinor)} ${currency}`,
+  reusable,
+  return_url: returnUrl,
+  ask_email: asksEmail,
+});
+
+type Change = Owner & { actor: AnyActor; idempotency: IdempotencyClaim | null };
+
+/** `render` gets what customers could not pay with now. Errors: price_unavailable, amount_too_large, amount_too_small. */
 export async function createLink(
   ctx: Context,
-  { merchantId, mode, link, also }: Owner & { link: LinkTerms; also: (tx: Tx, id: string) => Promise<void> },
-): Promise<PaymentLink> {
+  {
+    merchantId,
+    mode,
+    link,
+    actor,
+    idempotency,
+    render,
+  }: Change & { link: LinkTerms; render: (link: PaymentLink, warnings: readonly PaymentWarning[]) => RenderedReply },
+): Promise<ReplayableReply> {
   await checkPrice(ctx, { merchantId, mode, link });
+  const warnings = await warningsFor(ctx, { merchantId, mode, amountUsdCents: worthOf(ctx, mode, link)?.amountUsdCents ?? null });
   const id = newId('lnk', ctx.random);
-  return ctx.db.begin(async (tx) => {
+  return runOnce(ctx.db, idempotency, async (tx) => {
     const [row] = await tx<PaymentLink[]>`
       insert into payment_links (id, merchant_id, mode, name, currency, amount_minor, reusable, return_url, asks_email)
       values (${id}, ${merchantId}, ${mode}, ${link.name}, ${link.currency}, ${link.amountMinor?.toString() ?? null}, ${link.reusable},
         ${link.returnUrl}, ${link.asksEmail})
       returning ${columns(tx)}`;
-    await also(tx, id);
-    return row!;
+    await writeAudit(tx, { merchantId, mode, actor, action: 'link.created', object: id, after: written(link) });
+    return render(row!, warnings);
   });
 }
 
-/** Changes a link; payments created through it stay unchanged. Errors: link_not_found, price_unavailable, amount_too_large, amount_too_small. */
+/**
+ * Changes what is given of a link; payments created through it stay unchanged. An archived link creates no more payments. `allow` is asked
+ * before. Errors: link_not_found, parameter_missing, price_unavailable, amount_too_large, amount_too_small, and those of `allow`.
+ */
 export async function changeLink(
   ctx: Context,
   {
     merchantId,
     mode,
     linkId,
-    link,
-    also,
-  }: Owner & { linkId: string; link: LinkTerms; also: (tx: Tx, before: PaymentLink) => Promise<void> },
-): Promise<PaymentLink> {
-  await checkPrice(ctx, { merchantId, mode, link });
-  return ctx.db.begin(async (tx) => {
+    change,
+    actor,
+    idempotency,
+    allow,
+    render,
+  }: Change & {
+    linkId: string;
+    change: Partial<LinkTerms & Pick<PaymentLink, 'state'>>;
+    allow: (before: LinkTerms, after: LinkTerms) => void;
+    render: (link: PaymentLink) => RenderedReply;
+  },
+): Promise<ReplayableReply> {
+  const known = await getLink(ctx, { merchantId, mode, linkId });
+  const { currency = known.currency, amountMinor = known.amountMinor } = change;
+  // A minor unit of one currency is none of another.
+  if (currency !== known.currency && change.amountMinor === undefined && known.amountMinor !== null)
+    throw new Problem('parameter_missing', {}, { param: 'amount' });
+  if (currency !== known.currency || amountMinor !== known.amountMinor || change.state === 'active')
+    await checkPrice(ctx, { merchantId, mode, link: { ...known, currency, amountMinor } });
+  return runOnce(ctx.db, idempotency, async (tx) => {
     const mine = tx`id = ${linkId} and merchant_id = ${merchantId} and mode = ${mode}`;
     const [before] = await tx<PaymentLink[]>`select ${columns(tx)} from payment_links where ${mine} for update`;
     if (!before) throw new Problem('link_not_found', { id: linkId });
+    const after = { ...before, ...change };
+    allow(before, after);
     const [row] = await tx<PaymentLink[]>`
-      update payment_links set name = ${link.name}, currency = ${link.currency}, amount_minor = ${link.amountMinor?.toString() ?? null},
-        reusable = ${link.reusable}, return_url = ${link.returnUrl}, asks_email = ${link.asksEmail}
+      update payment_links set name = ${after.name}, currency = ${after.currency}, amount_minor = ${after.amountMinor?.toString() ?? null},
+        reusable = ${after.reusable}, return_url = ${after.returnUrl}, asks_email = ${after.asksEmail}, state = ${after.state}
       where ${mine} returning ${columns(tx)}`;
-    await also(tx, before);
-    return row!;
-  });
-}
-
-/** An archived link creates no more payments; existing ones stay. Errors: link_not_found. */
-export async function archiveLink(
-  ctx: Context,
-  { merchantId, mode, linkId, archived, also }: Owner & { linkId: string; archived: boolean; also: (tx: Tx) => Promise<void> },
-): Promise<PaymentLink> {
-  return ctx.db.begin(async (tx) => {
-    const [row] = await tx<PaymentLink[]>`
-      update payment_links set state = ${archived ? 'archived' : 'active'} where id = ${linkId} and merchant_id = ${merchantId} and mode = ${mode}
-      returning ${columns(tx)}`;
-    if (!row) throw new Problem('link_not_found', { id: linkId });
-    await also(tx);
-    return row;
+    const entry = { merchantId, mode, actor, object: linkId };
+    const [from, to] = [written(before), written(after)];
+    if (!isDeepStrictEqual(from, to)) await writeAudit(tx, { ...entry, action: 'link.changed', before: from, after: to });
+    if (after.state !== before.state)
+      await writeAudit(tx, { ...entry, action: after.state === 'active' ? 'link.activated' : 'link.archived' });
+    return render(row!);
   });
 }
 

@@ -35,7 +35,7 @@ test('Ctrl+K finds a refund, a payout and a link by their IDs and opens each in 
   const refund = (await app.test.post('/v1/refunds', { payment_id: payment, amount_usd: '5.00' })).json.id;
   const asked = { currency: 'BTC', amount_usd: '10.00', address: ADDRESS, payout_reference: 'wages' };
   const payout = (await person.post('/test/payouts', asked)).json.payout.id;
-  const link = (await person.post('/test/links', { name: 'Tea', amount_usd: '3', reusable: true })).json.link.id;
+  const link = (await person.post('/test/links', { name: 'Tea', amount: '3', reusable: true })).json.link.id;
   await go('test/home', 'Home');
   const rows = [
     { id: refund, group: 'Refunds', url: `refunds?refund=${refund}`, title: 'Refund', shown: refund },

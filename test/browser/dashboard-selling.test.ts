@@ -5,7 +5,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import { createLink } from '../../src/payments/links.ts';
 import { asIfFollowed, eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { openTab, readQr } from '../kit/browser.ts';
@@ -293,8 +292,7 @@ test('links: empty list, created by keyboard, edited, shown as a QR code, archiv
 /** While nothing can be paid, the page of a link says so and checks again; then it shows its form. */
 async function linkContinues(): Promise<void> {
   const { sql } = app.app.ctx.db;
-  const link = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
-  const { id } = await createLink(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'live', link, also: async () => {} });
+  const { id } = (await app.live.post('/v1/payment_links', { name: 'Mug', amount: '25.00' })).json;
   const url = `${app.url}/link/${id}`;
   const isOpen = () => fetch(url).then(({ ok }) => ok);
   const paused = await sql<{ id: string }[]>`update wallets set active = false, paused_at = clock_timestamp() where active returning id`;

@@ -229,6 +229,7 @@ test('sets of values are listed, and events are told apart by their type', async
 type Stage = {
   payment: string;
   customer: string;
+  link: string;
   event: string;
   txid: string;
   endpoint: string;
@@ -278,6 +279,7 @@ async function stage(operationId: string): Promise<Stage> {
     ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer', payout_reference: randomUUID() }))
         .json.id
     : '';
+  const link = /PaymentLink/.test(operationId) ? (await app.test.post('/v1/payment_links', { name: 'Mug', amount: '5.00' })).json.id : '';
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   const events = await app.test.get(`/v1/events?payment_id=${payment}`);
   const deliveries = endpoint ? await app.test.get(`/v1/webhook_deliveries?endpoint_id=${endpoint}`) : null;
@@ -294,6 +296,7 @@ async function stage(operationId: string): Promise<Stage> {
   return {
     payment,
     customer: detail.customer?.id ?? '',
+    link,
     request: asked?.id ?? '',
     key: asked?.key_id ?? '',
     endpoint,
@@ -313,7 +316,9 @@ async function replay(
   { path, method, operation }: Operation,
   { body, live, without }: { body: unknown; live: boolean; without: string },
 ): Promise<Reply> {
-  const { payment, customer, event, txid, endpoint, delivery, recovery, refund, payout, request, key } = await stage(operation.operationId);
+  const { payment, customer, link, event, txid, endpoint, delivery, recovery, refund, payout, request, key } = await stage(
+    operation.operationId,
+  );
   const onChain = live && operation.operationId === 'readTransaction';
   let mined = '';
   if (onChain) {
@@ -324,6 +329,7 @@ async function replay(
     text
       .replaceAll(/pay_[0-9A-Za-z]{24}/g, payment)
       .replaceAll(/cus_[0-9A-Za-z]{24}/g, customer)
+      .replaceAll(/lnk_[0-9A-Za-z]{24}/g, link)
       .replaceAll(/evt_[0-9A-Za-z]{24}/g, event)
       .replaceAll(/we_[0-9A-Za-z]{24}/g, endpoint)
       .replaceAll(/del_[0-9A-Za-z]{24}/g, delivery)

@@ -13,9 +13,9 @@ before(async () => {
 });
 after(() => app?.stop());
 
-type Link = { id: string; amount_usd: string | null; amount: string | null; payments: number; payment_id: string | null; state: string };
+type Link = { id: string; amount: string | null; payments: number; payment_id: string | null; state: string };
 const make = async (more: object = {}, mode = 'test'): Promise<Link> =>
-  (await owner.post(`/${mode}/links`, { name: 'Coffee', amount_usd: '25.00', reusable: true, ...more })).json.link;
+  (await owner.post(`/${mode}/links`, { name: 'Coffee', amount: '25.00', reusable: true, ...more })).json.link;
 const shown = async (id: string): Promise<Link> =>
   ((await owner.get('/test/links?limit=100')).json.data as Link[]).find((link) => link.id === id)!;
 const open = async (id: string) => {
@@ -58,8 +58,8 @@ test('a link with a fixed amount: opening it creates nothing, the form creates a
 });
 
 test('with an open amount the customer enters it, within the limits of a payment; a decimal comma is accepted', async () => {
-  const link = await make({ amount_usd: '' });
-  assert.equal(link.amount_usd, null);
+  const link = await make({ amount: null });
+  assert.equal(link.amount, null);
   const { token } = await open(link.id);
   for (const amount of ['', 'abc', '0', '-5', '1.234', '1000000.01', '1e3'])
     assert.equal((await start(link.id, { token, amount })).status, 400, amount);
@@ -108,14 +108,14 @@ test('paying again uses the link: a single-use link never has two payable paymen
     if (!reusable) assert.equal((await start(link.id, { token })).payment, next, 'the link leads to the same one');
     // An archived link creates no payment.
     await act('cancel', next, await tokenOf(next));
-    await owner.post(`/test/links/${link.id}/state`, { archived: true });
+    await owner.post(`/test/links/${link.id}`, { state: 'archived' });
     const before = await count();
     assert.equal((await act('again', next, await tokenOf(next))).payment, null);
     assert.equal(await count(), before);
-    await owner.post(`/test/links/${link.id}/state`, { archived: false });
+    await owner.post(`/test/links/${link.id}`, { state: 'active' });
   }
   // A price that the customer chose keeps its currency, even if the link has another one by now.
-  const link = await make({ amount_usd: undefined, currency: 'JPY' });
+  const link = await make({ amount: null, currency: 'JPY' });
   const chosen = (await start(link.id, { token: (await open(link.id)).token, amount: '1500' }, OWN)).payment!;
   assert.equal((await owner.post(`/test/links/${link.id}`, { name: 'Tip', currency: 'KWD', reusable: true })).status, 200);
   await act('cancel', chosen, await tokenOf(chosen));
@@ -128,21 +128,21 @@ test('paying again uses the link: a single-use link never has two payable paymen
 test('an archived link, another merchant’s and an unknown one are not found; each mode has its own', async () => {
   const link = await make();
   const { token } = await open(link.id);
-  assert.equal((await owner.post(`/test/links/${link.id}/state`, { archived: true })).json.link.state, 'archived');
+  assert.equal((await owner.post(`/test/links/${link.id}`, { state: 'archived' })).json.link.state, 'archived');
   assert.equal((await open(link.id)).status, 404);
   assert.equal((await start(link.id, { token })).status, 404);
   assert.equal((await open('lnk_000000000000000000000000')).status, 404);
   assert.equal((await open('lnk_%00')).status, 404);
-  assert.equal((await owner.post(`/live/links/${link.id}/state`, { archived: false })).status, 404);
+  assert.equal((await owner.post(`/live/links/${link.id}`, { state: 'active' })).status, 404);
   const other = await createMerchant(app.app.ctx, { name: 'Other shop' });
   const stranger = new Person(app.url);
   const setup = setupToken(other.setupUrl);
   await stranger.post('/set-up', { token: setup, name: 'Otto Other', email: 'otto@other.example', password: stranger.password });
-  assert.equal((await stranger.post(`/test/links/${link.id}/state`, { archived: false })).status, 404);
+  assert.equal((await stranger.post(`/test/links/${link.id}`, { state: 'active' })).status, 404);
   assert.deepEqual((await stranger.get('/test/links')).json.data, []);
   assert.equal((await stranger.get(`/test/links?starting_after=${link.id}`)).json.error.code, 'cursor_invalid');
   assert.ok(((await owner.get('/live/links')).json.data as Link[]).every(({ id }) => id !== link.id));
-  assert.equal((await owner.post(`/test/links/${link.id}/state`, { archived: false })).json.link.state, 'active');
+  assert.equal((await owner.post(`/test/links/${link.id}`, { state: 'active' })).json.link.state, 'active');
   const acts = await app.app.ctx.db.sql`select action from audit_log where object = ${link.id} order by id`;
   assert.deepEqual(
     acts.map((row) => row.action),
@@ -161,7 +161,7 @@ test('the list is paged, newest first, and can be filtered by state', async () =
   assert.equal(first.has_more, true);
   const next = (await owner.get(`/test/links?limit=2&starting_after=${made[1]}`)).json;
   assert.equal(next.data[0].id, made[2]);
-  await owner.post(`/test/links/${made[0]}/state`, { archived: true });
+  await owner.post(`/test/links/${made[0]}`, { state: 'archived' });
   assert.deepEqual(
     (await owner.get('/test/links?state=archived')).json.data.map((link: Link) => link.id),
     [made[0]],
@@ -169,15 +169,15 @@ test('the list is paged, newest first, and can be filtered by state', async () =
 });
 
 test('a link in another currency shows its price in it, and each payment uses the rate of its own time', async () => {
-  const link = await make({ amount_usd: undefined, amount: '20.00', currency: 'EUR' });
-  assert.deepEqual(link, { ...link, amount_usd: null, amount: '20.00', currency: 'EUR' });
+  const link = await make({ amount: '20.00', currency: 'EUR' });
+  assert.deepEqual(link, { ...link, amount: '20.00', currency: 'EUR' });
   const page = await open(link.id);
   assert.match(page.text, /€20\.00/);
   const { payment } = await start(link.id, { token: page.token }, OWN);
   const detail = (await app.test.get(`/api/payment/${payment}`)).json;
   // At the sample rate of 0.92 EUR for a dollar, rounded up.
   assert.deepEqual([detail.amount_fiat, detail.currency_fiat, detail.amount_usd], ['20.00', 'EUR', '21.74']);
-  const yen = await make({ amount_usd: undefined, currency: 'JPY' });
+  const yen = await make({ amount: null, currency: 'JPY' });
   const { token, text } = await open(yen.id);
   assert.match(text, /\(JPY\).*placeholder="2500"/s);
   // The example has the separators of the language, and is taken as it stands.
@@ -187,7 +187,7 @@ test('a link in another currency shows its price in it, and each payment uses th
     ['KWD', 'fr', '25,00'],
     ['JPY', 'de', '2500'],
   ] as const) {
-    const { id } = await make({ amount_usd: undefined, currency });
+    const { id } = await make({ amount: null, currency });
     const page = await (await fetch(`${app.url}/link/${id}?lang=${lang}`)).text();
     assert.equal(/placeholder="([^"]+)"/.exec(page)![1], example);
     const { payment } = await start(
@@ -206,14 +206,12 @@ test('editing a link changes its next payments, not existing ones, and the log h
   const link = await make({ return_url: 'https://shop.example/thanks' });
   const { token } = await open(link.id);
   const first = await start(link.id, { token }, OWN);
-  const terms = { name: 'Tea', amount: '12.50', currency: 'GBP', reusable: false };
+  const terms = { name: 'Tea', amount: '12.50', currency: 'GBP', reusable: false, return_url: null };
   const reply = await owner.post(`/test/links/${link.id}`, terms);
   assert.equal(reply.status, 200, reply.text);
   assert.deepEqual(reply.json.link, {
     ...reply.json.link,
     ...terms,
-    amount_usd: null,
-    return_url: null,
     payments: 1,
     payment_id: first.payment,
   });
@@ -233,21 +231,57 @@ test('editing a link changes its next payments, not existing ones, and the log h
 
 test('an invalid link is refused under the name of its field', async () => {
   for (const [body, param] of [
-    [{ amount_usd: '0' }, 'amount_usd'],
-    [{ amount_usd: '1.001' }, 'amount_usd'],
+    [{ amount: '0' }, 'amount'],
+    [{ amount: '1.001' }, 'amount'],
+    [{ amount: '' }, 'amount'],
     [{ amount: '1.5', currency: 'JPY' }, 'amount'],
     [{ amount: '1.50', currency: 'XXX' }, 'currency'],
     [{ amount: '920000.01', currency: 'EUR' }, 'amount'],
     [{ return_url: 'javascript:alert(1)' }, 'return_url'],
     [{ name: '' }, 'name'],
   ] as const) {
-    const reply = await owner.post('/test/links', { name: 'X', amount_usd: '5', reusable: true, ...body });
+    const reply = await owner.post('/test/links', { name: 'X', amount: '5', reusable: true, ...body });
     assert.deepEqual([reply.status, reply.json.error.param], [400, param]);
   }
   assert.equal(
     (await owner.post('/live/links', { name: 'X', reusable: true, return_url: 'http://shop.example/' })).json.error.param,
     'return_url',
   );
+});
+
+test('another currency needs another amount, and an archived link needs no price', async () => {
+  const link = await make();
+  const { json } = await owner.post(`/test/links/${link.id}`, { currency: 'JPY' });
+  assert.deepEqual([json.error.code, json.error.param], ['parameter_missing', 'amount']);
+  assert.equal((await owner.post(`/test/links/${link.id}`, { currency: 'JPY', amount: null })).json.link.currency, 'JPY');
+  const euros = await make({ currency: 'USD' }, 'live');
+  // No source of this service has a rate for it.
+  await app.app.ctx.db.sql`update payment_links set currency = 'EUR' where id = ${euros.id}`;
+  assert.equal((await owner.post(`/live/links/${euros.id}`, { state: 'active' })).status, 503);
+  assert.equal((await owner.post(`/live/links/${euros.id}`, { state: 'archived' })).json.link.state, 'archived');
+});
+
+test('a key creates one link however often it repeats its request, changes it, and reads those of its mode', async () => {
+  const ask = () => app.test.post('/v1/payment_links', { name: 'Mug', amount: 25 }, { 'idempotency-key': 'mug-1' });
+  const made = await ask();
+  assert.deepEqual(
+    [made.status, made.json.amount, made.json.currency, made.json.reusable, made.json.state],
+    [201, '25.00', 'USD', true, 'active'],
+  );
+  assert.equal((await ask()).text, made.text);
+  const at = `/v1/payment_links/${made.json.id}`;
+  assert.equal((await app.test.post(at, { name: 'Two mugs', state: 'archived' })).json.name, 'Two mugs');
+  assert.deepEqual(
+    (await app.test.get('/v1/payment_links?state=archived&limit=1')).json.data.map(({ id }: Link) => id),
+    [made.json.id],
+  );
+  assert.equal((await app.test.get('/v1/payment_links?state=no')).json.error.param, 'state');
+  for (const reply of [await app.live.get(at), await app.live.post(at, { state: 'active' })]) assert.equal(reply.status, 404);
+  assert.equal((await app.testPublic.get(at)).status, 403);
+  const entries = await app.app.ctx.db.sql<
+    { action: string }[]
+  >`select action from audit_log where object = ${made.json.id} order by at, action`;
+  assert.deepEqual(entries.map(({ action }) => action).sort(), ['link.archived', 'link.changed', 'link.created']);
 });
 
 test('one address starts a limited number of payments a minute', async () => {

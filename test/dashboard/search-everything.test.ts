@@ -47,7 +47,7 @@ async function fill(client: Client, person: Person): Promise<Record<Kind, string
     payments: payment.id,
     customers: ok(await person.get('/test/customers')).data[0].id,
     refunds: ok(await client.post('/v1/refunds', { payment_id: payment.id, amount_usd: '5.00' })).id,
-    links: ok(await person.post('/test/links', { name: 'Tea', amount_usd: '3', reusable: true })).link.id,
+    links: ok(await person.post('/test/links', { name: 'Tea', amount: '3', reusable: true })).link.id,
     events: ok(await person.get('/test/events?type=payment.created')).data[0].id,
     payouts: '',
     sweeps: '',

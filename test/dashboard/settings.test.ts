@@ -185,7 +185,7 @@ test('the business: its name on the page, its website on links', async () => {
   const { name, website } = (await owner.get('/test/settings/business')).json;
   assert.deepEqual([name, website], ['Corner Coffee', 'https://corner.example']);
   assert.match(await page((await create()).id), /Corner Coffee/);
-  const { link } = (await owner.post('/test/links', { name: 'Tea', amount_usd: '3', reusable: true })).json;
+  const { link } = (await owner.post('/test/links', { name: 'Tea', amount: '3', reusable: true })).json;
   assert.match(await (await fetch(`${app.url}/link/${link.id}`)).text(), /href="https:\/\/corner\.example"/);
 });
 

@@ -1,7 +1,6 @@
 /** A payment link that many customers open at once, such as at a stand: all from one address, as behind a proxy, or each from its own. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { createLink } from '../../src/payments/links.ts';
 import { asIfFollowed, startTestApp, type TestApp } from '../kit/app.ts';
 import { giveWallet } from '../kit/shop.ts';
 
@@ -14,9 +13,7 @@ before(async () => {
   app = await startTestApp({ ...node, TRUSTED_PROXIES: '127.0.0.1' }, { roles: ['api', 'worker'] });
   await giveWallet(app, 'BTC');
   await asIfFollowed(app, 'BTC');
-  const { merchantId } = app.merchant;
-  const terms = { name: 'Ticket', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
-  link = (await createLink(app.app.ctx, { merchantId, mode: 'live', link: terms, also: async () => {} })).id;
+  link = (await app.live.post('/v1/payment_links', { name: 'Ticket', amount: '25.00' })).json.id;
 });
 after(() => app?.stop());
 

@@ -176,7 +176,7 @@ test('the dashboard finds payments by their customer, filters by it, and exports
 });
 
 test('a link that asks for an email address requires it, and its payment names the customer', async () => {
-  const { link } = ok(await owner.post('/test/links', { name: 'Coffee', amount_usd: '5.00', reusable: true, ask_email: true }));
+  const { link } = ok(await owner.post('/test/links', { name: 'Coffee', amount: '5.00', reusable: true, ask_email: true }));
   assert.equal(link.ask_email, true);
   const page = await (await fetch(`${app.url}/link/${link.id}`)).text();
   assert.match(page, /<input name="email" id="email" type="email"[^>]* required/);
@@ -190,7 +190,7 @@ test('a link that asks for an email address requires it, and its payment names t
   }
   const id = /id=(pay_\w+)/.exec((await send('Payer@Example.com')).headers.get('location')!)![1]!;
   assert.equal((await detail(id)).customer.email, 'Payer@Example.com');
-  const { link: quiet } = ok(await owner.post('/test/links', { name: 'Tea', amount_usd: '5.00', reusable: true }));
+  const { link: quiet } = ok(await owner.post('/test/links', { name: 'Tea', amount: '5.00', reusable: true }));
   assert.doesNotMatch(await (await fetch(`${app.url}/link/${quiet.id}`)).text(), /name="email"/);
 });
 

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { createLink } from '../../src/payments/links.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;
@@ -53,8 +52,7 @@ test('so do a canceled payment, a link that cannot be paid, and a refund whose l
   assert.match(canceled, /data-state="cancelled"/);
   assert.match(canceled, WEBSITE);
 
-  const terms = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
-  const { id } = await createLink(ctx, { merchantId, mode: 'live', link: terms, also: async () => {} });
+  const { id } = (await app.live.post('/v1/payment_links', { name: 'Mug', amount: '25.00' })).json;
   const unavailable = await textOf(`/link/${id}`);
   assert.match(unavailable, /data-state="unavailable"/);
   assert.match(unavailable, WEBSITE);

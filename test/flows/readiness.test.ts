@@ -4,10 +4,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { changeLink, createLink } from '../../src/payments/links.ts';
 import { endOutages, readPayableCoins } from '../../src/payments/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
-import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { asIfFollowed, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { giveWallet } from '../kit/shop.ts';
 
 let app: TestApp;
@@ -71,8 +70,7 @@ test('members get one notice, no matter how many creates and customers are affec
 test('the page of a link says before its form that nothing can be paid; operators see it in metrics and readiness', async () => {
   const { sql } = app.app.ctx.db;
   const { merchantId } = app.merchant;
-  const terms = { name: 'Mug', currency: 'USD' as const, amountMinor: 2_500n, reusable: true, returnUrl: null, asksEmail: false };
-  const linkOf = (mode: 'live' | 'test') => createLink(app.app.ctx, { merchantId, mode, link: terms, also: async () => {} });
+  const linkOf = async (mode: 'live' | 'test') => (await app[mode].post('/v1/payment_links', { name: 'Mug', amount: '25.00' })).json;
   const open = async ({ id }: { id: string }) => {
     const reply = await fetch(`${app.url}/link/${id}`);
     return { status: reply.status, text: await reply.text() };
@@ -172,7 +170,6 @@ test('once wallet, source and price are there, an open page continues, creates n
 });
 
 test('a price that no coin carries is refused at creation; a coin that does not carry it says from which price it does', async () => {
-  const { merchantId } = app.merchant;
   const refused = async (body: object) => {
     const { status, json } = await app.live.post('/api/payment/create/simple', { ...PAYMENT, amount_usd: undefined, ...body });
     return [status, json.error?.code, json.error?.param, json.error?.message];
@@ -184,12 +181,13 @@ test('a price that no coin carries is refused at creation; a coin that does not 
   assert.deepEqual((await refused({ amount_usd: 5.29 }))[1], 'amount_too_small');
   assert.equal((await refused({ amount_usd: 5.3 }))[0], 201);
   // So is a link with such a price, and a change to it.
-  const terms = { name: 'Tip', currency: 'USD' as const, amountMinor: null, reusable: true, returnUrl: null, asksEmail: false };
-  const owner = { merchantId, mode: 'live', also: async () => {} } as const;
-  const small = { code: 'amount_too_small', param: 'amount', message };
-  await assert.rejects(createLink(app.app.ctx, { ...owner, link: { ...terms, amountMinor: 50n } }), small);
-  const { id: linkId } = await createLink(app.app.ctx, { ...owner, link: { ...terms, amountMinor: 530n } });
-  await assert.rejects(changeLink(app.app.ctx, { ...owner, linkId, link: { ...terms, amountMinor: 50n } }), small);
+  const isSmall = ({ json: { error } }: Reply) => {
+    assert.deepEqual([error.code, error.param], ['amount_too_small', 'amount']);
+    assert.match(error.message, message);
+  };
+  isSmall(await app.live.post('/v1/payment_links', { name: 'Tip', amount: '0.50' }));
+  const { id: linkId } = (await app.live.post('/v1/payment_links', { name: 'Tip', amount: '5.30' })).json;
+  isSmall(await app.live.post(`/v1/payment_links/${linkId}`, { amount: '0.50' }));
   // A link whose price became too small since then has no form; one with an open amount shows its form again.
   const { sql } = app.app.ctx.db;
   const tooSmall = /This amount is too small to pay with cryptocurrency/;
@@ -210,7 +208,7 @@ test('a price that no coin carries is refused at creation; a coin that does not 
   assert.match(shown, tooSmall);
   assert.doesNotMatch(shown, form);
   assert.equal(await pay(linkId, token), false);
-  const open = await createLink(app.app.ctx, { ...owner, link: terms });
+  const open = (await app.live.post('/v1/payment_links', { name: 'Tip' })).json;
   assert.equal(await pay(open.id, form.exec(await (await fetch(`${app.url}/link/${open.id}`)).text())![1]!), true);
   // Litecoin carries it, although it is away at the moment.
   await importAccountKey('LTC');

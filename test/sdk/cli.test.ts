@@ -105,6 +105,14 @@ test('a payment is priced in any currency or coin, paid in a chosen coin, and na
   assert.match((await florin(['customers', 'list'])).out, /^id +email +name +reference[\s\S]*cus_\w+ +ada@example\.com +Ada +account 7/);
 });
 
+test('payment links are created, shown, listed and archived', async () => {
+  const made = await json('links', 'create', 'Two mugs', '--amount', '25.50', '--currency', 'EUR', '--one-payment');
+  assert.deepEqual([made.name, made.amount, made.currency, made.reusable], ['Two mugs', '25.50', 'EUR', false]);
+  assert.equal((await json('links', 'archive', made.id)).state, 'archived');
+  assert.equal((await json('links', 'get', made.id)).state, 'archived');
+  assert.match((await florin(['links', 'list'])).out, new RegExp(`^${made.id} +archived +25\\.50 EUR +0 +Two mugs$`, 'm'));
+});
+
 test('refunds, payouts and endpoints are created, shown, listed and ended', async () => {
   const { payment_id } = await json('trigger', 'success', '--currency', 'BTC');
   const refund = await json('refunds', 'create', payment_id, '--amount-usd', '1.00', '--reason', 'Broken mug', '--idempotency-key', 'r-1');

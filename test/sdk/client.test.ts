@@ -462,6 +462,19 @@ test('the request log shows the requests of this key', async () => {
   assert.deepEqual([failed!.method, failed!.status, failed!.error_code], ['GET', 404, 'payment_not_found']);
 });
 
+test('a payment link is created, listed, retrieved, changed and archived', async () => {
+  const made = await client.paymentLinks.create({ name: 'Two mugs', amount: '25.50', currency: 'EUR' });
+  assert.deepEqual([made.amount, made.currency, made.reusable, made.state, made.warnings], ['25.50', 'EUR', true, 'active', []]);
+  assert.match(made.url, new RegExp(`/link/${made.id}$`));
+  await client.paymentLinks.update(made.id, { amount: null, state: 'archived' });
+  const { data } = await client.paymentLinks.list({ state: 'archived' });
+  assert.deepEqual(
+    data.map(({ id, amount }) => [id, amount]),
+    [[made.id, null]],
+  );
+  assert.equal((await client.paymentLinks.retrieve(made.id)).state, 'archived');
+});
+
 test('a customer that a payment names is listed and retrieved', async () => {
   const customer = { email: 'anna@shop.example', name: 'Anna', reference: 'C-17' };
   const made = await client.payments.create({ amount: '5.00', currency: 'USD', customer });

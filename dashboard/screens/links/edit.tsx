@@ -25,7 +25,7 @@ export function EditLink({
   const [name, setName] = useState(link?.name ?? '');
   const [open, setOpen] = useState(link !== null && link.amount === null);
   const [amount, setAmount] = useState(link?.amount ?? '');
-  const [currency, setCurrency] = useState(link?.currency ?? 'USD');
+  const [currency, setCurrency] = useState<Link['currency']>(link?.currency ?? 'USD');
   const [reusable, setReusable] = useState(link?.reusable ?? true);
   const [asksEmail, setAsksEmail] = useState(link?.ask_email ?? false);
   const [back, setBack] = useState(link?.return_url ?? '');
@@ -39,8 +39,8 @@ export function EditLink({
       currency,
       reusable,
       ask_email: asksEmail,
-      ...(open ? {} : { amount: amount.trim() }),
-      ...(back.trim() && { return_url: back.trim() }),
+      amount: open ? null : amount.trim(),
+      return_url: back.trim() || null,
     };
     const reply = await (link === null ? create.mutateAsync({ body }) : change.mutateAsync({ params: { id: link.id }, body })).catch(
       () => null,
@@ -72,7 +72,7 @@ export function EditLink({
           {...(open ? {} : { amount })}
           onAmount={setAmount}
           currency={currency}
-          onCurrency={setCurrency}
+          onCurrency={(chosen) => setCurrency(chosen as Link['currency'])}
           fault={at('amount') ?? at('currency')}
         />
         <Choice

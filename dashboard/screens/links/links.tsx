@@ -186,10 +186,10 @@ function LinkAndCode({ link, svg }: { link: Link; svg: string }) {
 }
 
 function LinkActions({ link, may, onEdit, onDraw }: { link: Link; may: boolean; onEdit: () => void; onDraw: () => void }) {
-  const archived = link.state === 'active';
-  const act = useAct('POST /:mode/links/:id/state', {
+  const active = link.state === 'active';
+  const act = useAct('POST /:mode/links/:id', {
     refreshes: [['links']],
-    done: archived ? 'Link archived' : 'Link activated',
+    done: active ? 'Link archived' : 'Link activated',
   });
   return (
     <Menu
@@ -200,9 +200,9 @@ function LinkActions({ link, may, onEdit, onDraw }: { link: Link; may: boolean; 
           ? [
               { label: 'Edit', onSelect: onEdit },
               {
-                label: archived ? 'Archive' : 'Activate',
-                danger: archived,
-                onSelect: () => act.mutate({ params: { id: link.id }, body: { archived } }),
+                label: active ? 'Archive' : 'Activate',
+                danger: active,
+                onSelect: () => act.mutate({ params: { id: link.id }, body: { state: active ? 'archived' : 'active' } }),
               },
             ]
           : []),

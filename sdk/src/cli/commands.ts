@@ -6,6 +6,7 @@ import { pause, withoutEndSlashes } from '../request.ts';
 import { showControls } from '../text.ts';
 import type {
   Coin,
+  CreatePaymentLinkParams,
   CreatePaymentParams,
   CreatePayoutParams,
   CreateWebhookEndpointParams,
@@ -356,6 +357,44 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     about: 'cancel a pending payment',
     options: [],
     run: async (words, flags) => ({ json: await connect(flags).payments.cancel(word(words, 'payment ID')) }),
+  },
+  'links create': {
+    usage: 'links create NAME',
+    about: 'create a payment link; without --amount, the customer chooses it',
+    options: ['amount', 'currency', 'return-url', 'ask-email', 'one-payment', 'idempotency-key'],
+    run: async (words, flags) => {
+      const params: CreatePaymentLinkParams = {
+        ...{ name: word(words, 'name'), amount: flags.amount, currency: flags.currency as CreatePaymentLinkParams['currency'] },
+        ...{ return_url: flags['return-url'], ask_email: flags['ask-email'], reusable: !flags['one-payment'] },
+      };
+      return { json: await connect(flags).paymentLinks.create(params, onceOf(flags)) };
+    },
+  },
+  'links get': {
+    usage: 'links get ID',
+    about: 'show a payment link',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).paymentLinks.retrieve(word(words, 'link ID')) }),
+  },
+  'links list': {
+    usage: 'links list',
+    about: 'list payment links, newest first',
+    options: ['limit', 'starting-after'],
+    run: async (words, flags) => {
+      none(words);
+      const page = await connect(flags).paymentLinks.list(pageOf(flags));
+      const rows = page.data.map((row) => [
+        ...[row.id, row.state, row.amount === null ? '–' : `${row.amount} ${row.currency}`],
+        ...[String(row.payments), row.name],
+      ]);
+      return { json: page, text: table([['id', 'state', 'amount', 'payments', 'name'], ...rows]) };
+    },
+  },
+  'links archive': {
+    usage: 'links archive ID',
+    about: 'archive a payment link: it creates no more payments',
+    options: [],
+    run: async (words, flags) => ({ json: await connect(flags).paymentLinks.update(word(words, 'link ID'), { state: 'archived' }) }),
   },
   'customers get': {
     usage: 'customers get ID',

@@ -3,13 +3,12 @@ import Type, { type Static } from 'typebox';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
 import { getCustomer, listCustomers } from '#customers';
-import { CustomerItem, customerBody } from '#http';
+import { CustomerItem, customerBody, LinkItem, linkBody } from '#http';
 import { getOutgoing } from '#outgoing';
 import { findPayments, getLink, NO_FILTER } from '#payments';
 import { forMode, getSweep, sweepBody } from '#signing';
 import { getEvent } from '#webhooks';
 import { EventBody, eventBody } from './events-api.ts';
-import { LinkBody, linkBody } from './links-api.ts';
 import { FoundPayment, foundPayment } from './payments-api.ts';
 import { PayoutBody, payoutBody } from './payouts-api.ts';
 import { RefundBody, shownRefund } from './refunds-api.ts';
@@ -25,7 +24,7 @@ const Found = Type.Object({
   refunds: Type.Array(RefundBody),
   payouts: Type.Array(PayoutBody),
   sweeps: Type.Array(SweepBody),
-  links: Type.Array(LinkBody),
+  links: Type.Array(LinkItem),
   events: Type.Array(EventBody),
 });
 type Found = Static<typeof Found>;
@@ -62,7 +61,7 @@ const FINDERS: Readonly<Record<string, { action: Action; find(call: MemberCall, 
   },
   lnk: {
     action: 'links.read',
-    find: async (call, id) => ({ links: [linkBody(call, await getLink(call.ctx, { ...ownerOfCall(call), linkId: id }))] }),
+    find: async (call, id) => ({ links: [linkBody(call.ctx, await getLink(call.ctx, { ...ownerOfCall(call), linkId: id }))] }),
   },
   evt: {
     action: 'events.read',
