@@ -68,3 +68,9 @@ export const earliest = (...dates: Date[]): Date => new Date(Math.min(...dates.m
 
 /** A time as people read it, to the minute: `2026-08-17 23:09 UTC`. */
 export const minuteText = (at: Date): string => `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+/** As the API writes it. */
+export function isoTime(instant: Date): string;
+export function isoTime(instant: Date | null): string | null;
+export function isoTime(instant: Date | null): string | null {
+  return instant?.toISOString() ?? null;
+}

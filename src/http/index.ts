@@ -13,7 +13,7 @@ export { draftOf } from './payment-routes.ts';
 export { readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
 export { requestBody } from './request-log.ts';
 export { type BaseCall, type ReplyOf, type RouteAddress, type RouteForm, readSent, sendJson, serveRoute } from './route.ts';
-export { documentedPath, operationAnchor, ROUTES } from './routes.ts';
+export { listOperations, ROUTES } from './routes.ts';
 export { CustomerItem, DetailSchema, ItemSchema, WarningSchema } from './schema.ts';
 export { RequestEntry } from './schema-errors.ts';
 export { literals } from './schema-fields.ts';
@@ -26,7 +26,6 @@ export {
   EndpointReply,
   EndpointWithSecret,
   endpointBody,
-  isoTime,
   itemBody,
   RecoveryReply,
   recoveryBody,

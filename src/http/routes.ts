@@ -52,6 +52,9 @@ function rankOf({ path }: ApiRoute): number {
 
 /** The path of a route as documents write it. */
 export const documentedPath = (route: ApiRoute): string => route.path.replace(/:(\w+)/g, '{$1}');
-/** The anchor of an operation in the interactive reference, which groups operations by tag. */
-export const operationAnchor = (route: ApiRoute): string =>
-  `tag/${routeGroup(route).toLowerCase().replaceAll(' ', '-')}/${route.method}${documentedPath(route)}`;
+/** Each operation with its anchor in the interactive reference, which groups operations by tag. */
+export const listOperations = (): { summary: string; address: string; anchor: string }[] =>
+  ROUTES.map((route) => {
+    const [path, tag] = [documentedPath(route), routeGroup(route).toLowerCase().replaceAll(' ', '-')];
+    return { summary: route.summary, address: `${route.method} ${path}`, anchor: `tag/${tag}/${route.method}${path}` };
+  });

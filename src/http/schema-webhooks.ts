@@ -1,6 +1,7 @@
 /** Schemas of events and of what is sent to webhook endpoints. */
 import Type from 'typebox';
 import type { ReachResult } from '#connections';
+import { isoTime } from '#core/dates';
 import {
   API_VERSION,
   DELIVERED_EVENTS,
@@ -373,11 +374,6 @@ export const RecoveryReply = Type.Object(
 
 // How endpoints, deliveries and recoveries are shown by the API, the dashboard and the commands.
 
-export function isoTime(instant: Date): string;
-export function isoTime(instant: Date | null): string | null;
-export function isoTime(instant: Date | null): string | null {
-  return instant?.toISOString() ?? null;
-}
 /** An endpoint, as far as the reader may see it. */
 export const endpointBody = (endpoint: Endpoint, sight: Sight) => ({
   success: true,

@@ -1,5 +1,5 @@
 /** The endpoints that manage webhooks: merchants' URLs, the log of deliveries, resending. */
-import { readTime } from '#core/dates';
+import { isoTime, readTime } from '#core/dates';
 import { isPayoutEvent } from '#core/event';
 import { idOfNumber } from '#core/id';
 import { Problem } from '#core/problem';
@@ -41,7 +41,6 @@ import {
   EndpointUpdated,
   EndpointWithSecret,
   endpointBody,
-  isoTime,
   itemBody,
   Recover,
   RecoveryReply,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
-import { operationAnchor, ROUTES } from '../../src/http/routes.ts';
+import { listOperations } from '../../src/http/routes.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser, type Tab } from '../kit/browser.ts';
@@ -48,7 +48,7 @@ test('the reference shows every operation, keeps to its policy and calls only th
   assert.ok(!policy.includes('unsafe-eval'));
   await openReference();
   // The documentation search leads to the same anchors.
-  const operations = ROUTES.map((route) => `#${operationAnchor(route)}`);
+  const operations = listOperations().map(({ anchor }) => `#${anchor}`);
   assert.ok(operations.length > 25);
   await eventually(
     async () => {

@@ -1,6 +1,6 @@
 /** Webhooks: endpoints and their health, deliveries, resending. */
 import Type from 'typebox';
-import { readTime } from '#core/dates';
+import { isoTime, readTime } from '#core/dates';
 import { DELIVERED_EVENTS, SHOP_EVENTS, TEST_EVENT } from '#core/event';
 import { idOfNumber } from '#core/id';
 import {
@@ -9,7 +9,6 @@ import {
   EndpointReply,
   EndpointWithSecret,
   endpointBody,
-  isoTime,
   itemBody,
   literals,
   RecoveryReply,

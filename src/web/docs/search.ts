@@ -1,7 +1,7 @@
 /** Full-text search over the documents and the operations of the API, by section, typo-tolerant. */
 import { setImmediate } from 'node:timers/promises';
 import MiniSearch from 'minisearch';
-import { documentedPath, operationAnchor, ROUTES } from '#http';
+import { listOperations } from '#http';
 import type { Document } from './documents.ts';
 import { sectionsOf } from './markdown.ts';
 
@@ -22,11 +22,11 @@ const sectionEntries = ({ path, title, text }: Document): Omit<Entry, 'id'>[] =>
     text: section.text,
   }));
 const operationEntries = (): Omit<Entry, 'id'>[] =>
-  ROUTES.map((route) => ({
-    path: `/docs/api#${operationAnchor(route)}`,
+  listOperations().map(({ anchor, summary, address }) => ({
+    path: `/docs/api#${anchor}`,
     page: 'API reference',
-    heading: route.summary,
-    text: `${route.method} ${documentedPath(route)}`,
+    heading: summary,
+    text: address,
   }));
 
 /** A page about the subject comes before sections that mention it, and guides before lists in which everything has its name. */
