@@ -1,7 +1,14 @@
 /** The language of the page, and how numbers and times are written in it. The server chooses it: see src/web/dashboard/files.ts. */
 
 /** The languages of the dashboard by their tags (BCP 47), named as their speakers name them. Each has a file in dashboard/words. */
-export const LANGUAGES = { en: 'English', de: 'Deutsch', es: 'Español', fr: 'Français', ja: '日本語' } as const;
+export const LANGUAGES = {
+  en: 'English',
+  de: 'Deutsch',
+  es: 'Español',
+  fr: 'Français',
+  ja: '日本語',
+  'pt-BR': 'Português (Brasil)',
+} as const;
 export type LanguageTag = keyof typeof LANGUAGES;
 
 /** What a script before this one set, for other languages than English. */

@@ -1,7 +1,9 @@
 /** The dashboard in other languages: signing in, a few screens, amounts and times, and the choice of the language. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { LANGUAGES } from '../../dashboard/lib/language.ts';
 import { openTab } from '../kit/browser.ts';
 import { noFaults, OWNER, startDashboard } from '../kit/dashboard.ts';
 
@@ -84,6 +86,24 @@ for (const { locale, tag, signIn, amount, time, screens, payment } of SPOKEN)
     noFaults(tab);
     await page.context().close();
   });
+
+test('Home, the payments and the settings fit in every language, also on a phone', async () => {
+  for (const tag of Object.keys(LANGUAGES).filter((one) => one !== 'en')) {
+    const words = JSON.parse(readFileSync(new URL(`../../dashboard/words/${tag}.json`, import.meta.url), 'utf8')) as Record<string, string>;
+    await english.context().addCookies([{ name: 'florin_language', value: tag, url: app.config.publicUrl }]);
+    for (const [path, title] of [
+      ['test/home', 'Home'],
+      ['test/payments', 'Payments'],
+      ['test/checkout', 'Checkout'],
+    ] as const) {
+      await english.goto(url(path));
+      await english.getByRole('heading', { name: words[title]!, exact: true, level: 1 }).waitFor();
+      await audit(`${path}, ${tag}`, { on: english });
+    }
+    assert.equal(await languageOf(english), tag);
+  }
+  await english.context().clearCookies({ name: 'florin_language' });
+});
 
 test('the choice of a language applies at once, is stored in this browser, and also applies to signing in', async () => {
   await english.goto(url('test/language'));
