@@ -1,12 +1,19 @@
 /** A labeled input with its hint and its fault; a labeled select. */
-import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react';
+import { type FormEvent, type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react';
 import { withLabel } from '../lib/field-fault.ts';
+import { typedAmount } from '../lib/language.ts';
 
 const BOX = 'w-full min-h-10 rounded-lg border border-line bg-card px-3 py-2 text-ink placeholder:text-soft';
 
 /** A message about a parameter, such as `rate_lock_minutes is invalid: ...`, under the label that people see. */
 export const faultFor = (label: string, message: string): string =>
   message.replace(/^[a-z][\w.[\]]*(?= (is|must|takes|does)\b)/, () => label);
+
+/** Puts a point in place of a comma before the decimals, where the language has one, as the service expects it. */
+function asTyped({ currentTarget: input }: FormEvent<HTMLInputElement>): void {
+  const text = typedAmount(input.value);
+  if (text !== input.value) input.value = text;
+}
 
 export function Field({
   label,
@@ -22,6 +29,7 @@ export function Field({
       </label>
       <input
         {...rest}
+        {...(rest.inputMode === 'decimal' && { onInput: asTyped })}
         id={id}
         className={`${BOX} ${fault ? 'border-bad' : ''}`}
         aria-invalid={Boolean(fault)}

@@ -87,6 +87,19 @@ for (const { locale, tag, signIn, amount, time, screens, payment } of SPOKEN)
     await page.context().close();
   });
 
+test('an amount is typed as it is written in the language', async () => {
+  await english.context().addCookies([{ name: 'florin_language', value: 'de', url: app.config.publicUrl }]);
+  await english.goto(url('test/checkout'));
+  const cap = english.getByLabel('Höchste Toleranz (USD)');
+  await cap.fill('3,75');
+  assert.equal(await cap.inputValue(), '3.75');
+  await english.getByRole('button', { name: 'Änderungen speichern' }).click();
+  await english.getByText('Gespeichert.').waitFor();
+  await english.reload();
+  await cap.waitFor();
+  assert.equal(await cap.inputValue(), '3.75');
+});
+
 test('Home, the payments and the settings fit in every language, also on a phone', async () => {
   for (const tag of Object.keys(LANGUAGES).filter((one) => one !== 'en')) {
     const words = JSON.parse(readFileSync(new URL(`../../dashboard/words/${tag}.json`, import.meta.url), 'utf8')) as Record<string, string>;

@@ -1,4 +1,5 @@
 /** The items of a payment that is created by hand, edited row by row. */
+import { typedAmount } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { SMALL_INPUT, TakeAway } from '../../ui/pairs.tsx';
 
@@ -43,7 +44,7 @@ export function Items({ items, setItems, fiat }: { items: readonly Item[]; setIt
             inputMode="decimal"
             placeholder="12.50"
             value={one.price}
-            onChange={(event) => change(one.key, { price: event.target.value })}
+            onChange={(event) => change(one.key, { price: typedAmount(event.target.value) })}
           />
           <TakeAway
             label={`Remove item ${i + 1}`}

@@ -1,6 +1,8 @@
 /** The filters that are used less often: exception, refund, archive, amount and days. */
+
 import { type FormEvent, useState } from 'react';
 import { useMe } from '../../lib/hooks.ts';
+import { typedAmount } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
 import { Select } from '../../ui/field.tsx';
 import { EXCEPTION_WORDS } from '../../ui/values.tsx';
@@ -63,7 +65,7 @@ export function MoreFilters({
           inputMode="decimal"
           placeholder="Min $"
           value={low}
-          onChange={(e) => setLow(e.target.value)}
+          onChange={(e) => setLow(typedAmount(e.target.value))}
           className={`w-24 ${box}`}
         />
         <span aria-hidden="true">–</span>
@@ -72,7 +74,7 @@ export function MoreFilters({
           inputMode="decimal"
           placeholder="Max $"
           value={high}
-          onChange={(e) => setHigh(e.target.value)}
+          onChange={(e) => setHigh(typedAmount(e.target.value))}
           className={`w-24 ${box}`}
         />
         <Button type="submit">Apply</Button>
