@@ -7,6 +7,7 @@ import { DOUBTS } from '#core/certainty';
 import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '#core/coin';
 import { GUARD_CODES } from '#core/guard';
 import { requestLogCounts } from '#keys';
+import { readLightningHealth } from '#lightning';
 import { readGuards, readTokenHolds, readTroubles } from '#payments';
 import { readDeliveryQueue } from '#webhooks';
 import { readDatabase } from './health.ts';
@@ -19,7 +20,7 @@ type Metric =
 
 /** All metrics of this process and its database. */
 export async function readMetrics(ctx: Context): Promise<string> {
-  const [database, queue, due, tips, guards, troubles, reports, held] = await Promise.all([
+  const [database, queue, due, tips, guards, troubles, reports, held, lightning] = await Promise.all([
     readDatabase(ctx),
     readDeliveryQueue(ctx),
     readDue(ctx),
@@ -28,6 +29,7 @@ export async function readMetrics(ctx: Context): Promise<string> {
     readTroubles(ctx),
     readReports(ctx.db.sql),
     readTokenHolds(ctx),
+    readLightningHealth(ctx),
   ]);
   return metricsText([
     ['florin_database_timeline', 'gauge', 'Timeline of the database, which grows with each failover', [['', database.state.timeline ?? 0]]],
@@ -36,6 +38,7 @@ export async function readMetrics(ctx: Context): Promise<string> {
     ...chainMetrics({ tips, guards, troubles }),
     ...sourceMetrics(ctx, guards),
     ...rangeMetrics(ctx, held),
+    ...lightningMetrics(lightning),
     ...peerMetrics(
       ctx,
       reports.filter((report) => !isStale(report)),
@@ -86,6 +89,21 @@ const deliveryMetrics = (queue: Awaited<ReturnType<typeof readDeliveryQueue>>): 
   ],
   ['florin_webhook_endpoints_off', 'gauge', 'Webhook endpoints that were switched off because they failed', [['', queue.endpointsOff]]],
 ];
+
+const lightningMetrics = (all: Awaited<ReturnType<typeof readLightningHealth>>): Metric[] => {
+  const sum = (of: (one: (typeof all)[number]) => number) => all.reduce((total, one) => total + of(one), 0);
+  return [
+    ['florin_lightning_backends', 'gauge', 'Nodes and providers in use that make Lightning invoices', [['', all.length]]],
+    [
+      'florin_lightning_backends_failing',
+      'gauge',
+      'Those whose last request or check failed',
+      [['', sum(({ failure }) => (failure === null ? 0 : 1))]],
+    ],
+    ['florin_lightning_invoices_open', 'gauge', 'Lightning invoices that are looked at', [['', sum(({ open }) => open)]]],
+    ['florin_lightning_invoices_unseen', 'gauge', 'Those whose last look failed', [['', sum(({ unseen }) => unseen)]]],
+  ];
+};
 
 const paymentMetrics = (due: Due): Metric[] => [
   ['florin_payments_due', 'gauge', 'Payments due to be settled', [['', Number(due.payments)]]],

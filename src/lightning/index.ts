@@ -15,4 +15,4 @@ export {
 } from './access.ts';
 export { askInvoice, startLightning } from './invoices.ts';
 export { lookAtTest, testLightning } from './trial.ts';
-export { startLightningUpkeep } from './upkeep.ts';
+export { readLightningHealth, startLightningUpkeep } from './upkeep.ts';

@@ -70,3 +70,13 @@ const turnOff = (ctx: Context, { id, merchantId, name }: Checked, reason: string
       { merchantId, mode: 'live', kind: 'wallet_changed', detail: { coin: 'Lightning', off: reason.slice(0, 200) } },
     ]);
   });
+
+/** A back end in use. `failure`: why its last request or check failed. `unseen`: open invoices that could not be looked at. */
+type LightningHealth = { merchantId: string; kind: string; name: string; failure: string | null; open: number; unseen: number };
+/** All back ends in use, those that fail first. */
+export const readLightningHealth = (ctx: Context): Promise<LightningHealth[]> =>
+  ctx.db.sql<LightningHealth[]>`
+    select b.merchant_id as "merchantId", b.kind, b.name, b.failure, count(i.payment_hash)::int as open,
+      count(i.payment_hash) filter (where i.failures > 0)::int as unseen
+    from lightning_backends b left join lightning_invoices i on i.backend_id = b.id and i.state = 'open'
+    where b.active group by b.id order by b.failure is null, b.id`;

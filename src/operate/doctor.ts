@@ -32,6 +32,7 @@ import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { explainUnreached } from '#core/unreached';
 import { explainUnwatched, readUnwatched, type UnwatchedAddresses } from '#follow';
+import { readLightningHealth } from '#lightning';
 import { contactOf } from '#merchants';
 import { type CoinReadiness, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
 import { readWalletIndexes } from '#wallets';
@@ -70,6 +71,7 @@ export async function diagnose(ctx: Context): Promise<{ ok: boolean; findings: F
     ...(await checkCompletion(ctx)),
     ...(await checkPrices(ctx, wallets)),
     ...(await checkPayable(ctx, wallets)),
+    ...(await checkLightningOf(ctx)),
     ...(await checkEndpoints(ctx)),
     ...(await checkStrays(ctx)),
     ...(await checkWatched(ctx)),
@@ -584,6 +586,19 @@ function howToTake(missing: CoinReadiness['missing'][number] | undefined): strin
   // Whether the node responds has its own line. This one reports that nothing reads it.
   if (missing.code === 'source_starting' || missing.code === 'source_silent') return 'start the service, or check its log';
   return [missing.fix, ...missing.lines.filter((line) => !line.startsWith('#'))].join(' ');
+}
+
+/** The nodes and providers that make Lightning invoices, as the last request or check left them. */
+async function checkLightningOf(ctx: Context): Promise<Finding[]> {
+  const all = await readLightningHealth(ctx);
+  const findings = all.slice(0, MOST_NAMED).map(({ merchantId, name, failure, open, unseen }) => {
+    const check = 'lightning';
+    if (failure === null && unseen === 0) return good(check, `${merchantId} receives by ${name}; ${open} open invoices`);
+    const why = failure ?? `${unseen} of ${open} open invoices cannot be looked at`;
+    return bad(check, `${merchantId} receives by ${name}, which fails: ${why}`, `./florin lightning check --merchant ${merchantId}`);
+  });
+  const more = all.length - findings.length;
+  return more > 0 ? [...findings, good('lightning', `${more} more merchants receive over Lightning`)] : findings;
 }
 
 async function checkEndpoints(ctx: Context): Promise<Finding[]> {

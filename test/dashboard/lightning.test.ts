@@ -1,6 +1,8 @@
 /** Lightning through the dashboard's API: set-up, what waits, second owners, test invoices, and checks that turn off what can spend. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { readMetrics } from '../../src/http/metrics.ts';
+import { diagnose } from '../../src/operate/doctor.ts';
 import { eventually } from '../kit/app.ts';
 import { PHOENIXD_PASSWORDS } from '../kit/lightning-fronts.ts';
 import { CREDENTIALS, type LightningShop, startLightningShop } from '../kit/lightning-shop.ts';
@@ -86,6 +88,15 @@ test('a back end that can spend by the next check is turned off, told, and in th
   await sql()`update lightning_backends set check_at = clock_timestamp() where active`;
   const away = await eventually(shown, ({ lightning }) => lightning?.last_failure !== null);
   assert.match(away.lightning.last_failure, /status 500/);
+  const { ctx } = shop.app.app;
+  const found = (await diagnose(ctx)).findings.find(({ check }) => check === 'lightning')!;
+  assert.deepEqual([found.ok, found.fix], [false, `./florin lightning check --merchant ${shop.app.merchant.merchantId}`]);
+  assert.match(found.detail, /which fails: it .*status 500/);
+  assert.match(await readMetrics(ctx), /^florin_lightning_backends_failing 1$/m);
+  shop.fronts.behave();
+  assert.equal((await owner.post('/live/wallets/lightning/check')).status, 200);
+  assert.equal((await diagnose(ctx)).findings.find(({ check }) => check === 'lightning')!.ok, true);
+  assert.match(await readMetrics(ctx), /^florin_lightning_backends_failing 0$/m);
   shop.fronts.behave((usual, { path }) => (path === '/payinvoice' ? { status: 400, json: 'Missing form parameter: invoice' } : usual));
   await sql()`update lightning_backends set check_at = clock_timestamp() where active`;
   await eventually(shown, ({ lightning }) => lightning === null);
