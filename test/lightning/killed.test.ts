@@ -1,9 +1,10 @@
 /** Lightning payments of a real process that is killed at any moment: no invoice is lost, and none counts twice. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { gunzipSync } from 'node:zlib';
 import { eventually } from '../kit/app.ts';
 import { type LightningFronts, NODE_CERTIFICATE, startLightningFronts } from '../kit/lightning-fronts.ts';
 import { type LightningPair, startLightningPair } from '../kit/lightning-node.ts';
@@ -83,6 +84,16 @@ test('a service that is killed while an invoice is made, shown, paid or recorded
     );
     assert.equal(events.filter((type) => type === 'completed').length, 1);
   }
+});
+
+test('a backup has the access to a back end only encrypted', async () => {
+  const file = join(service.database.folder, 'florin.backup');
+  await service.florin('backup', '--file', file);
+  const content = gunzipSync(readFileSync(file));
+  assert.ok(content.includes('lightning_backends') && content.includes(new URL(fronts.url).host));
+  const macaroon = Buffer.from(INVOICE_MACAROON, 'hex');
+  const forms = [macaroon, INVOICE_MACAROON, macaroon.toString('base64'), Buffer.from(INVOICE_MACAROON).toString('hex')];
+  for (const form of forms) assert.equal(content.indexOf(form.slice(0, 40)), -1);
 });
 
 async function choose(id: string): Promise<void> {
