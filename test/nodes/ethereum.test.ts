@@ -58,12 +58,13 @@ const TRACES = ['debug_traceTransaction', 'debug_traceBlockByHash', 'trace_trans
 const FLOOD = '610258' + '5b60006000620200006000600061dead5af150' + '600190038060035700';
 
 /** The same stories with each method of reading value moves that a node may offer. */
-const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner: boolean }[] = [
+const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner: boolean; isMore?: true }[] = [
   { name: 'a node that runs the tracers of others', refused: [], namesInner: true },
   {
     name: 'a node with flat traces, without block receipts and mempool',
     refused: ['debug_traceTransaction', 'debug_traceBlockByHash', 'eth_getBlockReceipts', 'txpool_status'],
     namesInner: true,
+    isMore: true,
   },
   {
     name: 'a provider with balances alone',
@@ -72,7 +73,9 @@ const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner
   },
 ];
 
-for (const { name: provider, refused, namesInner } of PROVIDERS) {
+for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
+  // The other two are the extremes, so this one is told in long runs.
+  if (isMore && process.env.FLORIN_LONG === undefined) continue;
   describe(provider, () => {
     let node: EthNode;
     let proxy: EthProxy;

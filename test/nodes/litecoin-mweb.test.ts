@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { firstOf, rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type NodeProxy, startProxy } from '../kit/proxy.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { lookFor, openSource } from '../kit/source.ts';
@@ -134,7 +134,7 @@ test('two peg-outs of the same value to two payments, mined by one transaction',
   await reach(two.id, 'completed');
 });
 
-for (const together of [true, false]) {
+for (const together of firstOf([true, false])) {
   test(`two peg-outs of the same value to one payment, mined ${together ? 'together' : 'one by one'}, are two transfers`, async () => {
     const { id, address } = await open('created processing completed');
     await pegOut(address, '0.125');
@@ -306,5 +306,5 @@ test('every event arrived exactly once, in order, with a valid signature', async
       60_000,
     );
   }
-  assert.equal(expected.size, 12);
+  assert.equal(expected.size, process.env.FLORIN_LONG ? 12 : 11);
 });
