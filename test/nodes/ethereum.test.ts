@@ -74,7 +74,7 @@ const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner
 ];
 
 for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
-  // The other two are the extremes, so this one is told in long runs.
+  // The other two are the extremes.
   if (isMore && process.env.FLORIN_LONG === undefined) continue;
   describe(provider, () => {
     let node: EthNode;
