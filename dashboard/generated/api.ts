@@ -559,7 +559,7 @@ export type Api = {
       }[];
       dismissed: boolean;
       webhook: 'none' | 'untested' | 'failing' | 'delivered';
-      payable: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum')[];
+      payable: ('BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'ETH@base' | 'USDbC@base' | 'USDT.e@base' | 'USDT0@base' | 'DAI@base' | 'ETH@arbitrum' | 'USDC.e@arbitrum' | 'DAI@arbitrum' | 'ETH@optimism' | 'USDC.e@optimism' | 'USDT.e@optimism' | 'DAI@optimism' | 'POL@polygon' | 'USDC.e@polygon' | 'DAI@polygon' | 'BTC@lightning')[];
       sources: {
         currency: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum';
         payable: boolean;

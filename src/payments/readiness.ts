@@ -61,14 +61,16 @@ export async function readOnboarding(
   ]);
   const withWallet = coins.filter((coin) => !lacks(coin, OF_WALLETS));
   const [hears, hearsLive] = [mode, 'live' as const].map((one) => polls || states[one] === 'delivered') as [boolean, boolean];
-  const payable = coins.filter((coin) => coin.payable);
+  const lightning: CoinReadiness[] =
+    merchant.lightning === null ? [] : [{ coin: LIGHTNING, payable: !merchant.lightning.isAway, missing: [] }];
+  const payable = [...coins, ...lightning].filter((coin) => coin.payable);
   const sources = (withWallet.length > 0 ? withWallet : coins).map((coin) => of(coin, OF_SOURCES));
   return {
     done: {
       test_payment: row!.tested,
       business: merchant.settings.supportContact !== null,
-      wallet: withWallet.length > 0,
-      source: sources.some(({ missing }) => missing.length === 0),
+      wallet: withWallet.length > 0 || lightning.length > 0,
+      source: sources.some(({ missing }) => missing.length === 0) || lightning.some(({ payable }) => payable),
       webhook: hears,
       second_factor: row!.factor,
       go_live: row!.paid && payable.length > 0 && hearsLive,

@@ -36,6 +36,10 @@ test('a credential that can spend is refused and not stored; the first back end 
   const { lightning, waiting } = await shown();
   assert.deepEqual([lightning.kind, lightning.node, lightning.last_failure, waiting], ['phoenixd', shop.pair.payee, null, null]);
   assert.ok(!JSON.stringify(await shown()).includes(CREDENTIALS.phoenixd));
+  // A merchant needs nothing else to be paid.
+  const { steps, payable } = (await owner.get('/live/home/onboarding')).json;
+  const done = steps.filter((one: any) => one.done).map((one: any) => one.step as string);
+  assert.deepEqual([payable, done.includes('wallet'), done.includes('source')], [['BTC@lightning'], true, true]);
   assert.equal((await owner.post('/test/wallets/lightning', body('phoenixd'))).json.error.code, 'live_mode_only');
 });
 

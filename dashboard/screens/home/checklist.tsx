@@ -2,7 +2,7 @@
 
 import { Link } from '@tanstack/react-router';
 import type { Reply } from '../../lib/api.ts';
-import { coinName } from '../../lib/coin.ts';
+import { coinName, coinText } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMe, useMode } from '../../lib/hooks.ts';
 import { listText } from '../../lib/language.ts';
 import { Button } from '../../ui/button.tsx';
@@ -23,7 +23,7 @@ function progressOf(step: Step, { webhook, payable, steps }: Onboarding): string
     return isDone('wallet') && isDone('source')
       ? 'No currency can be paid right now. Wallets shows what is missing.'
       : 'Connect a wallet and a network first.';
-  return `Customers can pay with ${listText(payable)} now. This step is done when your first live payment completes.`;
+  return `Customers can pay with ${listText(payable.map(coinText))} now. This step is done when your first live payment completes.`;
 }
 
 export const ONBOARDING = ['GET /:mode/home/onboarding', ['home', 'onboarding'], {}] as const;

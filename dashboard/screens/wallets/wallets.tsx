@@ -1,7 +1,7 @@
 /** A card for each coin: whether it can be paid now, where its money goes, which address is next, and pending changes. */
 
 import { useState } from 'react';
-import type { Coin } from '../../generated/api.ts';
+import { type Coin, NETWORK_NAMES } from '../../generated/api.ts';
 import type { Reply } from '../../lib/api.ts';
 import { coinName } from '../../lib/coin.ts';
 import { useAct, useApi, useMay, useMode, useTitle } from '../../lib/hooks.ts';
@@ -20,7 +20,8 @@ import { Tokens } from './tokens.tsx';
 import { Undecided } from './undecided.tsx';
 import { SCRIPT_WORDS } from './words.ts';
 
-type Wallet = Reply<'GET /:mode/wallets'>['wallets'][number];
+type Wallets = Reply<'GET /:mode/wallets'>;
+type Wallet = Wallets['wallets'][number];
 
 export function Screen() {
   useTitle('Wallets');
@@ -52,7 +53,7 @@ export function Screen() {
         </>
       ) : (
         <>
-          <Standing wallets={data.wallets} />
+          <Standing wallets={data.wallets} lightning={data.lightning} />
           <div className="grid items-start gap-4 lg:grid-cols-2">
             {data.wallets
               .filter((wallet) => !isAddable(wallet))
@@ -107,8 +108,11 @@ function Addable({ wallets }: { wallets: readonly Wallet[] }) {
 }
 
 /** Whether live payments can be paid right now, before the cards say why for each coin. */
-function Standing({ wallets }: { wallets: readonly Wallet[] }) {
-  const names = wallets.filter(({ readiness }) => readiness.payable).map(({ currency }) => coinName(currency));
+function Standing({ wallets, lightning }: { wallets: readonly Wallet[]; lightning: Wallets['lightning'] }) {
+  const names = [
+    ...wallets.filter(({ readiness }) => readiness.payable).map(({ currency }) => coinName(currency)),
+    ...(lightning !== null && !lightning.away ? [NETWORK_NAMES.lightning] : []),
+  ];
   if (names.length > 0)
     return (
       <Note tone="good" icon="check">
@@ -275,7 +279,7 @@ function Waiting({ wallet: { currency, state, waiting } }: { wallet: Wallet }) {
   );
 }
 
-function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } }: { wallets: Reply<'GET /:mode/wallets'> }) {
+function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } }: { wallets: Wallets }) {
   return (
     <Card title="Changing a key">
       <div className="grid gap-2 p-4 text-sm text-soft">
@@ -295,7 +299,7 @@ function HowChangesWork({ wallets: { owners, wait_hours: hours, wait_off: off } 
 }
 
 /** Whether changed keys wait. It turns on immediately, and turns off after the same wait. */
-function Wait({ hours, off }: { hours: number; off: Reply<'GET /:mode/wallets'>['wait_off'] }) {
+function Wait({ hours, off }: { hours: number; off: Wallets['wait_off'] }) {
   const may = useMay('wallets.wait');
   const [asking, setAsking] = useState(false);
   const set = useAct('POST /:mode/wallets/wait', { refreshes: [['wallets']], ...(off && { done: 'New keys wait again.' }) });

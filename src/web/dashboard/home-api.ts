@@ -193,7 +193,7 @@ export const HOME: readonly DashboardRoute[] = [
       dismissed: Type.Boolean(),
       webhook: literals(WEBHOOK_STATES),
       /** Coins that can be paid now in live mode. */
-      payable: Type.Array(CoinName),
+      payable: Type.Array(AnyCoinField),
       /** What keeps coins from being detected and priced. */
       sources: Type.Array(Readiness),
     }),
