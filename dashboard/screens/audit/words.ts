@@ -26,7 +26,7 @@ const WORDS: Readonly<Record<string, string>> = {
   'lightning.change_failed': 'A change of Lightning could not take effect',
   'lightning.change_took_effect': 'A change of Lightning took effect',
   'lightning.removed': 'Turned off Lightning',
-  'lightning.set': 'Set up Lightning',
+  'lightning.set': 'Turned on Lightning',
   'lightning.turned_off': 'Turned off Lightning, because its credential can spend',
   'link.activated': 'Unarchived a payment link',
   'link.archived': 'Archived a payment link',

@@ -168,7 +168,7 @@ function Paste({ coin, onRead }: { coin: Coin; onRead: (key: string, preview: Pr
           autoComplete="off"
           autoCapitalize="off"
           spellCheck={false}
-          placeholder={isAccount ? 'xpub6C…' : 'zpub6r… or wpkh([73c5da0a/84h/0h/0h]xpub6C…/0/*)'}
+          placeholder={isAccount ? 'xpub6C…' : 'wpkh([73c5da0a/84h/0h/0h]xpub6C…/0/*)'}
           value={text}
           onChange={(event) => take(event.target.value)}
           fault={fault}
