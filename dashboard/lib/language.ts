@@ -46,6 +46,8 @@ export const fiatText = (amount: string, currency: string): string =>
 export const countText = (count: number): string => numberFormat({}).format(count);
 /** With at most one decimal. */
 export const roundedText = (value: number): string => numberFormat({ maximumFractionDigits: 1 }).format(value);
+/** "97.3%", of a number of percent, with at most one decimal. */
+export const percentText = (percent: number): string => numberFormat({ style: 'percent', maximumFractionDigits: 1 }).format(percent / 100);
 /** "$1.2K": for axes. */
 export const compactDollars = (value: number): string =>
   numberFormat({ style: 'currency', currency: 'USD', notation: 'compact', minimumFractionDigits: 0, maximumFractionDigits: 1 }).format(

@@ -2,7 +2,7 @@
 
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMe, useTitle } from '../lib/hooks.ts';
-import { countText, roundedText, timeText } from '../lib/language.ts';
+import { countText, percentText, timeText } from '../lib/language.ts';
 import { ChartCard } from '../ui/charts.tsx';
 import { Code } from '../ui/code.tsx';
 import { ModeLink } from '../ui/link.tsx';
@@ -151,7 +151,7 @@ function Requests({ perMinute }: { perMinute: number | null }) {
 }
 
 /** A part of the requests, with one decimal. */
-const share = (part: number, whole: number): string => `${roundedText((part / whole) * 100)}%`;
+const share = (part: number, whole: number): string => percentText((part / whole) * 100);
 const Figure = ({ name, value }: { name: string; value: string }) => (
   <div>
     <dt className="text-xs text-soft">{name}</dt>

@@ -6,7 +6,7 @@ import { isSome, lessOf, moneyText, sumOf } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
 import { partsOf } from '../lib/coin.ts';
 import type { Range } from '../lib/days.ts';
-import { compactDollars, countText, timeText } from '../lib/language.ts';
+import { compactDollars, countText, percentText, timeText } from '../lib/language.ts';
 import { EXCEPTION_WORDS, Money } from './values.tsx';
 
 type Home = Reply<'GET /:mode/home'>;
@@ -287,7 +287,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 export function Charts({ data, range }: { data: Home; range: Range }) {
   const created = data.funnel[0]?.payments ?? 0;
-  const share = (value: number) => (created === 0 ? '' : `${Math.round((value / created) * 100)}%`);
+  const share = (value: number) => (created === 0 ? '' : percentText(Math.round((value / created) * 100)));
   const funnel = data.funnel.map(({ step, payments }) => ({ name: STEPS[step], value: payments, note: share(payments) }));
   const failures = data.failures.map(({ reason, payments }) => ({ name: REASONS[reason] ?? reason, value: payments }));
   const lost = failures.reduce((sum, one) => sum + one.value, 0);

@@ -5,7 +5,7 @@ import { isSome, lessOf } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { duration, lastDays, type Range, rangeBetween, wordsOfDays } from '../../lib/days.ts';
 import { useApi, useFilters, useMay, useMe, useMode, useTitle } from '../../lib/hooks.ts';
-import { countText, roundedText } from '../../lib/language.ts';
+import { countText, percentText } from '../../lib/language.ts';
 import type { ScreenModule } from '../../screen.ts';
 import { About } from '../../ui/about.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -151,7 +151,7 @@ const Tile = ({ name, value, children }: { name: string; value: ReactNode; child
 );
 
 const share = (part: number, whole: number): number | null => (whole === 0 ? null : (part / whole) * 100);
-const percent = (value: number | null): string => (value === null ? '–' : `${roundedText(value)}%`);
+const percent = (value: number | null): string => (value === null ? '–' : percentText(value));
 
 function Figures({ data, range, zone }: { data: Home; range: Range; zone: string }) {
   const { now, before, attention } = data;

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Reply } from '../../lib/api.ts';
 import { useMode } from '../../lib/hooks.ts';
-import { countText, roundedText } from '../../lib/language.ts';
+import { countText, percentText } from '../../lib/language.ts';
 import type { IconName } from '../../ui/icon.tsx';
 import { Badge, type Tone } from '../../ui/values.tsx';
 
@@ -132,7 +132,7 @@ export const SavedNotes = ({ connection, same_url }: Saved) => (
 
 /** `97.3%`, rounded down, so that 100% means all. */
 export const share = (part: number, whole: number): string =>
-  whole === 0 ? '–' : `${roundedText(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10)}%`;
+  whole === 0 ? '–' : percentText(part === whole ? 100 : Math.floor((part / whole) * 1000) / 10);
 /** The server counts up to a thousand. */
 export const upTo = (n: number): string => (n >= 1000 ? '1,000 or more' : countText(n));
 export const millis = (ms: number): string => (ms < 1000 ? `${ms}\u00a0ms` : `${(ms / 1000).toFixed(1)}\u00a0s`);
