@@ -6,6 +6,7 @@ import type { Context } from '#context';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { asObject, type StoredJson } from '#core/stored-json';
+import { decodeInvoice } from './bolt11.ts';
 
 /**
  * How a back end is reached. `address`: a Lightning address or a URL; empty where the credential names it. `credential`: what it is asked with;
@@ -97,10 +98,34 @@ export function refuseSpending(status: number, { can, advice }: { can: string; a
   throw new BackEndError(`it can do more than receive (${can}). ${advice}`, { canSpend: true });
 }
 
+/** An invoice that is asked about by its hash. `bolt11`: null where the answer has none. Errors: BackEndError, InvoiceError. */
+export function madeInvoice(bolt11: string | null): MadeInvoice {
+  if (bolt11 === null) throw new BackEndError('its answer has no invoice');
+  return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+}
+
+/** What a node takes at most, where it does not say: 100,000 BTC. */
+const MOST_MSAT = 10n ** 16n;
+
 /** The invoice of a check, which nobody is shown. */
-export const testInvoice = (ctx: Context, msat: bigint): WantedInvoice => ({
+const testInvoice = (ctx: Context, msat: bigint): WantedInvoice => ({
   ...{ msat, description: 'Florin checks that it can receive', seconds: 60, key: newId('ln', ctx.random) },
 });
+
+/**
+ * Proves that a back end makes invoices and shows them. `refuse`: refuses a credential once it made one. `ownsNode`: its invoices pay the
+ * node of the merchant. Errors: BackEndError, InvoiceError, and those of `refuse`.
+ */
+export async function checkByInvoice(
+  ctx: Context,
+  { create, look }: Pick<BackEnd, 'create' | 'look'>,
+  { ownsNode, mostMsat = MOST_MSAT, refuse }: { ownsNode: boolean; mostMsat?: bigint; refuse?: () => void },
+): Promise<BackEndLimits> {
+  const { bolt11, handle } = await create(testInvoice(ctx, 1_000n));
+  refuse?.();
+  await look(handle);
+  return { leastMsat: 1_000n, mostMsat, payee: ownsNode ? decodeInvoice(bolt11).payee : null };
+}
 
 const LONGEST_ANSWER = 64 * 1024;
 

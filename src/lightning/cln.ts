@@ -7,14 +7,14 @@ import {
   type BackEnd,
   BackEndError,
   type BackEndKind,
+  checkByInvoice,
   type InvoiceLook,
+  madeInvoice,
   type OpenAccess,
   readNodeUrl,
   refuseAccess,
   refusedBy,
-  testInvoice,
 } from './back-end.ts';
-import { decodeInvoice } from './bolt11.ts';
 
 const ASK_MS = 5_000;
 const STATES: Readonly<Record<string, InvoiceLook['state']>> = { unpaid: 'open', paid: 'settled', expired: 'open' };
@@ -22,7 +22,6 @@ const STATES: Readonly<Record<string, InvoiceLook['state']>> = { unpaid: 'open',
 const LABEL_TAKEN = 900;
 /** So many labels are tried for one invoice. */
 const MOST_LABELS = 5;
-const MOST_MSAT = 10n ** 16n;
 
 /** A Core Lightning node: `address` is that of clnrest, `credential` a rune. */
 export const CLN: BackEndKind = {
@@ -73,26 +72,17 @@ function openCln(ctx: Context, { merchantId, address, credential, certificate }:
     }
     throw new BackEndError('the labels of its invoices are taken');
   };
-  return {
-    create,
-    check: async () => {
-      const { bolt11, handle } = await create(testInvoice(ctx, 1_000n));
-      await lookUp(call, handle);
-      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: decodeInvoice(bolt11).payee };
-    },
-    look: (handle) => lookUp(call, handle),
-  };
+  const look: BackEnd['look'] = (handle) => lookUp(call, handle);
+  return { create, look, check: () => checkByInvoice(ctx, { create, look }, { ownsNode: true }) };
 }
 
 /** Versions differ in which one they answer with. */
 const isDone = ({ status }: { status: number }): boolean => status === 200 || status === 201;
 
 function madeOf(body: StoredJson) {
-  const bolt11 = asText(body.bolt11);
-  if (bolt11 === null) throw new BackEndError('its answer has no invoice');
   if (body.warning_capacity !== undefined || body.warning_offline !== undefined)
     throw new BackEndError('its channels cannot receive this amount now');
-  return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+  return madeInvoice(asText(body.bolt11));
 }
 
 async function invoiceOf(call: Call, of: object): Promise<StoredJson> {

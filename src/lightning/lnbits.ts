@@ -6,19 +6,19 @@ import {
   type BackEnd,
   BackEndError,
   type BackEndKind,
+  checkByInvoice,
   type InvoiceLook,
+  madeInvoice,
   type OpenAccess,
   readNodeUrl,
   refuseAccess,
   refusedBy,
   refuseSpending,
-  testInvoice,
 } from './back-end.ts';
-import { decodeInvoice } from './bolt11.ts';
 
 const ASK_MS = 5_000;
 /** LNbits takes at most 0.1 BTC, if its operator did not change that. */
-const MOST_MSAT = 10_000_000_000n;
+const LNBITS_MSAT = 10_000_000_000n;
 /** Where the right one is. */
 const INVOICE_KEY = 'Use the "Invoice/read key" of the wallet, under "API docs", not its "Admin key"';
 const PAYMENTS = '/api/v1/payments';
@@ -49,9 +49,7 @@ function openLnbits(ctx: Context, { merchantId, address, credential, certificate
   const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {
     const wanted = { out: false, amount: Number(msat / 1_000n), unit: 'sat', memo: description, expiry: seconds, extra: { florin: key } };
     const { body } = await call(PAYMENTS, wanted);
-    const bolt11 = asText(body.bolt11);
-    if (bolt11 === null) throw new BackEndError('its answer has no invoice');
-    return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+    return madeInvoice(asText(body.bolt11));
   };
   const look: BackEnd['look'] = async (hash): Promise<InvoiceLook> => {
     const { body } = await call(`${PAYMENTS}/${hash}`);
@@ -72,10 +70,8 @@ function openLnbits(ctx: Context, { merchantId, address, credential, certificate
     check: async () => {
       // It names nothing to pay: an invoice key is refused before that is seen.
       const { status } = await ask(PAYMENTS, { out: true });
-      const { handle } = await create(testInvoice(ctx, 1_000n));
-      refuseSpending(status, { can: 'pay invoices', advice: INVOICE_KEY });
-      await look(handle);
-      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: null };
+      const refuse = () => refuseSpending(status, { can: 'pay invoices', advice: INVOICE_KEY });
+      return checkByInvoice(ctx, { create, look }, { ownsNode: false, mostMsat: LNBITS_MSAT, refuse });
     },
   };
 }

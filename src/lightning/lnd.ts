@@ -6,14 +6,14 @@ import {
   type BackEnd,
   BackEndError,
   type BackEndKind,
+  checkByInvoice,
   type InvoiceLook,
+  madeInvoice,
   type OpenAccess,
   readNodeUrl,
   refuseAccess,
   refusedBy,
-  testInvoice,
 } from './back-end.ts';
-import { decodeInvoice } from './bolt11.ts';
 
 const ASK_MS = 5_000;
 const STATES: Readonly<Record<string, InvoiceLook['state']>> = {
@@ -23,8 +23,6 @@ const STATES: Readonly<Record<string, InvoiceLook['state']>> = {
   SETTLED: 'settled',
   CANCELED: 'canceled',
 };
-/** LND takes at most 100,000 BTC. */
-const MOST_MSAT = 10n ** 16n;
 
 /** An LND node: `address` is its REST interface, `credential` a macaroon as hex. */
 export const LND: BackEndKind = {
@@ -63,19 +61,10 @@ function openLnd(ctx: Context, { merchantId, address, credential, certificate }:
   const create: BackEnd['create'] = async ({ msat, description, seconds }) => {
     // `private`: the invoice names a way over channels that are not announced.
     const body = await call('/v1/invoices', { memo: description, value_msat: msat.toString(), expiry: String(seconds), private: true });
-    const bolt11 = asText(body.payment_request);
-    if (bolt11 === null) throw new BackEndError('its answer has no invoice');
-    return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+    return madeInvoice(asText(body.payment_request));
   };
-  return {
-    create,
-    check: async () => {
-      const { bolt11, handle } = await create(testInvoice(ctx, 1_000n));
-      await lookUp(call, handle);
-      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: decodeInvoice(bolt11).payee };
-    },
-    look: (handle) => lookUp(call, handle),
-  };
+  const look: BackEnd['look'] = (handle) => lookUp(call, handle);
+  return { create, look, check: () => checkByInvoice(ctx, { create, look }, { ownsNode: true }) };
 }
 
 async function lookUp(call: (path: string) => Promise<StoredJson>, hash: string): Promise<InvoiceLook> {

@@ -9,19 +9,18 @@ import {
   type BackEnd,
   BackEndError,
   type BackEndKind,
+  checkByInvoice,
   type InvoiceLook,
+  madeInvoice,
   type OpenAccess,
   refuseAccess,
-  testInvoice,
   withoutSecret,
 } from './back-end.ts';
-import { decodeInvoice } from './bolt11.ts';
 import { conversationKey, decryptText, encryptText } from './nip44.ts';
 import { askRelays, type NostrEvent, publicKeyOf, signEvent } from './nostr.ts';
 
 const ASK_MS = 5_000;
 const MOST_RELAYS = 4;
-const MOST_MSAT = 10n ** 16n;
 /** NIP-47: what a wallet can do, a request, and its answer. */
 const [INFO, REQUEST, ANSWER] = [13_194, 23_194, 23_195];
 /** What receiving needs at most. Whatever else a connection may do, known or not, is refused. */
@@ -94,9 +93,7 @@ function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd 
   };
   const create: BackEnd['create'] = async ({ msat, description, seconds, key: florin }) => {
     const result = await ask('make_invoice', { amount: Number(msat), description, expiry: seconds, metadata: { florin } });
-    const bolt11 = asText(result.invoice);
-    if (bolt11 === null) throw new BackEndError('its answer has no invoice');
-    return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+    return madeInvoice(asText(result.invoice));
   };
   const look: BackEnd['look'] = async (hash) => readLook(await ask('lookup_invoice', { payment_hash: hash }), hash);
   const readInfo = async () => {
@@ -112,9 +109,7 @@ function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd 
     look,
     check: async () => {
       refuseMethods(await methodsOf(ctx, { ask, readInfo }));
-      const { handle } = await create(testInvoice(ctx, 1_000n));
-      await look(handle);
-      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: null };
+      return checkByInvoice(ctx, { create, look }, { ownsNode: false });
     },
   };
 }

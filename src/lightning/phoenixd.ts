@@ -6,18 +6,17 @@ import {
   type BackEnd,
   BackEndError,
   type BackEndKind,
+  checkByInvoice,
   type InvoiceLook,
+  madeInvoice,
   type OpenAccess,
   readNodeUrl,
   refuseAccess,
   refusedBy,
   refuseSpending,
-  testInvoice,
 } from './back-end.ts';
-import { decodeInvoice } from './bolt11.ts';
 
 const ASK_MS = 5_000;
-const MOST_MSAT = 10n ** 16n;
 /** Where the right one is. */
 const LIMITED_PASSWORD =
   'Use http-password-limited-access of ~/.phoenix/phoenix.conf: grep http-password-limited-access ~/.phoenix/phoenix.conf';
@@ -50,9 +49,7 @@ function openPhoenixd(ctx: Context, { merchantId, address, credential, certifica
   const create: BackEnd['create'] = async ({ msat, description, seconds, key }) => {
     const form = { amountSat: String(msat / 1_000n), description, expirySeconds: String(seconds), externalId: key };
     const { body } = await call('/createinvoice', form);
-    const bolt11 = asText(body.serialized);
-    if (bolt11 === null) throw new BackEndError('its answer has no invoice');
-    return { bolt11, handle: decodeInvoice(bolt11).paymentHash, descriptionHash: null };
+    return madeInvoice(asText(body.serialized));
   };
   const look: BackEnd['look'] = async (hash): Promise<InvoiceLook> => {
     const { body } = await call(`/payments/incoming/${hash}`);
@@ -73,10 +70,8 @@ function openPhoenixd(ctx: Context, { merchantId, address, credential, certifica
     check: async () => {
       // It has nothing to pay: the limited password is refused before that is seen.
       const { status } = await ask('/payinvoice', {});
-      const { handle, bolt11 } = await create(testInvoice(ctx, 1_000n));
-      refuseSpending(status, { can: 'pay invoices', advice: LIMITED_PASSWORD });
-      await look(handle);
-      return { leastMsat: 1_000n, mostMsat: MOST_MSAT, payee: decodeInvoice(bolt11).payee };
+      const refuse = () => refuseSpending(status, { can: 'pay invoices', advice: LIMITED_PASSWORD });
+      return checkByInvoice(ctx, { create, look }, { ownsNode: true, refuse });
     },
   };
 }
