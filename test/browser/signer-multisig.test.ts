@@ -1,52 +1,34 @@
 /** The signer page as one of several signers, opened from the disk with the network cut. */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { readUpload } from '../../src/signing/signed.ts';
-import { buildApp } from '../../src/web/dashboard/build.ts';
-import { openTab, startBrowser } from '../kit/browser.ts';
+import { startBrowser } from '../kit/browser.ts';
 import { multisigFile, signer } from '../kit/multisig.ts';
+import { openSignerPage } from '../kit/signer-page.ts';
 
 test('two of three sign a file in turn on the page with the network cut, and what they make is the whole transaction', async () => {
-  const page = join(await buildApp({ info: () => {} }), 'signer.html');
   const { file, destination } = multisigFile({ required: 2, of: 3 }, 2);
   const browser = await startBrowser();
   try {
-    const { page: tab, faults } = await openTab(browser, `file://${page}`, { width: 390 });
-    const requests: string[] = [];
-    tab.on('request', (request) => requests.push(request.url()));
-    await tab.context().setOffline(true);
-    const signOn = async (content: string, seed: number) => {
-      await tab.getByLabel('Text', { exact: true }).fill(content);
-      await tab.getByRole('button', { name: 'Read text' }).click();
-      await tab.getByText('2 of 3 keys have to sign').waitFor();
-      await tab.getByLabel('Your own address').fill(destination);
-      await tab.getByLabel('Seed phrase').fill(signer(seed).privateExtendedKey);
-      await tab.getByRole('button', { name: 'Sign', exact: true }).click();
-    };
-    const signed = async (content: string, seed: number): Promise<string> => {
-      await signOn(content, seed);
-      await tab.getByRole('heading', { name: 'Signed' }).waitFor();
-      const text = await tab.getByLabel('Signed file').inputValue();
-      assert.equal(text, signFile({ content, secret: signer(seed).privateExtendedKey, destination }).text);
-      await tab.getByRole('button', { name: /another file/i }).click();
+    const { page, begin, sign, assertSilent } = await openSignerPage(browser);
+    const by = (seed: number, content: string) => ({ content, secret: signer(seed).privateExtendedKey, destination });
+    const signed = async (seed: number, content: string): Promise<string> => {
+      const text = await sign(by(seed, content));
+      assert.equal(text, signFile(by(seed, content)).text);
       return text;
     };
-    const first = await signed(signingFileText(file), 1);
+    const first = await signed(1, signingFileText(file));
     const partly = readUpload(first, readSignedFile).sign(file)!.file;
-    await signOn(signingFileText(partly), 1);
-    await tab.getByText('This wallet has already signed the file').waitFor();
-    await tab.reload();
-    const second = readUpload(await signed(signingFileText(partly), 3), readSignedFile);
+    await begin(by(1, signingFileText(partly)));
+    await page.getByText('2 of 3 keys have to sign').waitFor();
+    await page.getByText('This wallet has already signed the file').waitFor();
+    await page.reload();
+    const second = readUpload(await signed(3, signingFileText(partly)), readSignedFile);
     assert.equal(second.sign(partly), null);
     assert.equal(second.check(partly).length, 1);
-    assert.deepEqual(
-      requests.filter((url) => !url.startsWith('blob:') && !url.startsWith('file:')),
-      [],
-    );
-    assert.deepEqual(faults, []);
+    assertSilent();
   } finally {
     await browser.close();
   }

@@ -1,10 +1,11 @@
 /**
  * A wallet of two out of three keys on a real node: paid, swept, refunded and paid out, signed by the wallet of the node, or in a long run
- * also by Electrum, and by the signer page.
+ * also by Electrum, and by the signer page in a browser with the network cut.
  */
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import type { Browser } from 'playwright-core';
 import { signFile } from '../../signer/sign.ts';
 import { descriptorChecksum } from '../../src/chains/descriptor.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
@@ -19,10 +20,12 @@ import { acceptSigned, getSweep, makeSweep, readSigningFileOf, replaceSweep, swe
 import { sizeOfRaw } from '../../src/signing/utxo-check.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { startBrowser } from '../kit/browser.ts';
 import { electrumCosigner } from '../kit/electrum-program.ts';
 import { accountKeyOf, multisigDescriptor, type Policy, signer } from '../kit/multisig.ts';
 import { type RealNode, rpcClient, startBitcoind } from '../kit/nodes.ts';
 import { beginFollowing, openPayment, reach } from '../kit/shop.ts';
+import { openSignerPage, type SignerPage } from '../kit/signer-page.ts';
 
 const FORMS: readonly [name: string, policy: Policy][] = [
   ['wsh(sortedmulti)', { required: 2, of: 3 }],
@@ -31,7 +34,11 @@ const FORMS: readonly [name: string, policy: Policy][] = [
 ];
 let node: RealNode;
 let app: TestApp;
+let browser: Browser;
+let page: SignerPage;
 before(async () => {
+  browser = await startBrowser();
+  page = await openSignerPage(browser);
   node = await startBitcoind();
   app = await startTestApp({
     ...{ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '2' },
@@ -39,6 +46,7 @@ before(async () => {
   });
 });
 after(async () => {
+  await browser?.close();
   await app?.stop();
   await node?.destroy();
 });
@@ -48,12 +56,12 @@ const owner = () => ({ merchantId: app.merchant.merchantId });
 const upload = (content: string) => acceptSigned(app.app.ctx, { ...owner(), content, actor });
 const fileOf = (id: string) => readSigningFileOf(app.app.ctx, { ...owner(), id });
 const stateOf = async (id: string) => (await getSweep(app.app.ctx, { ...owner(), id })).sweep.state;
-const signedByPage = async (id: string, seed: number, destination: string, recipients = '') =>
-  signFile({
-    content: signingFileText(await fileOf(id)),
-    secret: signer(seed).privateExtendedKey,
-    ...{ destination, recipients },
-  }).text;
+/** The page in its browser, or in short runs for all forms but one the code of the page. */
+async function signedByPage(form: string, { id, seed, destination, recipients = '' }: Asked): Promise<string> {
+  const asked = { content: signingFileText(await fileOf(id)), secret: signer(seed).privateExtendedKey, destination, recipients };
+  return process.env.FLORIN_LONG || form === FORMS[0]![0] ? page.sign(asked) : signFile(asked).text;
+}
+type Asked = { id: string; seed: number; destination: string; recipients?: string };
 
 /** How the first signer signs: with all three keys, of which it has one. What is signed is complete only with `finalize`. */
 type Sign = (psbt: string, finalize: boolean) => Promise<string>;
@@ -119,7 +127,7 @@ for (const [[name, policy], program] of FORMS.flatMap((form) => SIGNERS.map((pro
     const { json: made } = await app.live.post('/v1/refunds', { payment_id: payments[0], address: customer });
     await approveOutgoing(ctx, { kind: 'refund', ...owner(), mode: 'live', id: made.id, actor });
     const { sweep: refund } = await makeRefundFile(ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor });
-    await upload(await signedByPage(refund.id, 2, destination, customer));
+    await upload(await signedByPage(name, { id: refund.id, seed: 2, destination, recipients: customer }));
     assert.equal(await stateOf(refund.id), 'made', 'one signature does not send it');
     await upload(await sign(psbtsOf(await fileOf(refund.id))[0]!, true));
     await mineUntil(refund.id, 'confirmed');
@@ -140,7 +148,7 @@ for (const [[name, policy], program] of FORMS.flatMap((form) => SIGNERS.map((pro
     await approveOutgoing(ctx, { kind: 'payout', ...owner(), mode: 'live', id: asked.json.id, actor });
     const { sweep: payout } = await makePayoutFile(ctx, { ...owner(), coin: 'BTC', speed: 'normal', actor });
     await upload(await sign(psbtsOf(await fileOf(payout.id))[0]!, false));
-    await upload(await signedByPage(payout.id, 3, destination, `${supplier} 0.01`));
+    await upload(await signedByPage(name, { id: payout.id, seed: 3, destination, recipients: `${supplier} 0.01` }));
     await mineUntil(payout.id, 'confirmed');
     assert.equal(Math.round((await node.rpc('getreceivedbyaddress', supplier)) * 1e8), 1_000_000);
 
@@ -154,7 +162,7 @@ for (const [[name, policy], program] of FORMS.flatMap((form) => SIGNERS.map((pro
       [signatures!.required, signatures!.signers.filter(({ has_signed }) => has_signed).map(({ path }) => path)],
       [2, ["m/48'/1'/0'/2'/0"]],
     );
-    await upload(await signedByPage(sweep.id, 3, destination));
+    await upload(await signedByPage(name, { id: sweep.id, seed: 3, destination }));
     await eventually(
       () => stateOf(sweep.id),
       (state) => state === 'sent',
@@ -163,7 +171,7 @@ for (const [[name, policy], program] of FORMS.flatMap((form) => SIGNERS.map((pro
     assert.ok(second.feeUnits > sweep.feeUnits);
     assert.deepEqual(second.signedBy, []);
     await assert.rejects(upload(byNode), { code: 'signed_file_refused' });
-    await upload(await signedByPage(sweep.id, 2, destination));
+    await upload(await signedByPage(name, { id: sweep.id, seed: 2, destination }));
     await upload(await sign(psbtsOf(await fileOf(sweep.id))[0]!, false));
     await eventually(
       () => node.rpc('getrawmempool') as Promise<string[]>,
@@ -175,5 +183,6 @@ for (const [[name, policy], program] of FORMS.flatMap((form) => SIGNERS.map((pro
     const [normal] = (await ctx.chains.get('bitcoin')!.fees()).filter(({ speed }) => speed === DEFAULT_WISH.speed);
     assert.ok(rate >= Number(normal!.rateE8) / 1e8 && rate < (Number(normal!.rateE8) / 1e8) * 1.1, `${rate} of ${normal!.rateE8}`);
     await mineUntil(sweep.id, 'confirmed');
+    page.assertSilent();
   });
 }
