@@ -1,12 +1,12 @@
 /** Sweeps of Bitcoin-like coins: signatures of every address type, files of a malicious server, and malicious signed files. */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import * as ecc from '@bitcoinerlab/secp256k1';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { Transaction } from '@scure/btc-signer';
 import { RawPSBTV0 } from '@scure/btc-signer/psbt.js';
 import * as bitcoin from 'bitcoinjs-lib';
+import * as ecc from 'tiny-secp256k1';
 import { findAccount, SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile, signInSteps } from '../../signer/sign.ts';
 import { outputScript, scriptOfAddress } from '../../src/chains/address.ts';

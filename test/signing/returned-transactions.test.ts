@@ -1,8 +1,8 @@
 /** Signed transactions of every address type that are not exactly what was asked, by a wallet that has the keys. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as ecc from '@bitcoinerlab/secp256k1';
 import * as bitcoin from 'bitcoinjs-lib';
+import * as ecc from 'tiny-secp256k1';
 import { signFile } from '../../signer/sign.ts';
 import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
