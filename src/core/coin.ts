@@ -18,6 +18,7 @@ const RECOGNIZED_ASSETS = [
 
 /** Less than a cent does not count. */
 const SIX = { decimals: 6, dustUnits: 10_000n, typicalSize: 65_000 } as const;
+const AUTHORIZED_SIX = { ...SIX, authorizes: true } as const;
 const EIGHTEEN = { decimals: 18, dustUnits: 10n ** 16n, typicalSize: 65_000 } as const;
 const ETHER = { asset: 'ETH', contract: null, decimals: 18, dustUnits: 10n ** 13n, typicalSize: 21_000 } as const;
 
@@ -25,7 +26,7 @@ const RECOGNIZED_COINS = [
   { coin: 'ETH@base', chain: 'base', ...ETHER },
   { coin: 'USDbC@base', asset: 'USDbC', chain: 'base', contract: '0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA', ...SIX },
   { coin: 'USDT.e@base', asset: 'USDT.e', chain: 'base', contract: '0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2', ...SIX },
-  { coin: 'USDT0@base', asset: 'USDT0', chain: 'base', contract: '0x102d758f688a4C1C5a80b116bD945d4455460282', ...SIX },
+  { coin: 'USDT0@base', asset: 'USDT0', chain: 'base', contract: '0x102d758f688a4C1C5a80b116bD945d4455460282', ...AUTHORIZED_SIX },
   { coin: 'DAI@base', asset: 'DAI', chain: 'base', contract: '0x50c5725949A6F0c72E6C4a641F24049A917DB0Cb', ...EIGHTEEN },
   { coin: 'ETH@arbitrum', chain: 'arbitrum', ...ETHER },
   { coin: 'USDC.e@arbitrum', asset: 'USDC.e', chain: 'arbitrum', contract: '0xFF970A61A04b1cA14834A43f5dE4533eBDDB5CC8', ...SIX },
@@ -184,6 +185,8 @@ type CoinRow = {
   contract: string | null;
   /** Of the contract on the public test network, if there is one. */
   testnetContract?: string;
+  /** Whether the contract has transfers by authorization (EIP-3009). Simulated chains follow it; on others the contract itself is asked. */
+  authorizes?: boolean;
   /** Of the base unit. They belong to the contract: the same asset can have others on another chain. */
   decimals: number;
   /** Transfers below this many base units do not count. */
@@ -527,7 +530,7 @@ const COIN_ROWS = [
     chain: 'ethereum',
     contract: '0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48',
     testnetContract: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
   {
     coin: 'USDC@base',
@@ -535,7 +538,7 @@ const COIN_ROWS = [
     chain: 'base',
     contract: '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913',
     testnetContract: '0x036CbD53842c5426634e7929541eC2318f3dCF7e',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
   {
     coin: 'USDC@arbitrum',
@@ -543,7 +546,7 @@ const COIN_ROWS = [
     chain: 'arbitrum',
     contract: '0xaf88d065e77c8cC2239327C5EDb3A432268e5831',
     testnetContract: '0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
   {
     coin: 'USDC@optimism',
@@ -551,7 +554,7 @@ const COIN_ROWS = [
     chain: 'optimism',
     contract: '0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85',
     testnetContract: '0x5fd84259d66Cd46123540766Be93DFE6D43130D7',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
   {
     coin: 'USDC@polygon',
@@ -559,20 +562,20 @@ const COIN_ROWS = [
     chain: 'polygon',
     contract: '0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359',
     testnetContract: '0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
   { coin: 'USDT@ethereum', asset: 'USDT', chain: 'ethereum', contract: '0xdAC17F958D2ee523a2206206994597C13D831ec7', ...SIX },
   // USDT0. An older, bridged one is also called USDT on Optimism, and is another token.
-  { coin: 'USDT@arbitrum', asset: 'USDT', chain: 'arbitrum', contract: '0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9', ...SIX },
-  { coin: 'USDT@optimism', asset: 'USDT', chain: 'optimism', contract: '0x01bFF41798a0BcF287b996046Ca68b395DbC1071', ...SIX },
-  { coin: 'USDT@polygon', asset: 'USDT', chain: 'polygon', contract: '0xc2132D05D31c914a87C6611C10748AEb04B58e8F', ...SIX },
+  { coin: 'USDT@arbitrum', asset: 'USDT', chain: 'arbitrum', contract: '0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9', ...AUTHORIZED_SIX },
+  { coin: 'USDT@optimism', asset: 'USDT', chain: 'optimism', contract: '0x01bFF41798a0BcF287b996046Ca68b395DbC1071', ...AUTHORIZED_SIX },
+  { coin: 'USDT@polygon', asset: 'USDT', chain: 'polygon', contract: '0xc2132D05D31c914a87C6611C10748AEb04B58e8F', ...AUTHORIZED_SIX },
   {
     coin: 'EURC@ethereum',
     asset: 'EURC',
     chain: 'ethereum',
     contract: '0x1aBaEA1f7C830bD89Acc67eC4af516284b1bC33c',
     testnetContract: '0x08210F9170F89Ab7658F0B5E3fF39b0E03C594D4',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
   {
     coin: 'EURC@base',
@@ -580,10 +583,10 @@ const COIN_ROWS = [
     chain: 'base',
     contract: '0x60a3E35Cc302bFA44Cb288Bc5a4F316Fdb1adb42',
     testnetContract: '0x808456652fdb597867f38412077A9182bf77359F',
-    ...SIX,
+    ...AUTHORIZED_SIX,
   },
-  { coin: 'PYUSD@ethereum', asset: 'PYUSD', chain: 'ethereum', contract: '0x6c3ea9036406852006290770BEdFcAbA0e23A0e8', ...SIX },
-  { coin: 'PYUSD@arbitrum', asset: 'PYUSD', chain: 'arbitrum', contract: '0x46850aD61C2B7d64d08c9C754F45254596696984', ...SIX },
+  { coin: 'PYUSD@ethereum', asset: 'PYUSD', chain: 'ethereum', contract: '0x6c3ea9036406852006290770BEdFcAbA0e23A0e8', ...AUTHORIZED_SIX },
+  { coin: 'PYUSD@arbitrum', asset: 'PYUSD', chain: 'arbitrum', contract: '0x46850aD61C2B7d64d08c9C754F45254596696984', ...AUTHORIZED_SIX },
   { coin: 'DAI@ethereum', asset: 'DAI', chain: 'ethereum', contract: '0x6B175474E89094C44Da98b954EedeAC495271d0F', ...EIGHTEEN },
 ] as const satisfies readonly CoinRow[];
 

@@ -1400,6 +1400,7 @@ create table signing_inputs (
   FOREIGN KEY (file_id) REFERENCES signing_files(id)
 );
 CREATE INDEX signing_inputs_by_transfer ON signing_inputs USING btree (payment_id, coin, ref) WHERE (released_at IS NULL);
+CREATE INDEX signing_inputs_for_gas ON signing_inputs USING btree (input) WHERE (input ~~ 'gas:%'::text);
 CREATE UNIQUE INDEX signing_inputs_reserved ON signing_inputs USING btree (chain, input) WHERE (released_at IS NULL);
 CREATE INDEX signing_inputs_taken ON signing_inputs USING btree (payment_id, coin, ref) WHERE (taken_units IS NOT NULL);
 

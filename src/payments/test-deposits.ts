@@ -8,7 +8,7 @@ const MOST = 5_000;
 
 /** Gives test payments of a merchant that received something their addresses, of which a signing file spends. */
 export async function issueTestAddresses({ db }: Pick<Context, 'db'>, { merchantId }: { merchantId: string }): Promise<void> {
-  const coins = ALL_COINS.filter((coin) => kindOf(coin) === 'bitcoin');
+  const coins = ALL_COINS.filter((coin) => kindOf(coin) !== 'lightning');
   const families = coins.map((coin) => testFamily(COIN[coin].family));
   const paid = await db.sql<{ paymentId: string; coin: Coin }[]>`
     select distinct on (t.payment_id, member.family) t.payment_id as "paymentId", t.coin

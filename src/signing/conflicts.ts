@@ -11,7 +11,7 @@ import type { Fragment, Sql, Tx } from '#db';
 import { spentInBlocks } from './blocks.ts';
 import { lockRefundsIn, readEndHeight, readUnpayable } from './holdings.ts';
 import { readBalances, readNonces } from './make-accounts.ts';
-import { tipsIn } from './rehearsal.ts';
+import { tipsIn } from './simulated-blocks.ts';
 import { inputsOfRaw } from './utxo-check.ts';
 
 export type Refused = {

@@ -10,7 +10,8 @@ import { usedAmong } from './canceled.ts';
 import { DEPOSIT_GONE, followConflict, heldBack, type Refused } from './conflicts.ts';
 import { readEndHeight, takenOf } from './holdings.ts';
 import { followMoved } from './moved.ts';
-import { forMode, tipsIn } from './rehearsal.ts';
+import { forMode } from './rehearsal.ts';
+import { tipsIn } from './simulated-blocks.ts';
 
 /** How often deposits that other wallets may have moved are looked at. */
 const MOVED_MS = 60_000;

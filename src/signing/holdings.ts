@@ -21,7 +21,7 @@ import { isFinal } from '#core/status';
 import { asBigint, asList, asObject, asText, type StoredJson } from '#core/stored-json';
 import type { Sql, Tx } from '#db';
 import { isRefundWanted, issueTestAddresses, outputsFromJson, readOwnedRecords, tipsOf, uncountedFromJson } from '#payments';
-import { tipsIn } from './rehearsal.ts';
+import { tipsIn } from './simulated-blocks.ts';
 
 /** Why money stays on its address. `spent`: the chain says that it is not there any more. */
 export const STAY_REASONS = [

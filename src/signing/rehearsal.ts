@@ -2,31 +2,20 @@
  * Rehearsals: in test mode, signing files spend what test payments received, with the same code, on simulated chains. Nothing of it can reach
  * a network, because the context of test mode has no other chains.
  */
-import { createHash } from 'node:crypto';
 import { type BlockRef, ChainError, type ChainSource, isBitcoinLike, type JoinedSource, joinSources, PARAMS } from '#chains';
 import { type Context, perContext } from '#context';
-import {
-  CHAINS,
-  type ChainId,
-  COIN,
-  type Coin,
-  type ConfirmationTier,
-  chainCode,
-  chainOf,
-  kindOf,
-  leadingCoins,
-  type Mode,
-} from '#core/coin';
+import { CHAINS, type ChainId, COIN, type Coin, type ConfirmationTier, chainOf, kindOf, leadingCoins, type Mode } from '#core/coin';
 import { E8 } from '#core/money';
 import { depositTransaction } from '#core/simulated';
-import type { Fragment, Sql, Tx } from '#db';
 import { TEST_NETWORK, testDeposit } from '#wallets';
+import { askSimulated, isFirstSent, SIMULATED_CHAIN_ID } from './simulated-accounts.ts';
+import { blockOf, heightAt, minedAt } from './simulated-blocks.ts';
 
 /** The context whose chains and networks are those of a mode. */
 export const forMode = (ctx: Context, mode: Mode): Context => (mode === ctx.mode ? ctx : testContext(ctx));
 
 const testContext = perContext((ctx): Context => {
-  const coins = leadingCoins().filter((coin) => kindOf(coin) === 'bitcoin');
+  const coins = leadingCoins().filter((coin) => kindOf(coin) !== 'lightning');
   return {
     ...ctx,
     mode: 'test',
@@ -41,40 +30,12 @@ const testContext = perContext((ctx): Context => {
 });
 /** Enough to see that one waits for confirmations. */
 const TIERS: readonly ConfirmationTier[] = [{ belowUsdCents: null, confirmations: 2, rule: 'confirmations' }];
-/** That of development chains, which no public network uses. */
-const SIMULATED_CHAIN_ID = 31_337;
-
-/** A block every second, above all blocks of deposits. */
-const BLOCK_MS = 1_000;
-const FIRST_MS = Date.UTC(2026, 0, 1);
-const FIRST_HEIGHT = 10_000;
-const heightAt = (time: Date): number => FIRST_HEIGHT + Math.max(0, Math.floor((time.getTime() - FIRST_MS) / BLOCK_MS));
-
-/** Its hash ends with its height. */
-function blockOf(height: number): BlockRef {
-  return {
-    height,
-    hash: hashOf(height),
-    parent: hashOf(height - 1),
-    time: new Date(FIRST_MS + (height - FIRST_HEIGHT) * BLOCK_MS),
-  };
-}
-const hashOf = (height: number): string =>
-  createHash('sha256').update(`florin simulated block ${height}`).digest('hex').slice(8) + height.toString(16).padStart(8, '0');
-
-/** Recorded tips as the table `tips`; of test mode, the simulated one. */
-export function tipsIn(ctx: Pick<Context, 'mode' | 'clock'>, sql: Sql | Tx, coin: Coin): Fragment {
-  if (ctx.mode === 'live') return sql`tips`;
-  const { height, hash } = blockOf(heightAt(ctx.clock.now()));
-  return sql`(select ${chainCode(coin)}::text as chain, ${height}::bigint as height, ${hash}::text as hash,
-    ${height}::bigint as finalized_height, clock_timestamp() as scanned_through) tips`;
-}
 
 const none = async (): Promise<never> => {
   throw new ChainError('unsupported', 'the simulated chain shows only what signing files need');
 };
 
-/** What was sent is in the next block. Of several versions of one transaction, the one that was sent first is. */
+/** Of several versions of one transaction, the one that was sent first is mined. */
 function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
   const tip = async (): Promise<BlockRef> => blockOf(heightAt(ctx.clock.now()));
   const blockAt = async (height: number): Promise<BlockRef | null> =>
@@ -90,7 +51,7 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
       const block = await blockAt(Number.parseInt(hash.slice(-8), 16));
       return block?.hash === hash ? block : null;
     },
-    genesis: async () => hashOf(0),
+    genesis: async () => blockOf(0).hash,
     health: async () => {
       const best = await tip();
       const software = { software: 'simulated', version: 1, network: TEST_NETWORK, pruned: false, txindex: true, peers: null };
@@ -101,12 +62,12 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
       return { ref: block, scan: () => ({ block, sightings: [], conflicts: [] }) };
     },
     txState: async (txid) => {
-      const [sent] = await ctx.db.sql<{ at: Date }[]>`
+      const { sql } = ctx.db;
+      const [sent] = await sql<{ at: Date }[]>`
         select t.sent_at as at from signed_transactions t join signing_files s on s.id = t.file_id and s.mode = 'test'
-        where t.txid = ${txid} and t.sent_at is not null and not exists (select 1 from signed_transactions o
-          where o.file_id = t.file_id and o.number = t.number and o.round < t.round and o.sent_at is not null)`;
+        where t.txid = ${txid} and ${isFirstSent(sql)}`;
       if (!sent) return { state: 'unknown', blockHash: null, lock: null };
-      const block = await blockAt(heightAt(sent.at) + 1);
+      const block = await blockAt(minedAt(sent.at));
       return { state: block ? 'mined' : 'mempool', blockHash: block?.hash ?? null, lock: null };
     },
     fees: async () =>
@@ -125,6 +86,9 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
       // The caller records when it was sent, which is all that this chain reads.
       send: async () => {},
     },
+    ...(kindOf(coin) === 'ethereum' && {
+      ask: (calls) => askSimulated(ctx, { coin, isMined: (sentAt) => minedAt(sentAt) <= heightAt(ctx.clock.now()) }, calls),
+    }),
     fetchMempool: none,
     finality: none,
     transaction: none,

@@ -31,9 +31,9 @@ import { type GasPrice, gasInput, makeAccountRequests, readBaseFee, readGasPrice
 import { type MadeUtxoFile, makePsbts } from './make-utxo.ts';
 import { watchCanceled, watchMissing } from './moved.ts';
 import { readGasPrices } from './out-payments.ts';
-import { tipsIn } from './rehearsal.ts';
 import { lastFundOf, raiseAccounts, replacePsbts, STAY_TEXT } from './replace.ts';
 import { readUpload, type Upload } from './signed.ts';
+import { tipsIn } from './simulated-blocks.ts';
 import { isFeeTooLarge } from './utxo.ts';
 import { type CheckedTransaction, sizeOfRaw } from './utxo-check.ts';
 
@@ -249,7 +249,8 @@ async function makeRequests(ctx: Context, chain: JoinedSource, work: Work & { co
 /** The number of a chain of accounts in its signatures. */
 export const signingChainId = (ctx: Context, coin: Coin): number => {
   const { chain, chainIds } = chainOf(coin);
-  return chain === CHAIN.ethereum.chain ? ctx.settings.ethChainId : chainIds![ctx.settings.networks[chain]];
+  // One number for all simulated chains.
+  return ctx.mode === 'test' || chain === CHAIN.ethereum.chain ? ctx.settings.ethChainId : chainIds![ctx.settings.networks[chain]];
 };
 
 export function fileOf(

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
 import { readStatement } from '../../src/books/books.ts';
+import { COIN } from '../../src/core/coin.ts';
 import { readSigningFile } from '../../src/core/signing-file.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks, EVER } from '../kit/books.ts';
@@ -17,11 +18,12 @@ before(async () => {
 });
 after(() => app?.stop());
 
-/** A test payment that received money. */
-async function pay(currency: string, scenario = 'success', amount_usd = 40): Promise<string> {
+/** A test payment that received money. `coin`: such as `USDC@base`. */
+async function pay(coin: string, scenario = 'success', amount_usd = 40): Promise<string> {
+  const [currency, network] = coin.split('@');
   const { transaction_id: id } = (await app.test.post('/api/payment/create/simple', { amount_usd, return_url: 'https://shop.example' }))
     .json;
-  const simulated = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency });
+  const simulated = await app.test.post(`/v1/test/payments/${id}/simulate`, { scenario, currency, ...(network && { network }) });
   assert.equal(simulated.status, 200, simulated.text);
   const ended = { success: 'completed', failed: 'failed', late: 'expired' }[scenario]!;
   await eventually(
@@ -37,9 +39,7 @@ async function sign(id: string, { recipients }: { recipients?: string } = {}) {
   const { text: content } = await owner.get(`/test/sweeps/${id}/file`);
   const { test_seed: secret, destinations } = await overview();
   const { coin } = readSigningFile(content);
-  const { address: destination } = destinations.find(
-    (one: any) => one.currency === coin.replace(/@.*/, '') || one.currency === 'ETH',
-  ).current;
+  const { address: destination } = destinations.find((one: any) => one.currency === COIN[coin].family).current;
   const signed = signFile({ content, secret, destination, ...(recipients !== undefined && { recipients }) });
   const reply = await owner.post('/test/sweeps/signed', { content: signed.text });
   assert.equal(reply.status, 200, reply.text);
@@ -52,7 +52,19 @@ const confirmed = (id: string) =>
     90_000,
   );
 
-for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'])
+/** `requests`: the transactions of two deposits, by how their coin moves. */
+const SWEPT: readonly (readonly [coin: string, requests: readonly string[]])[] = [
+  ['BTC', ['psbt']],
+  ['LTC', ['psbt']],
+  ['DOGE', ['psbt']],
+  ['DASH', ['psbt']],
+  ['ETH', ['native', 'native']],
+  ['USDC@ethereum', ['batch']],
+  ['USDC@base', ['batch']],
+  ['USDT@polygon', ['batch']],
+  ['DAI@ethereum', ['fund', 'fund', 'token', 'token']],
+];
+for (const [coin, requests] of SWEPT)
   test(`a sweep of test payments in ${coin} is made, signed with the test seed, sent and confirmed`, async () => {
     await pay(coin);
     await pay(coin);
@@ -61,6 +73,11 @@ for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'])
     const made = await owner.post('/test/sweeps', { currency: coin });
     assert.equal(made.status, 200, made.text);
     const { id } = made.json.sweep;
+    const asked = readSigningFile((await owner.get(`/test/sweeps/${id}/file`)).text);
+    assert.deepEqual(
+      asked.requests.map(({ kind }) => kind),
+      requests,
+    );
     assert.equal((await overview()).holdings.find((one: any) => one.currency === coin)?.transfers ?? 0, 0, 'nothing is in two files');
     const { sweep, is_known } = await sign(id);
     assert.equal(is_known, false);
@@ -71,7 +88,7 @@ for (const coin of ['BTC', 'LTC', 'DOGE', 'DASH'])
     const { transactions } = await ofFile(id);
     assert.deepEqual(
       transactions.map((one: any) => [one.explorer_url, one.refusal, one.block_height > 0]),
-      [[null, null, true]],
+      requests.map(() => [null, null, true]),
     );
   });
 
@@ -108,6 +125,109 @@ test('a refund waits for its file, pays the customer what it returns, and is rep
   assert.deepEqual(refund.transaction_hash, (await ofFile(made.json.file)).transactions[0].transaction_id);
   assert.deepEqual(await eventsOf(id), ['refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed']);
   assert.equal((await app.test.get(`/v1/payments/${paymentId}`)).json.amount_refunded, asked.json.amount);
+});
+
+const ACCOUNT = '0x52908400098527886E0F7030069857D2E4169EE7';
+const kindsIn = async (id: string): Promise<string[]> =>
+  readSigningFile((await owner.get(`/test/sweeps/${id}/file`)).text).requests.map(({ kind }) => kind);
+
+/** `requests`: the transactions of a refund of a part. The gas address pays for what the deposit cannot pay itself. */
+for (const [coin, requests] of [
+  ['ETH', ['native']],
+  ['USDC@base', ['batch']],
+  ['DAI@ethereum', ['fund', 'token']],
+] as const)
+  test(`a refund in ${coin} is signed and sent, and what is left of its deposit is swept afterwards`, async () => {
+    const paymentId = await pay(coin);
+    const wanted = { payment_id: paymentId, address: ACCOUNT, amount: '10.00', currency_fiat: 'USD' };
+    const asked = await app.test.post('/v1/refunds', wanted);
+    assert.equal(asked.status, 201, asked.text);
+    const { id } = asked.json;
+    assert.equal((await owner.post(`/test/refunds/${id}/approve`, { sign: true })).json.refund.status, 'approved');
+    const made = await owner.post('/test/refund-files', { currency: coin });
+    assert.deepEqual([made.status, made.json.paid, made.json.left], [200, 1, []], made.text);
+    assert.deepEqual(await kindsIn(made.json.file), requests);
+    await sign(made.json.file, { recipients: ACCOUNT });
+    const refund = await settled(`/test/refunds/${id}`);
+    assert.equal(refund.status, 'confirmed', JSON.stringify(refund));
+    assert.deepEqual(await eventsOf(id), ['refund.requested', 'refund.approved', 'refund.sent', 'refund.confirmed']);
+    const swept = await owner.post('/test/sweeps', { currency: coin });
+    assert.equal(swept.status, 200, swept.text);
+    await sign(swept.json.sweep.id);
+    assert.equal((await confirmed(swept.json.sweep.id)).state, 'confirmed');
+  });
+
+test('payouts in USDC gather several deposits, and a canceled file is made again with the same authorizations', async () => {
+  await pay('USDC@base', 'success', 20);
+  await pay('USDC@base', 'success', 20);
+  const requested = await app.test.post('/v1/payouts', {
+    currency: 'USDC',
+    network: 'base',
+    amount: '30',
+    address: ACCOUNT,
+    payout_reference: 'reh-usdc',
+  });
+  assert.equal(requested.status, 201, requested.text);
+  const { id } = requested.json;
+  assert.equal((await owner.post(`/test/payouts/${id}/approve`, { sign: true })).status, 200);
+  const noncesIn = async (file: string) =>
+    readSigningFile((await owner.get(`/test/sweeps/${file}/file`)).text).requests.flatMap((one) =>
+      one.kind === 'batch' ? one.authorizations.map(({ nonce, line }) => `${line.purpose} ${nonce}`) : [],
+    );
+  const first = (await owner.post('/test/payout-files', { currency: 'USDC@base' })).json;
+  assert.deepEqual([first.paid, first.left], [1, []]);
+  const nonces = await noncesIn(first.file);
+  assert.deepEqual(
+    nonces.map((one) => one.split(' ')[0]),
+    ['gather', 'payout'],
+  );
+  assert.equal((await owner.post(`/test/sweeps/${first.file}/cancel`)).status, 200);
+  await eventually(
+    async () => (await owner.get(`/test/payouts/${id}`)).json.payout.file,
+    (file) => file === null,
+  );
+  const again = (await owner.post('/test/payout-files', { currency: 'USDC@base' })).json;
+  assert.deepEqual(await noncesIn(again.file), nonces, 'so that nobody is paid twice');
+  await sign(again.file, { recipients: `${ACCOUNT} 30` });
+  assert.equal((await settled(`/test/payouts/${id}`)).status, 'confirmed');
+});
+
+test('payouts in ETH come from one deposit each, and a canceled refund of it is tied to its account nonce', async () => {
+  const paymentId = await pay('ETH');
+  const asked = (await app.test.post('/v1/refunds', { payment_id: paymentId, address: ACCOUNT, amount: '10.00', currency_fiat: 'USD' }))
+    .json;
+  await owner.post(`/test/refunds/${asked.id}/approve`, { sign: true });
+  const { file } = (await owner.post('/test/refund-files', { currency: 'ETH' })).json;
+  assert.equal((await owner.post(`/test/sweeps/${file}/cancel`)).status, 200);
+  assert.equal((await owner.post(`/test/refunds/${asked.id}/cancel`)).status, 200);
+  const again = (await app.test.post('/v1/refunds', { payment_id: paymentId, address: ACCOUNT, amount: '12.00', currency_fiat: 'USD' }))
+    .json;
+  await owner.post(`/test/refunds/${again.id}/approve`, { sign: true });
+  const made = (await owner.post('/test/refund-files', { currency: 'ETH' })).json;
+  assert.deepEqual([made.paid, made.left], [1, []]);
+  const { requests } = readSigningFile((await owner.get(`/test/sweeps/${made.file}/file`)).text);
+  assert.deepEqual(
+    requests.map((one) => one.kind === 'native' && one.nonce),
+    [0],
+    'the nonce of the canceled one, so that only one of them can be mined',
+  );
+  await sign(made.file, { recipients: ACCOUNT });
+  assert.equal((await settled(`/test/refunds/${again.id}`)).status, 'confirmed');
+  await pay('ETH');
+  const requested = await app.test.post('/v1/payouts', {
+    currency: 'ETH',
+    amount_usd: '5.00',
+    address: 'test_eth_payer',
+    payout_reference: 'reh-eth',
+  });
+  assert.equal(requested.status, 201, requested.text);
+  await owner.post(`/test/payouts/${requested.json.id}/approve`, { sign: true });
+  const { address, amount } = (await owner.get(`/test/payouts/${requested.json.id}`)).json.payout;
+  assert.match(address, /^0x[0-9a-fA-F]{40}$/);
+  const paying = (await owner.post('/test/payout-files', { currency: 'ETH' })).json;
+  assert.deepEqual([paying.paid, paying.left], [1, []]);
+  await sign(paying.file, { recipients: `${address} ${amount}` });
+  assert.equal((await settled(`/test/payouts/${requested.json.id}`)).status, 'confirmed');
 });
 
 test('payouts of a batch wait for one file, and a canceled file is made again from the same deposit', async () => {

@@ -108,7 +108,7 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : `${kind.title} approved.`);
   };
   const options = { params: { id }, body: {} };
-  const rehearses = mode === 'test' && (COIN_KINDS as Readonly<Record<string, string>>)[coinOf(one)] === 'bitcoin';
+  const rehearses = mode === 'test' && (COIN_KINDS as Readonly<Record<string, string>>)[coinOf(one)] !== 'lightning';
   const sum = <Money amount={amount} currency={coinOf(one)} />;
   return (
     <div className="flex flex-wrap gap-2">

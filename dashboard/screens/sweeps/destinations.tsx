@@ -15,7 +15,9 @@ type Overview = Reply<'GET /:mode/sweeps/overview'>;
 type Destination = Overview['destinations'][number];
 
 /** The address of an account also serves tokens and the networks beside it. */
-const nameOf = (coin: Coin): string => (COIN_KINDS[coin] === 'ethereum' ? `${coinName(coin)} and stablecoins` : coinName(coin));
+/** What goes to one destination. */
+export const destinationName = (coin: Coin): string =>
+  COIN_KINDS[coin] === 'ethereum' ? `${coinName(coin)} and stablecoins` : coinName(coin);
 
 export function Destinations({ overview: { destinations, wait_hours: hours } }: { overview: Overview }) {
   const may = useMay('sweeps.use');
@@ -35,7 +37,7 @@ export function Destinations({ overview: { destinations, wait_hours: hours } }: 
               <li key={one.currency} className="grid gap-2 border-b border-line px-4 py-3 last:border-b-0">
                 <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
                   <div className="min-w-0">
-                    <h3 className="font-medium">{nameOf(one.currency)}</h3>
+                    <h3 className="font-medium">{destinationName(one.currency)}</h3>
                     {one.current ? (
                       <code className="text-sm break-all">{one.current.address}</code>
                     ) : (
@@ -45,7 +47,7 @@ export function Destinations({ overview: { destinations, wait_hours: hours } }: 
                   {may && (
                     <Button onClick={() => setSetting(one)}>
                       {one.current || one.waiting ? 'Change' : 'Set destination'}
-                      <span className="sr-only"> for {nameOf(one.currency)}</span>
+                      <span className="sr-only"> for {destinationName(one.currency)}</span>
                     </Button>
                   )}
                 </div>
@@ -107,7 +109,7 @@ function SetDestination({ currency, hours, onClose }: { currency: Destination['c
     if (matches) set.mutate({ body: { currency, address: address.trim(), ends: ends.trim() } }, { onSuccess: onClose });
   };
   return (
-    <Dialog open onClose={onClose} title={`Destination for ${nameOf(currency)}`}>
+    <Dialog open onClose={onClose} title={`Destination for ${destinationName(currency)}`}>
       <form onSubmit={submit} className="grid gap-4">
         <p className="text-sm text-soft">
           An address of your own wallet. It takes effect after {hours} hours, unless waiting is turned off.

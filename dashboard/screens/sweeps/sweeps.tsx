@@ -8,7 +8,7 @@ import { Code } from '../../ui/code.tsx';
 import { Note } from '../../ui/form.tsx';
 import { Card, Empty, Facts, Pending } from '../../ui/states.tsx';
 import { CopyButton, Money } from '../../ui/values.tsx';
-import { Destinations } from './destinations.tsx';
+import { Destinations, destinationName } from './destinations.tsx';
 import { History } from './history.tsx';
 import { Make } from './make.tsx';
 import { type Holding, Remains, transfers } from './remains.tsx';
@@ -105,8 +105,8 @@ const Rehearsal = ({ seed }: { seed: string }) => (
   <Card title="Rehearse signing">
     <div className="grid gap-3 p-4 text-sm">
       <p className="max-w-2xl text-soft">
-        Test payments in BTC, LTC, DOGE and DASH can be moved like real ones, on a simulated network. Make a file, sign it with the offline
-        signer, and upload it. As seed phrase, enter this published example:
+        Test payments can be moved like real ones, on simulated networks. Make a file, sign it with the offline signer, and upload it. As
+        seed phrase, enter this published example:
       </p>
       <Code text={seed} label="Copy the test seed" />
       <Note tone="warn">Everybody knows this seed. Never send real money to an address of it.</Note>
@@ -121,7 +121,7 @@ const TestDestinations = ({ of }: { of: Overview['destinations'] }) => (
     </p>
     <Facts
       rows={of.flatMap(({ currency, current }) =>
-        current ? [[coinName(currency), <CopyText key={currency} text={current.address} />] as const] : [],
+        current ? [[destinationName(currency), <CopyText key={currency} text={current.address} />] as const] : [],
       )}
     />
   </Card>

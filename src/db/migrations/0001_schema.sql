@@ -1506,6 +1506,8 @@ create table signing_inputs (
 create unique index signing_inputs_reserved on signing_inputs (chain, input) where released_at is null;
 create index signing_inputs_by_transfer on signing_inputs (payment_id, coin, ref) where released_at is null;
 create index signing_inputs_taken on signing_inputs (payment_id, coin, ref) where taken_units is not null;
+-- Gas addresses pay for one file after the other.
+create index signing_inputs_for_gas on signing_inputs (input) where input like 'gas:%';
 
 -- Networks whose blocks come too fast to read each of them are read by ranges. An anchor is where a poll ended: the block that the sources
 -- agreed on.
