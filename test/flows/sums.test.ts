@@ -6,8 +6,8 @@
 // Invariant: Every number about money on Home, in reports and in files equals the books, per coin and day, after any history.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { type BookEntry, readEntries } from '../../src/books/books.ts';
-import { ALL_COINS, COIN, type Coin, coinText, kindOf, pricedAs } from '../../src/core/coin.ts';
+import { type Account, type BookEntry, readEntries } from '../../src/books/books.ts';
+import { ALL_COINS, apiNamesOf, COIN, type Coin, coinText, kindOf, pricedAs } from '../../src/core/coin.ts';
 import { addMs, DAY_MS, localTime } from '../../src/core/dates.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../src/core/money.ts';
 import { Problem } from '../../src/core/problem.ts';
@@ -16,12 +16,11 @@ import { changeSettings, createMerchant } from '../../src/merchants/merchants.ts
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { requestRefund } from '../../src/outgoing/refunds.ts';
 import { foldTotals } from '../../src/payments/days.ts';
-import { paymentDetail } from '../../src/payments/detail.ts';
-import { readRecords, testOffset, toView } from '../../src/payments/facts.ts';
+import { readRecords, testOffset } from '../../src/payments/facts.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, settleDuePayments } from '../../src/payments/payments.ts';
 import { unitsFor } from '../../src/payments/price.ts';
 import { lockAndSettleMany } from '../../src/payments/settle-payments.ts';
-import { startTestApp, type TestApp } from '../kit/app.ts';
+import { type Client, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks, EVER } from '../kit/books.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 
@@ -117,7 +116,7 @@ before(async () => {
 after(() => app?.stop());
 
 const done = { idempotency: null, render: () => ({ status: 200, body: '' }) };
-type Shop = { merchantId: string; mode: 'test'; person: Person; zone: string; lives: Life[]; ids: string[] };
+type Shop = { merchantId: string; mode: 'test'; person: Person; api: Client; zone: string; inEuros: boolean; lives: Life[]; ids: string[] };
 
 async function open(lives: Life[], { zone, displayCurrency }: { zone: string; displayCurrency: 'USD' | 'EUR' }): Promise<Shop> {
   const { ctx } = app.app;
@@ -131,7 +130,8 @@ async function open(lives: Life[], { zone, displayCurrency }: { zone: string; di
   const seconds = Math.round((change - 2 * DAY_MS - now) / 1000);
   await ctx.db.sql`insert into test_clocks (merchant_id, offset_seconds) values (${merchant.merchantId}, ${Math.max(0, seconds)})
     on conflict (merchant_id) do update set offset_seconds = excluded.offset_seconds`;
-  return { merchantId: merchant.merchantId, mode: 'test', person, zone, lives, ids: [] };
+  const api = app.as(merchant.keys.testSecret);
+  return { merchantId: merchant.merchantId, mode: 'test', person, api, zone, inEuros: displayCurrency === 'EUR', lives, ids: [] };
 }
 
 async function attempt(work: () => Promise<unknown>): Promise<void> {
@@ -286,26 +286,35 @@ async function step(shop: Shop, number: number): Promise<void> {
 
 // The books, summed
 
-type Money = { cents: bigint; units: bigint };
+/** `displayed`: in the smallest unit of the display currency. */
+type Money = { cents: bigint; units: bigint; displayed: bigint };
 class Sums {
   readonly #sums = new Map<string, Money>();
-  add(key: string, { cents, units }: Money, sign: 1n | -1n): void {
+  add(key: string, { cents, units, displayed }: Money, sign: 1n | -1n): void {
     const sum = this.get(key);
-    this.#sums.set(key, { cents: sum.cents + sign * cents, units: sum.units + sign * units });
+    this.#sums.set(key, {
+      ...{ cents: sum.cents + sign * cents, units: sum.units + sign * units },
+      displayed: sum.displayed + sign * displayed,
+    });
   }
-  get = (key: string): Money => this.#sums.get(key) ?? { cents: 0n, units: 0n };
+  get = (key: string): Money => this.#sums.get(key) ?? { cents: 0n, units: 0n, displayed: 0n };
+  displayed = (accepts: (key: string) => boolean = () => true): bigint =>
+    [...this.#sums].reduce((total, [key, { displayed }]) => (accepts(key) ? total + displayed : total), 0n);
   /** Of all keys that a test accepts. */
   cents = (accepts: (key: string) => boolean = () => true): bigint =>
     [...this.#sums].reduce((total, [key, { cents }]) => (accepts(key) ? total + cents : total), 0n);
   shown = (accepts: (key: string) => boolean): Record<string, Money> =>
     Object.fromEntries([...this.#sums].filter(([key, { cents, units }]) => accepts(key) && (cents !== 0n || units !== 0n)).sort());
 }
-type Booked = Record<'volume' | 'reversed' | 'ofPayments' | 'reversedOfPayments' | 'here' | 'ofTransfers' | 'flows', Sums> & {
+type Name = 'volume' | 'reversed' | 'ofPayments' | 'reversedOfPayments' | 'here' | 'ofTransfers' | 'flows' | 'accounts' | 'arrived';
+type Booked = Record<Name, Sums> & {
   kinds: Set<BookEntry['kind']>;
 };
 const SOLD: readonly BookEntry['kind'][] = ['sale', 'overpayment', 'reversed', 'restored'];
+/** What the chain did to deposits, without what the merchant sent. */
+const CHAIN_KINDS: readonly BookEntry['kind'][] = ['received', 'reversed', 'restored'];
 
-async function readBooked({ merchantId, mode, zone }: Shop): Promise<Booked> {
+async function readBooked({ merchantId, mode, zone, inEuros }: Shop): Promise<Booked> {
   const booked: Booked = {
     kinds: new Set(),
     ...{
@@ -316,11 +325,15 @@ async function readBooked({ merchantId, mode, zone }: Shop): Promise<Booked> {
       here: new Sums(),
       ofTransfers: new Sums(),
       flows: new Sums(),
+      accounts: new Sums(),
+      arrived: new Sums(),
     },
   };
   const local = localTime(zone);
-  for await (const page of readEntries(app.app.ctx, { merchantId, mode, from: new Date(0), until: EVER, display: null }))
-    for (const entry of page) {
+  const display = inEuros ? ({ currency: 'EUR', rateE8: EUR } as const) : null;
+  for await (const page of readEntries(app.app.ctx, { merchantId, mode, from: new Date(0), until: EVER, display }))
+    for (const found of page) {
+      const entry = { ...found, displayed: inEuros ? found.displayed! : found.cents };
       booked.kinds.add(entry.kind);
       for (const [account, sign] of [[entry.debit, -1n] as const, [entry.credit, 1n] as const]) {
         const key = `${local(entry.at).day} ${entry.coin}`;
@@ -333,7 +346,9 @@ async function readBooked({ merchantId, mode, zone }: Shop): Promise<Booked> {
           }
         }
         const other = sign === 1n ? -1n : 1n;
+        booked.accounts.add(`${account} ${entry.coin}`, entry, other);
         if (account === 'deposit_addresses') {
+          if (CHAIN_KINDS.includes(entry.kind)) booked.arrived.add(entry.coin, entry, other);
           booked.here.add(`${entry.paymentId} ${entry.coin}`, entry, other);
           booked.ofTransfers.add(entry.ref, entry, other);
         }
@@ -411,7 +426,6 @@ async function checkDailyTotals(shop: Shop, booked: Booked, { from, until }: { f
 }
 
 async function checkPayments(shop: Shop, booked: Booked, { from, until }: { from: string; until: string }): Promise<void> {
-  const { ctx } = app.app;
   const fees = rowsOf((await ok(shop, `/reports/file?kind=fees&from=${from}&until=${until}`)).text);
   for (const row of fees) {
     const [sold, left] = [booked.ofPayments.get(row.payment_id!).cents, booked.reversedOfPayments.get(row.payment_id!).cents];
@@ -423,21 +437,34 @@ async function checkPayments(shop: Shop, booked: Booked, { from, until }: { from
   const files = rowsOf((await ok(shop, `/reports/file?kind=payments&from=${from}&until=${until}`)).text);
   assert.equal(total(files, 'counted_usd'), booked.volume.cents(), 'the payments file');
   assert.equal(files.length, shop.lives.length);
-  // The API shows what is on the chain: also what is held, no dust, and no more than what is left after reversals.
+}
+
+/** The API shows what is on the chain: also what is held, no dust, and no more than what is left after reversals. */
+async function checkApi(shop: Shop, booked: Booked): Promise<void> {
+  const { ctx } = app.app;
+  const shown = new Map<string, any>();
+  for (let after: string | null = null; ; ) {
+    const page: { data: any[]; has_more: boolean } = (
+      await shop.api.get(`/v1/payments?limit=100${after === null ? '' : `&starting_after=${after}`}`)
+    ).json;
+    for (const one of page.data) shown.set(one.id, one);
+    if (!page.has_more) break;
+    after = page.data.at(-1).id;
+  }
+  assert.equal(shown.size, shop.lives.length);
   await inParts(shop.ids, 250, async (part) => {
     for (const one of await readRecords(ctx, ctx.db.sql, part)) {
-      const detail = paymentDetail(toView(one), 'https://pay.example');
+      const { id } = one.facts;
       const coin = one.last.coin!;
-      const here = booked.here.get(`${one.facts.id} ${coin}`).units;
       // Dust that left the chain is out of the books, though `amount_dust` still names it: it is announced, like money that left.
       const dust = one.transfers.filter(isDust).map(({ ref }) => booked.ofTransfers.get(ref));
-      const received = dust.reduce((rest, { units }) => rest - units, here);
-      assert.equal(detail.amount_received, formatUnits(coin, received), `the API, ${one.facts.id}`);
+      const received = dust.reduce((rest, { units }) => rest - units, booked.here.get(`${id} ${coin}`).units);
+      assert.equal(shown.get(id).amount_received, formatUnits(coin, received), `the API, ${id}`);
       const cents = dust.reduce(
         (rest, one) => rest - one.cents,
-        booked.here.cents((key) => key.startsWith(one.facts.id)),
+        booked.here.cents((key) => key.startsWith(id)),
       );
-      assert.equal(detail.amount_received_usd, formatUsd(cents), `the API in US dollars, ${one.facts.id}`);
+      assert.equal(shown.get(id).amount_received_usd, formatUsd(cents), `the API in US dollars, ${id}`);
     }
   });
 }
@@ -470,32 +497,99 @@ async function checkFiles(shop: Shop, booked: Booked, { from, until, middle }: R
     const mine = ALL_COINS.filter((one) => COIN[one].asset === asset);
     const sign = (row: Record<string, string>) => (row['Received Currency'] === asset ? 1n : row['Sent Currency'] === asset ? -1n : 0n);
     const cents = koinly.reduce((sum, row) => sum + sign(row) * (parseDecimal(row['Net Worth Amount'] || '0', 2) ?? 0n), 0n);
-    assert.equal(
-      cents,
-      mine.reduce((sum, one) => sum + booked.flows.get(one).cents, 0n),
-      `Koinly, ${asset}`,
-    );
+    const units = koinly.reduce((sum, row) => {
+      const amount = row['Received Currency'] === asset ? row['Received Amount'] : row['Sent Amount'];
+      return sum + (sign(row) === 0n ? 0n : sign(row) * parseDecimal(amount!, COIN[coin].decimals)!);
+    }, 0n);
+    const flowed = (of: (money: Money) => bigint) => mine.reduce((sum, one) => sum + of(booked.flows.get(one)), 0n);
+    assert.deepEqual([units, cents], [flowed(({ units }) => units), flowed(({ cents }) => cents)], `Koinly, ${asset}`);
   }
 }
 
+const CREDIT_SIDE: readonly Account[] = ['held_for_review', 'overpayments', 'sales'];
+/** Units or cents as text, also negative ones. */
+const signed = (text: string, decimals: number): bigint =>
+  (text.startsWith('-') ? -1n : 1n) * parseDecimal(text.replace('-', '') || '0', decimals)!;
+
+/** What each account has in each coin, on the Reports screen and in its file; and that everything adds up to nothing. */
+async function checkStatement(shop: Shop, booked: Booked, { from, until }: { from: string; until: string }): Promise<void> {
+  const { lines } = (await ok(shop, `/books/statement?from=${from}&until=${until}`)).json;
+  const file = rowsOf((await ok(shop, `/books/file?format=statement&from=${from}&until=${until}`)).text);
+  assert.equal(file.length, lines.length);
+  const expected = booked.accounts.shown(() => true);
+  const seen = new Set<string>();
+  for (const [i, line] of lines.entries()) {
+    const coin = ALL_COINS.find((one) => coinText(one) === line.currency && apiNamesOf(one).network === line.network)!;
+    const [unitsOf, centsOf] = [(text: string) => signed(text, COIN[coin].decimals), (text: string) => signed(text, 2)];
+    const row = file[i]!;
+    assert.deepEqual([row.network, row.closing, row.closing_usd], [line.network, line.closing, line.closing_usd], `the file, line ${i}`);
+    const moves = Object.keys(row).slice(3, Object.keys(row).indexOf('opening_usd'));
+    for (const name of moves) assert.equal(row[name], line[name], `the file, line ${i}, ${name}`);
+    const sum = moves.slice(0, -1).reduce((units, name) => units + unitsOf(line[name]), 0n);
+    assert.equal(sum, unitsOf(line.closing), `${line.account} ${coin} adds up`);
+    const key = `${line.account} ${coin}`;
+    seen.add(key);
+    const sign = CREDIT_SIDE.includes(line.account) ? -1n : 1n;
+    const { units, cents } = booked.accounts.get(key);
+    assert.deepEqual([unitsOf(line.closing), centsOf(line.closing_usd)], [sign * units, sign * cents], key);
+  }
+  for (const key of Object.keys(expected)) assert.ok(seen.has(key), `${key} is on the statement`);
+}
+
+/** The files that accountants and tax services import. */
+async function checkAccountants(shop: Shop, booked: Booked, { from, until }: { from: string; until: string }): Promise<void> {
+  const file = async (format: string) => rowsOf((await ok(shop, `/books/file?format=${format}&from=${from}&until=${until}`)).text);
+  const tracked = await file('cointracking');
+  const taxed = rowsOf((await ok(shop, `/reports/file?kind=tax&from=${from}&until=${until}`)).text);
+  for (const coin of ALL_COINS) {
+    const { asset, decimals } = COIN[coin];
+    const { network } = apiNamesOf(coin);
+    const moved = tracked
+      .filter((row) => row['Trade-Group'] === network)
+      .reduce((sum, row) => {
+        const side = (name: 'Buy' | 'Sell') => (row[`${name} Currency`] === asset ? signed(row[`${name} Amount`]!, decimals) : 0n);
+        return sum + side('Buy') - side('Sell');
+      }, 0n);
+    assert.equal(moved, booked.flows.get(coin).units, `CoinTracking, ${coin}`);
+    const there = taxed.filter((row) => row.state === 'confirmed' && row.network === network && row.currency === apiNamesOf(coin).currency);
+    assert.equal(
+      there.reduce((sum, row) => sum + signed(row.amount!, decimals), 0n),
+      booked.arrived.get(coin).units,
+      `the transfers for taxes, ${coin}`,
+    );
+  }
+  const bank = await file('xero');
+  assert.equal(
+    bank.reduce((sum, row) => sum + signed(row['*Amount']!, 2), 0n),
+    booked.flows.displayed(),
+    'Xero',
+  );
+  if (!shop.inEuros) return;
+  const datev = (
+    await ok(shop, `/books/datev?chart=SKR03&consultant=1001&client=1&fiscal_year=${from.slice(0, 7)}-01&from=${from}&until=${until}`)
+  ).text;
+  const postings = datev.trim().split('\r\n').slice(2);
+  assert.ok(postings.length > 0);
+  const accounts = new Map<string, bigint>();
+  for (const posting of postings) {
+    const [amount, side, currency, , , , debit, credit] = posting.split(';');
+    assert.deepEqual([side, currency], ['"S"', '"EUR"']);
+    const cents = signed(amount!.replace(',', '.'), 2);
+    accounts.set(debit!, (accounts.get(debit!) ?? 0n) + cents);
+    accounts.set(credit!, (accounts.get(credit!) ?? 0n) - cents);
+  }
+  for (const [account, number] of Object.entries(SKR03))
+    assert.equal(
+      accounts.get(number) ?? 0n,
+      booked.accounts.displayed((key) => key.startsWith(`${account} `)),
+      `DATEV, ${account}`,
+    );
+}
+/** Crypto in deposit addresses, held for review, overpayments, sales and refunds in the German chart of accounts. */
+const SKR03 = { deposit_addresses: '1360', held_for_review: '1710', overpayments: '1700', sales: '8200', refunds: '8700' } as const;
+
 async function checkAll(shop: Shop): Promise<Booked> {
   const booked = await readBooked(shop);
-  if (process.env.DEBUG) {
-    const { tipsOf } = await import('../../src/payments/facts.ts');
-    for (const r of await readRecords(app.app.ctx, app.app.ctx.db.sql, shop.ids.slice(0, 8))) {
-      const v = toView(r);
-      console.error(
-        r.facts.status,
-        v.settlement.holdReason,
-        v.settlement.confirmations,
-        v.settlement.confirmationsRequired,
-        v.settlement.completionRule,
-        r.plays,
-        tipsOf(r),
-        r.transfers[0]?.block,
-      );
-    }
-  }
   const days = Object.keys(booked.volume.shown(() => true)).map((key) => key.slice(0, 10));
   const plus = (day: string, n: number) =>
     addMs(new Date(day), n * DAY_MS)
@@ -506,11 +600,14 @@ async function checkAll(shop: Shop): Promise<Booked> {
   await checkHome(shop, booked, range);
   await checkDailyTotals(shop, booked, range);
   await checkPayments(shop, booked, range);
+  await checkApi(shop, booked);
   await checkFiles(shop, booked, range);
+  await checkStatement(shop, booked, range);
+  await checkAccountants(shop, booked, range);
   return booked;
 }
 
-test(`Home, reports, files and payments equal the books after ${HISTORIES} random histories (SEED=${SEED})`, async () => {
+test(`Home, reports, files for accountants and payments equal the books after ${HISTORIES} random histories (SEED=${SEED})`, async () => {
   const lives = Array.from({ length: HISTORIES }, live);
   const half = HISTORIES >> 1;
   const shops = [
