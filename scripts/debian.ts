@@ -21,6 +21,7 @@ Architecture: ${architecture}
 Maintainer: ${MAINTAINER}
 Installed-Size: ${kilobytes}
 Depends: adduser, ca-certificates, init-system-helpers, libc6 (>= 2.28), libgcc-s1, libstdc++6, util-linux
+Suggests: postgresql-18 | postgresql-17
 Section: net
 Priority: optional
 Description: self-hosted cryptocurrency payments
