@@ -779,6 +779,26 @@ test('each open order is checked, not one for all', { skip }, async () => {
   for (const { id } of both) assert.equal((await read(id)).status, 'processing');
 });
 
+test('a payment names the customer of its order, and one that Florin does not take keeps nobody from paying', { skip }, async (t) => {
+  await settings();
+  const customerOf = async (payment: string) => (await app.test.get(`/v1/payments/${payment}`)).json.customer;
+  const paidFor = async (order: object): Promise<string> => {
+    const { id } = await ask('/orders', { total: '20.00', ...order });
+    return new URL((await ask(`/orders/${id}/pay`)).redirect).searchParams.get('id')!;
+  };
+  const ada = { email: 'Ada@shop.example ', first_name: 'Ada', last_name: 'Lovelace' };
+  const first = await customerOf(await paidFor({ ...ada, customer: 1 }));
+  assert.deepEqual([first.email, first.name, first.reference], ['Ada@shop.example', 'Ada Lovelace', null]);
+  // A guest is the same person. The number of an account in a shop says nothing in another one.
+  assert.equal((await customerOf(await paidFor({ ...ada, email: 'ada@shop.example' }))).id, first.id);
+  assert.equal(await customerOf(await paidFor({ first_name: 'Ada', last_name: 'Lovelace' })), null);
+  const refused = [{ email: 'no address' }, { ...ada, first_name: 'A'.repeat(101) }, { ...ada, last_name: 'Love\u0007lace' }];
+  for (const order of refused) assert.equal(await customerOf(await paidFor(order)), null, JSON.stringify(order));
+  await settings({ server_url: await between(t, () => false, ['customer']), enabled: 'no' });
+  assert.equal(await customerOf(await paidFor(ada)), null, 'an older Florin');
+  await settings();
+});
+
 test('an older Florin, which may cancel money away, cancels nothing, and a changed order can still be paid', { skip }, async (t) => {
   await settings();
   await dropWebhooks();

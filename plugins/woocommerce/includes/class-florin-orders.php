@@ -111,9 +111,24 @@ final class Florin_Orders {
 					'order_key' => $order_key,
 					'shop'      => Florin_Connection::site(),
 				),
-			) + ( '' === $former ? array() : array( 'replaces' => $former ) ),
+			) + self::customer( $order ) + ( '' === $former ? array() : array( 'replaces' => $former ) ),
 			'mode' => Florin_Connection::mode(),
 		);
+	}
+
+	/**
+	 * Who pays, by the email address alone: guests have no ID, and several shops of one merchant give out the same IDs.
+	 *
+	 * @param WC_Order $order The order.
+	 * @return array The field of the request, if the order says it.
+	 */
+	private static function customer( $order ) {
+		$email = trim( (string) $order->get_billing_email() );
+		if ( '' === $email ) {
+			return array();
+		}
+		$name = trim( $order->get_billing_first_name() . ' ' . $order->get_billing_last_name() );
+		return array( 'customer' => array( 'email' => $email ) + ( '' === $name ? array() : array( 'name' => $name ) ) );
 	}
 
 	/**
@@ -135,6 +150,13 @@ final class Florin_Orders {
 				// An older Florin, or the customer started the former one again: the new one stands by itself, and the others are canceled after it.
 				unset( $request['body']['replaces'] );
 				self::attempt( $order, array( 'key' => $request['key'] . ':alone' ) + $request );
+				return;
+			}
+			if ( 0 === strpos( (string) $failure->param, 'customer' ) && isset( $request['body']['customer'] ) ) {
+				// An address that Florin does not take, or an older Florin: who pays is worth less than the order.
+				wc_get_logger()->warning( $failure->getMessage(), array( 'source' => self::GATEWAY ) );
+				unset( $request['body']['customer'] );
+				self::attempt( $order, array( 'key' => $request['key'] . ':unnamed' ) + $request );
 				return;
 			}
 			if ( 422 === $failure->status && 'idempotency_mismatch' === $failure->error_code && empty( $request['fresh'] ) ) {

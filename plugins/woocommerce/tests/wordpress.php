@@ -384,6 +384,15 @@ final class WC_Order {
 	public function get_customer_id() {
 		return isset( $this->data['customer'] ) ? $this->data['customer'] : 0;
 	}
+	public function get_billing_email() {
+		return isset( $this->data['email'] ) ? $this->data['email'] : '';
+	}
+	public function get_billing_first_name() {
+		return isset( $this->data['first_name'] ) ? $this->data['first_name'] : '';
+	}
+	public function get_billing_last_name() {
+		return isset( $this->data['last_name'] ) ? $this->data['last_name'] : '';
+	}
 	public function get_total() {
 		return $this->data['total'];
 	}
