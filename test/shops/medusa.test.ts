@@ -113,6 +113,25 @@ const refused = (work: Promise<unknown>, message: RegExp, type = 'not_allowed') 
     return true;
   });
 
+test('a payment names the customer who signed in, and one that Florin does not take keeps nobody from paying', async () => {
+  const start = (session: string, customer?: { email: string; first_name?: string | null; last_name?: string | null }) =>
+    provider.initiatePayment({
+      ...{ amount: 25.5, currency_code: 'eur', data: { session_id: session } },
+      context: { idempotency_key: session, ...(customer && { customer }) },
+    });
+  const named = async (id: string) => (await app.test.get(`/v1/payments/${id}`)).json.customer;
+  const ada = { email: 'ada@store.example', first_name: 'Ada', last_name: 'Lovelace' };
+  const first = await start('payses_named', ada);
+  const { email, name, reference } = await named(first.id);
+  assert.deepEqual([email, name, reference], ['ada@store.example', 'Ada Lovelace', null]);
+  assert.equal((await start('payses_named', ada)).id, first.id, 'the same request again');
+  const other = await start('payses_named', { email: 'grace@store.example', first_name: null, last_name: null });
+  assert.deepEqual([(await named(other.id)).email, (await named(other.id)).name], ['grace@store.example', null]);
+  assert.equal(await named((await start('payses_guest')).id), null);
+  assert.equal(await named((await start('payses_odd', { email: 'no address' })).id), null);
+  assert.match(logged.at(-1)!, /names no customer/);
+});
+
 test('the module is one for payments, and refuses settings that cannot work', () => {
   assert.deepEqual([module.module, module.services], ['payment', [FlorinPaymentProvider]]);
   assert.equal(FlorinPaymentProvider.identifier, 'florin');

@@ -1,4 +1,5 @@
 /** Florin as a payment provider of Medusa: a payment for each payment session, and its webhooks. */
+import { hash } from 'node:crypto';
 import type {
   AuthorizePaymentInput,
   AuthorizePaymentOutput,
@@ -43,7 +44,21 @@ const namedFetch: typeof fetch = (input, init) =>
 type Data = Record<string, unknown>;
 /** What a payment session keeps. Storefronts see it, and may have sent other fields. */
 type Kept = { session_id: string; payment_id: string };
-type Wanted = { amount: unknown; currency: string; sessionId: string; collection: string | null; key: string; replaces: string | null };
+type Wanted = {
+  amount: unknown;
+  currency: string;
+  sessionId: string;
+  collection: string | null;
+  key: string;
+  replaces: string | null;
+  customer: ReturnType<typeof customerOf>;
+};
+/** Who pays, by the email address: Medusa names only those who signed in, and several stores of one merchant have IDs of their own. */
+function customerOf(context: InitiatePaymentInput['context']): { email: string; name?: string } | null {
+  const { email = '', first_name, last_name } = context?.customer ?? {};
+  const name = [first_name, last_name].filter(Boolean).join(' ').trim();
+  return email.trim() === '' ? null : { email: email.trim(), ...(name !== '' && { name }) };
+}
 /** Sessions as the payment module of Medusa shares them with its providers. */
 type Session = {
   id: string;
@@ -173,7 +188,15 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
             `The customer has already sent money for this cart at another total (payment ${one.id}). Change the cart back, or ask the shop to refund the payment in Florin.`,
           );
       const replaces = before.find(({ status, replaced_by }) => status === 'pending' && !replaced_by)?.id ?? null;
-      const payment = await this.create({ amount, currency: currency_code, sessionId, collection, key: sessionId, replaces });
+      const payment = await this.create({
+        amount,
+        currency: currency_code,
+        sessionId,
+        collection,
+        key: sessionId,
+        replaces,
+        customer: customerOf(context),
+      });
       for (const { id } of before) await this.closeUnpaid(await this.read(id), NO_SESSION);
       return { id: payment.id, status: 'pending', data: shown(payment, sessionId) };
     });
@@ -202,7 +225,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   }
 
   /** A payment of Florin never changes its amount: another one takes its place. */
-  async updatePayment({ amount, currency_code, data }: UpdatePaymentInput): Promise<UpdatePaymentOutput> {
+  async updatePayment({ amount, currency_code, data, context }: UpdatePaymentInput): Promise<UpdatePaymentOutput> {
     const { payment_id, session_id } = keptOf(data);
     const before = await this.current(payment_id);
     const currency = readCurrency(currency_code);
@@ -212,8 +235,9 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       return { status: sessionStatusOf(before), data: shown(before, session_id) };
     await this.giveUp(before);
     const key = `${session_id}:${before.id}`;
-    const wanted = { amount, currency: currency_code, sessionId: session_id, collection: before.invoice_id, key, replaces: before.id };
-    return { status: 'pending', data: shown(await this.create(wanted), session_id) };
+    const of = { sessionId: session_id, collection: before.invoice_id, customer: customerOf(context) };
+    const payment = await this.create({ amount, currency: currency_code, ...of, key, replaces: before.id });
+    return { status: 'pending', data: shown(payment, session_id) };
   }
 
   /**
@@ -404,7 +428,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
   }
 
   /** Errors: a MedusaError. */
-  protected async create({ amount, currency: code, sessionId, collection, key, replaces }: Wanted): Promise<Payment> {
+  protected async create({ amount, currency: code, sessionId, collection, key, replaces, customer }: Wanted): Promise<Payment> {
     const currency = readCurrency(code);
     const params = {
       amount: readAmount(amount, currency),
@@ -414,14 +438,26 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       ...(collection !== null && { invoice_id: collection }),
       metadata: { session_id: sessionId, source: 'medusa', shop: this.shop },
     };
-    const send = (more: { replaces?: string }, idempotencyKey: string) =>
-      this.florin.payments.createSimple({ ...params, ...more }, { idempotencyKey });
-    return this.call(async () => {
-      const { transaction_id } = await send(replaces === null ? {} : { replaces }, `medusa:${key}`).catch((error) => {
-        if (!(error instanceof ApiError) || error.param !== 'replaces') throw error;
+    type More = { replaces?: string; customer?: { email: string; name?: string } };
+    const send = async ({ replaces, customer }: More, idempotencyKey: string): Promise<{ transaction_id: string }> => {
+      const more = { ...(replaces !== undefined && { replaces }), ...(customer && { customer }) };
+      try {
+        return await this.florin.payments.createSimple({ ...params, ...more }, { idempotencyKey });
+      } catch (error) {
+        const param = error instanceof ApiError ? (error.param ?? '') : '';
         // An older Florin, or the customer started the former one again: the new one stands by itself.
-        return send({}, `medusa:${key}:alone`);
-      });
+        if (param === 'replaces' && replaces !== undefined) return send({ customer }, `${idempotencyKey}:alone`);
+        if (!param.startsWith('customer') || !customer) throw error;
+        // An address that Florin does not take, or an older Florin: who pays is worth less than the order.
+        this.logger?.warn(`Florin: a payment names no customer. ${(error as Error).message}`);
+        return send({ replaces }, `${idempotencyKey}:unnamed`);
+      }
+    };
+    // Who signs in meanwhile makes it another request, which the same key would refuse.
+    const named = customer === null ? '' : `:${hash('sha256', JSON.stringify(customer)).slice(0, 16)}`;
+    return this.call(async () => {
+      const wanted: More = { ...(replaces !== null && { replaces }), ...(customer && { customer }) };
+      const { transaction_id } = await send(wanted, `medusa:${key}${named}`);
       return this.florin.payments.retrieve(transaction_id);
     });
   }

@@ -13,7 +13,8 @@ export type BigNumberInput = string | number | { value: string | number } | obje
 export type Logger = { warn(message: string): void; error(message: string): void };
 
 type Data = Record<string, unknown>;
-type Input = { data?: Data; context?: { customer?: { email: string }; idempotency_key?: string } };
+type Customer = { email: string; first_name?: string | null; last_name?: string | null };
+type Input = { data?: Data; context?: { customer?: Customer; idempotency_key?: string } };
 type Output = { data?: Data };
 type Priced = Input & { amount: BigNumberInput; currency_code: string };
 export type InitiatePaymentInput = Priced;
