@@ -230,6 +230,7 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
         confirmations: config.confirmations,
         dailyRequests: config.dailyRequests,
         quorumAboveUsdCents: config.quorumAboveUsdCents,
+        lightningMaxUsdCents: config.lightningMaxUsdCents,
         releasesUrl: config.releasesUrl,
         releasesKey: config.releasesKey,
       },

@@ -222,6 +222,14 @@ export const CONFIG: readonly ConfigKey[] = [
     danger: 'Up to this amount, one source is enough when the others are unavailable.',
   },
   {
+    name: 'LIGHTNING_MAX',
+    type: 'US dollars',
+    default: '1000',
+    description:
+      'Payments above this amount are not offered over a Lightning provider that may hold the money: a Lightning address, LNbits or Nostr Wallet Connect. Nodes of merchants have no such limit.',
+    danger: 'Such a provider can keep what it holds.',
+  },
+  {
     name: '<COIN>_CONFIRMATIONS',
     type: 'tiers',
     default: 'the built-in table',
@@ -313,6 +321,7 @@ export type Config = {
   /** Of each node of a coin. */
   trusts: Readonly<Record<Coin, readonly TrustSetting[]>>;
   quorumAboveUsdCents: bigint;
+  lightningMaxUsdCents: bigint;
   networks: Readonly<Record<ChainId, Network>>;
   ethChainId: number;
   confirmations: Readonly<Partial<Record<Coin, readonly ConfirmationTier[]>>>;
@@ -473,6 +482,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     p2pProxy: readProxyUrl(text('P2P_PROXY')),
     trusts,
     quorumAboveUsdCents: BigInt(integer('QUORUM_ABOVE', 1_000, 0, 1_000_000_000)) * 100n,
+    lightningMaxUsdCents: BigInt(integer('LIGHTNING_MAX', 1_000, 0, 1_000_000_000)) * 100n,
     networks,
     ethChainId: integer('ETH_CHAIN_ID', CHAIN.ethereum.chainIds![networks.ethereum], 1, 2_147_483_647),
     confirmations,

@@ -50,6 +50,8 @@ type Settings = {
   dailyRequests: Readonly<Partial<Record<Coin, number>>>;
   /** Payments above this complete only while two sources show their block, where two are configured. */
   quorumAboveUsdCents: bigint;
+  /** Payments above this are not offered over a Lightning provider that may hold the money. */
+  lightningMaxUsdCents: bigint;
   /** The signed list of releases, and the public key of minisign that signs it. */
   releasesUrl: string | null;
   releasesKey: string | null;

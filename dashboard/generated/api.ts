@@ -1025,7 +1025,7 @@ export type Api = {
         unit_price: string;
       }[] | undefined;
       tax?: string | undefined;
-      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'USDC' | 'USDT' | 'EURC' | 'PYUSD' | 'DAI' | undefined;
+      currency?: 'BTC' | 'ETH' | 'LTC' | 'DASH' | 'DOGE' | 'USDC@ethereum' | 'USDC@base' | 'USDC@arbitrum' | 'USDC@optimism' | 'USDC@polygon' | 'USDT@ethereum' | 'USDT@arbitrum' | 'USDT@optimism' | 'USDT@polygon' | 'EURC@ethereum' | 'EURC@base' | 'PYUSD@ethereum' | 'PYUSD@arbitrum' | 'DAI@ethereum' | 'BTC@lightning' | 'USDC' | 'USDT' | 'EURC' | 'PYUSD' | 'DAI' | undefined;
       expires_in?: number | undefined;
       description?: string | undefined;
       invoice_id?: string | undefined;

@@ -69,9 +69,15 @@ export const assetOptions = (): { value: string; label: string }[] => [
   ...coinOptions(COINS),
   ...tokenAssets().flatMap((asset) => (tokensOf(asset).length > 1 ? [{ value: asset, label: asset }] : coinOptions(tokensOf(asset)))),
 ];
-/** The networks of such a token, by the codes of its coins; empty for all others. */
-export const networkOptions = (asset: string): { value: string; label: string }[] =>
-  tokensOf(asset).map((value) => ({ value, label: partsOf(value).network ?? value }));
+/** The networks of what can be asked for, by the codes of its coins; empty where there is one. A token without its network leaves it to the customer. */
+export function networkOptions(asset: string): { value: string; label: string }[] {
+  const networkOf = (coin: string) => known(NETWORK_NAMES, apiNamesOf(coin).network) ?? coin;
+  const invoices = Object.entries(COIN_KINDS).flatMap(([coin, kind]) =>
+    kind === 'lightning' && partsOf(coin).asset === asset ? [coin] : [],
+  );
+  const coins = invoices.length > 0 ? [asset, ...invoices] : tokensOf(asset);
+  return coins.map((value) => ({ value, label: networkOf(value) }));
+}
 
 /** Options of a filter: the native coins, then each token on all its networks and on one of them. */
 export const coinFilters = (): { value: string; label: string }[] => [

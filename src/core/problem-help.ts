@@ -215,8 +215,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Send an amount above 0. Do not create payments for free orders.',
   },
   amount_too_large: {
-    why: 'A payment can be at most 1,000,000.00 USD, in whatever currency it is priced.',
-    fix: 'Split the amount into several payments.',
+    why: 'A payment can be at most 1,000,000.00 USD, in whatever currency it is priced. Over Lightning, the merchant’s node or provider takes less at once, and `LIGHTNING_MAX` limits providers that may hold the money.',
+    fix: 'Split the amount into several payments, or choose another network than Lightning.',
   },
   amount_precision: {
     why: 'The currency does not have this many decimals: USD and EUR have two, JPY none, coins eight (ETH 18). Amounts are not rounded for you, except for what calculating with doubles leaves: 3.3000000000000003 is read as 3.30.',
@@ -248,8 +248,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     fix: 'Copy the address again as a whole. Do not change upper and lower case.',
   },
   coin_not_configured: {
-    why: 'A live payment was requested in a coin for which this merchant has no active wallet, so there is no address to pay to.',
-    fix: 'Add a wallet for the coin under Wallets. In test mode, all coins work without one.',
+    why: 'A live payment was requested in a coin for which this merchant has no active wallet, or over Lightning, which is not set up. So there is nowhere to pay to.',
+    fix: 'Add a wallet for the coin, or set up Lightning, under Wallets. In test mode, all coins work without one.',
   },
   test_identifier_in_live: {
     why: '`payment_address` chooses a simulated scenario, and the request was made with a live key.',
@@ -496,8 +496,8 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   },
   history_pruned: { why: 'The node keeps recent blocks only.', fix: 'The operator adds a node without pruning.' },
   chain_unavailable: {
-    why: 'No source of the coin answers, or all of them are on the wrong network or still syncing.',
-    fix: 'Retry after `Retry-After` seconds. The operator runs `./florin doctor`, which names the cause.',
+    why: 'No source of the coin answers, or all of them are on the wrong network or still syncing. Over Lightning: the merchant’s node or provider made no usable invoice. Nothing was created.',
+    fix: 'Retry after `Retry-After` seconds, or choose another network than Lightning. The operator runs `./florin doctor`, which names the cause.',
   },
   price_unavailable: {
     why: 'Too few price sources answer, they disagree, or the last price is too old. No payment is priced with a doubtful rate.',

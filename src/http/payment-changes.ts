@@ -5,6 +5,7 @@ import { PAYMENT_EVENTS } from '#core/event';
 import { type Fiat, isFiat } from '#core/fiat';
 import { Problem } from '#core/problem';
 import { WAITING } from '#core/simulated';
+import { askInvoice } from '#lightning';
 import {
   advanceClock,
   cancelPayment,
@@ -31,6 +32,7 @@ import {
   checkMetadataKeys,
   readAssetName,
   readCoinNames,
+  readCoinUnits,
   readFiatPrice,
   readLimit,
   readMinor,
@@ -38,7 +40,6 @@ import {
   readPageCursor,
   readQuery,
   readReturnUrl,
-  readUnits,
 } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, madeBy, mine, type ReadingCall, readerOfCaller } from './route.ts';
 import {
@@ -92,7 +93,7 @@ async function createTransaction({
       params: ['amount', 'currency_fiat'],
       read: () => readFiatPrice(ctx, { mode: owner.mode, body, amount: given.amount, currency: given.currency_fiat }),
     },
-    coins: { params: ['crypto', 'network'], read: () => readCoinNames(given.crypto, given.network) },
+    coins: { params: ['crypto', 'network'], read: () => readCoinNames(given.crypto, given.network, { toPay: true }) },
     returnUrl: {
       params: ['return_url'],
       read: () => (given.return_url === undefined ? null : readReturnUrl(given.return_url, owner.mode)),
@@ -106,8 +107,7 @@ async function createTransaction({
   try {
     return await createPayment(ctx, {
       ...{ ...madeBy(owner), actor },
-      draft,
-      idempotency: claim,
+      ...{ draft, idempotency: claim, askInvoice: askInvoice(ctx) },
       render: (view) => {
         const { id, amount_usd, amount, currency, payment_address, expires_at, created_at, status, mode, quote_expires_at, network } =
           paymentDetail(view, ctx.settings.paymentPageUrl);
@@ -164,8 +164,8 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
           const [{ asset = null }, chosen] = [unit() as { asset?: Asset }, crypto()];
           if (asset !== null && chosen !== null)
             throw new Problem('parameter_invalid', { reason: `it cannot be combined with an amount in ${asset}` }, { param: 'crypto' });
-          if (asset !== null) return [readOneCoin(asset, given.network)];
-          if (chosen !== null) return readCoinNames(chosen, given.network);
+          if (asset !== null) return [readOneCoin(asset, given.network, { toPay: true })];
+          if (chosen !== null) return readCoinNames(chosen, given.network, { toPay: true });
           if (given.network !== undefined) throw new Problem('parameter_missing', {}, { param: 'crypto' });
           return null;
         },
@@ -181,7 +181,7 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
   const draftIn = (): PaymentDraft => {
     if ('asset' in unit) {
       const coin = coins![0]!;
-      const units = readUnits(body, 'amount', given.amount, COIN[coin].decimals);
+      const units = readCoinUnits(body, 'amount', given.amount, coin);
       const amountUsdCents = worthOfUnits(ctx, owner, { coin, units });
       return { ...draftInCoin([coin], read, { amountUsdCents, returnUrl, simulates }), fixed: { coin, units } };
     }
@@ -192,7 +192,7 @@ async function create({ ctx, owner, actor, parsed: body, claim, reply }: Reading
   const draft = draftIn();
   const render = (view: PaymentView) => reply(paymentDetail(view, ctx.settings.paymentPageUrl));
   try {
-    return await createPayment(ctx, { ...madeBy(owner), actor, draft, idempotency: claim, render });
+    return await createPayment(ctx, { ...madeBy(owner), actor, draft, idempotency: claim, render, askInvoice: askInvoice(ctx) });
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.param === 'amount_usd') throw error.with({ param: 'amount' });
@@ -388,7 +388,7 @@ export const TEST_MODE: readonly ApiRoute[] = [
     reply: DetailSchema,
     handle: async (call) => {
       const { scenario, currency, network } = call.body;
-      const coin = currency === undefined ? null : readOneCoin(currency, network);
+      const coin = currency === undefined ? null : readOneCoin(currency, network, { toPay: true });
       return simulatePayment(call.ctx, { ...deciding(call), scenario, coin });
     },
   }),

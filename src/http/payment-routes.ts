@@ -8,6 +8,7 @@ import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '#c
 import { PAYMENT_STATUSES } from '#core/payment';
 import { Problem } from '#core/problem';
 import { type NamedCustomer, readCustomer } from '#customers';
+import { askInvoice } from '#lightning';
 import { defaultCoin, getMerchant } from '#merchants';
 import {
   createPayment,
@@ -31,6 +32,7 @@ import type { ParsedBody } from './json.ts';
 import {
   CreateSimpleInUsd,
   readCoinFilter,
+  readCoinUnits,
   readFiatCode,
   readLimit,
   readMetadata,
@@ -44,7 +46,6 @@ import {
   readQueryUsd,
   readReturnUrl,
   readScenario,
-  readUnits,
 } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, type Caller, madeBy, mine, type ReadingCall } from './route.ts';
 import {
@@ -234,12 +235,14 @@ async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: R
   const fallback = defaultCoin(await getMerchant(ctx, { merchantId: owner.merchantId }), owner.mode);
   const { read } = readBody(CreateLegacy, body, (given) => {
     const coin = (): Coin =>
-      given.currency ? readOneCoin(given.currency, given.network) : (readScenario(given.payment_address, owner.mode)?.coin ?? fallback);
+      given.currency
+        ? readOneCoin(given.currency, given.network, { toPay: true })
+        : (readScenario(given.payment_address, owner.mode)?.coin ?? fallback);
     return {
       ...commonReadings(owner, given as Common),
       units: {
         params: ['amount', 'currency', 'network', 'payment_address'],
-        read: () => readUnits(body, 'amount', given.amount, COIN[coin()].decimals),
+        read: () => readCoinUnits(body, 'amount', given.amount, coin()),
       },
       coin: { params: ['currency', 'network', 'payment_address'], read: coin },
       returnUrl: {
@@ -253,7 +256,7 @@ async function createLegacy({ ctx, owner, actor, parsed: body, claim, reply }: R
   return createPayment(ctx, {
     ...{ ...madeBy(owner), actor },
     draft: { ...draft, coin, fixed: { coin, units } },
-    idempotency: claim,
+    ...{ idempotency: claim, askInvoice: askInvoice(ctx) },
     render: (view) => {
       const detail = paymentDetail(view, ctx.settings.paymentPageUrl);
       const { id, status, amount, currency, payment_address, payment_url, created_at, expires_at, mode, network } = detail;

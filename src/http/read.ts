@@ -18,7 +18,7 @@ import {
 } from '#core/coin';
 import { readTime } from '#core/dates';
 import { type Fiat, fiatDecimals, isFiat } from '#core/fiat';
-import { formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '#core/money';
+import { dueUnit, formatUsd, MAX_USD_CENTS, parseAmount, readAmountText } from '#core/money';
 import { isLoopback } from '#core/networks';
 import { Problem, type ProblemCode, type ProblemDetails } from '#core/problem';
 import { SCENARIOS, scenarioFromText, scenariosOf } from '#core/simulated';
@@ -72,6 +72,12 @@ export function readUnits(
       return units;
   }
 }
+
+/** An amount in a coin. Over Lightning, it is in whole satoshis: not all nodes make invoices for parts of one. */
+export const readCoinUnits = (body: ParsedBody, path: string, given: unknown, coin: Coin): bigint => {
+  const step = coin === LIGHTNING ? dueUnit(coin) : 1n;
+  return readUnits(body, path, given, COIN[coin].decimals - String(step).length + 1) * step;
+};
 
 /**
  * An absolute return URL: https, in test mode also http on loopback. URLs that two parsers could read differently are refused. A host in
@@ -191,10 +197,11 @@ export function readPairs(query: Query, name: string): Record<string, string> {
 }
 const MOST_PAIRS = 10;
 /**
- * The coins that a request names by `currency` and `network`: those of the asset, or the one on that network.
- * Errors: parameter_invalid (param `network`) if the asset is not on it.
+ * The coins that a request names by `currency` and `network`: those of the asset, or the one on that network. `toPay`: customers can also pay
+ * over Lightning, where the request says so. Errors: parameter_invalid (param `network`) if the asset is not on it.
  */
-export function readCoinNames(asset: Asset, network: ChainId | undefined): readonly Coin[] {
+export function readCoinNames(asset: Asset, network: ChainId | undefined, { toPay = false } = {}): readonly Coin[] {
+  if (toPay && network === CHAIN.lightning.chain && asset === COIN[LIGHTNING].asset) return [LIGHTNING];
   const coins = coinsOf(asset, network);
   if (coins.length > 0) return coins;
   const known = coinsOf(asset).map((coin) => COIN[coin].chain);
@@ -207,8 +214,8 @@ export function readAssetName(text: string, param: string): Asset {
   return asset;
 }
 /** The one coin that is meant. Errors: parameter_missing (param `network`) if the asset is on several networks. */
-export function readOneCoin(asset: Asset, network: ChainId | undefined): Coin {
-  const [coin, another] = readCoinNames(asset, network);
+export function readOneCoin(asset: Asset, network: ChainId | undefined, options?: { toPay: boolean }): Coin {
+  const [coin, another] = readCoinNames(asset, network, options);
   if (another !== undefined) throw new Problem('parameter_missing', {}, { param: 'network' });
   return coin!;
 }

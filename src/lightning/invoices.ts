@@ -8,7 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Context } from '#context';
-import { coinText, LIGHTNING, type Network } from '#core/coin';
+import { chainOf, LIGHTNING, type Network } from '#core/coin';
 import { HOUR_MS, MINUTE_MS } from '#core/dates';
 import { Problem } from '#core/problem';
 import { startQueue, type Tx } from '#db';
@@ -76,7 +76,7 @@ export const askInvoice = (ctx: Context) => async (wanted: Wanted) => {
 const unavailable = (cause: Error): Problem =>
   new Problem(
     'chain_unavailable',
-    { coin: coinText(LIGHTNING), reason: cause.message },
+    { coin: chainOf(LIGHTNING).name, reason: cause.message },
     { param: 'currency', retryAfterSeconds: AWAY_SECONDS, cause },
   );
 

@@ -22,8 +22,8 @@ export type Merchant = {
   walletNetworks: Readonly<Partial<Record<Family, Network>>>;
   /** Coins whose wallet is paused. */
   pausedCoins: readonly Coin[];
-  /** What takes Lightning payments for it, and how much at a time; null: nothing. */
-  lightning: { isAway: boolean; leastMsat: bigint; mostMsat: bigint } | null;
+  /** What takes Lightning payments for it, how much at a time, and whether that is a node of its own; null: nothing. */
+  lightning: { isAway: boolean; ownsNode: boolean; leastMsat: bigint; mostMsat: bigint } | null;
   /** The logo of the payment page, by the hash it is served under. */
   logo: string | null;
 };
@@ -70,13 +70,13 @@ export async function readMerchants(sql: Sql | Tx, { merchantIds }: { merchantId
       settings: unknown;
       networks: Partial<Record<Family, Network>> | null;
       paused: Coin[] | null;
-      lightning: { isAway: boolean; leastMsat: string; mostMsat: string } | null;
+      lightning: { isAway: boolean; ownsNode: boolean; leastMsat: string; mostMsat: string } | null;
       logo: string | null;
     }[]
   >`
     select m.id, m.name, m.plan, m.settings, w.networks, w.paused,
-      (select json_build_object('isAway', coalesce(b.away_until > clock_timestamp(), false), 'leastMsat', b.least_msat::text,
-        'mostMsat', b.most_msat::text) from lightning_backends b where b.merchant_id = m.id and b.active) as lightning,
+      (select json_build_object('isAway', coalesce(b.away_until > clock_timestamp(), false), 'ownsNode', b.payee is not null,
+        'leastMsat', b.least_msat::text, 'mostMsat', b.most_msat::text) from lightning_backends b where b.merchant_id = m.id and b.active) as lightning,
       (select l.hash from merchant_logos l where l.merchant_id = m.id) as logo
     from merchants m cross join lateral (
       select jsonb_object_agg(family, network) filter (where active) as networks,

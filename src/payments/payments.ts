@@ -17,7 +17,7 @@ import { asTexts } from '#core/stored-json';
 import { cutText } from '#core/text';
 import { isDust, isGone, lockEnd, mayChangeCoin } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
-import { runOnce, type Tx } from '#db';
+import { isAnswered, runOnce, type Tx } from '#db';
 import { getMerchantNow, isOffered, type Merchant, readMerchant } from '#merchants';
 import { type AnyActor, memberOf, writeAudit } from '#people';
 import { nextAddress } from '#wallets';
@@ -30,7 +30,7 @@ import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
 import { askedOf, askIn, marketPrice, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
-import { amountTooSmall, isCarried } from './readiness.ts';
+import { amountTooSmall, checkLightningAmount, isCarried } from './readiness.ts';
 import { mailReceipts } from './receipt-mails.ts';
 import { eraseAgain } from './retention.ts';
 import { type DecisionResult, lockAndDecide, lockAndSettle } from './settle-payments.ts';
@@ -67,8 +67,8 @@ const alsoOfMember = (actor: AnyActor | undefined, audit: (by: AnyActor) => Also
 
 /**
  * Creates a payment. The reply is rendered inside the transaction and stored with it if there is an Idempotency-Key.
- * Errors: plan_limit_exceeded, idempotency_*; when a coin is named: coin_not_configured, price_unavailable; when it replaces a payment:
- * payment_not_found, payment_replaced, shop_mismatch.
+ * Errors: plan_limit_exceeded, idempotency_*; when a coin is named: coin_not_configured, price_unavailable, chain_unavailable, amount_too_small,
+ * amount_too_large; when it replaces a payment: payment_not_found, payment_replaced, shop_mismatch.
  */
 export async function createPayment(
   ctx: Context,
@@ -85,6 +85,8 @@ export async function createPayment(
     render: Render;
     /** Runs in its transaction, and records who created the payment. */
     also?: (tx: Tx, created: PaymentView) => Promise<void>;
+    /** Where a coin can be named that is paid with an invoice. */
+    askInvoice?: AskInvoice;
   },
 ): Promise<ReplayableReply> {
   const item = await prepareCreate(ctx, input);
@@ -95,9 +97,11 @@ export async function createPayment(
   if (coin !== null && item.mode === 'live' && !canTake(item.merchant, coin) && !canTake(await getMerchantNow(ctx, input), coin)) {
     throw new Problem('coin_not_configured', { coin }, { param: 'currency' });
   }
+  const invoice = coin === LIGHTNING && item.mode === 'live' && input.askInvoice ? await firstInvoice(ctx, item, input.askInvoice) : null;
   return runOnce(ctx.db, input.idempotency, async (tx) => {
     if (replaces) await replacePayment(ctx, tx, { item, replaces, actor: input.actor ?? null });
-    const choose = async (chosen: Coin) => (await decideOne(ctx, tx, item.id, (record) => chooseFor(ctx, tx, record, chosen))).after.view;
+    const choose = async (chosen: Coin) =>
+      (await decideOne(ctx, tx, item.id, (record) => chooseFor(ctx, tx, record, chosen, { invoice }))).after.view;
     const view = await createOne(ctx, tx, item, coin === null ? null : () => choose(coin));
     await input.also?.(tx, view);
     return input.render(view);
@@ -140,15 +144,34 @@ export function checkShop(
   if (shop !== undefined && metadata.shop !== shop) throw new Problem('shop_mismatch', { id, shop: cutText(shop, 200) }, { param });
 }
 
-/** Whether the merchant has a wallet for the coin, and has turned it on if it is a token. */
-const canTake = ({ walletCoins, settings }: Merchant, coin: Coin): boolean =>
-  walletCoins.includes(coin) && (!isToken(coin) || isOffered(settings, coin));
+/** Whether the merchant has a wallet for the coin, and has turned it on if it is a token; or has set up Lightning. */
+const canTake = ({ walletCoins, settings, lightning }: Merchant, coin: Coin): boolean =>
+  coin === LIGHTNING ? lightning !== null : walletCoins.includes(coin) && (!isToken(coin) || isOffered(settings, coin));
 
 /** What a payer is asked for, and where to pay it, if that is known. */
 type QuoteTerms = { rateE8: bigint | null; units: bigint; sources: readonly string[]; until: Date; address: string | null };
 /** A Lightning invoice for such terms. `store` records it in the transaction that shows it. */
 type NewInvoice = { terms: QuoteTerms; bolt11: string; expiresAt: Date; store(tx: Tx): Promise<void> };
+/** Gets a Lightning invoice, which takes a request to a node or a provider, while nothing is locked. Errors: chain_unavailable. */
+type AskInvoice = (wanted: QuoteTerms & { paymentId: string; merchantId: string }) => Promise<Omit<NewInvoice, 'terms'>>;
 type ChoiceOptions = { scenario?: string | null; byPayer?: boolean; invoice?: NewInvoice | null };
+
+/**
+ * The invoice of a payment that is created with Lightning. It is asked for first: if there is none, nothing is created, and one that is not
+ * stored was never shown. A repeat that has its answer needs none. Errors: those of `createPayment` when a coin is named.
+ */
+async function firstInvoice(ctx: Context, item: NewPayment, askInvoice: AskInvoice): Promise<NewInvoice | null> {
+  if (item.idempotency && (await isAnswered(ctx.db, item.idempotency))) return null;
+  const { id: paymentId, mode, merchant, draft, ruleSet } = item;
+  const { rules } = ruleSet;
+  const lockMs = (draft.fixed ? rules.windowSeconds : Math.min(rules.rateLockSeconds, rules.windowSeconds)) * 1000;
+  const { units, ...priced } = draft.fixed
+    ? { rateE8: null, units: draft.fixed.units, sources: [] }
+    : priceQuote(ctx, { mode, request: draft.request, facts: { rules, targetUsdCents: draft.amountUsdCents } }, LIGHTNING);
+  checkLightningAmount(ctx, { lightning: merchant.lightning, units, usdCents: draft.amountUsdCents, request: draft.request });
+  const terms = { ...priced, units, until: addMs(ctx.clock.now(), lockMs), address: null };
+  return { terms, ...(await askInvoice({ ...terms, paymentId, merchantId: merchant.id })) };
+}
 
 /** The terms of a quote of the coin; null when there is an open one. The row is locked. */
 async function termsFor(
@@ -227,7 +250,11 @@ async function sourcesOf(tx: Tx, paymentId: string, index: number): Promise<read
   return asTexts(row?.sources);
 }
 
-function priceQuote(ctx: Context, record: PaymentRecord, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
+type Priced = Pick<PaymentRecord, 'mode'> & {
+  request: Pick<PaymentRecord['request'], 'fiat'>;
+  facts: Pick<PaymentRecord['facts'], 'rules' | 'targetUsdCents'>;
+};
+function priceQuote(ctx: Context, record: Priced, coin: Coin): { rateE8: bigint; units: bigint; sources: readonly string[] } {
   const pricing = record.facts.rules;
   const quotable = marketPrice(ctx, { mode: record.mode, coin, source: pricing.priceSource });
   if (!('price' in quotable)) {
@@ -271,8 +298,8 @@ async function addressFor(ctx: Context, tx: Tx, record: PaymentRecord, coin: Coi
 /**
  * The payer chooses a coin, or requests a new rate for the chosen one. An open quote is returned unchanged. In test mode the
  * choice starts the given scenario, or the one the payment was created with; otherwise the page waits until one is picked.
- * `askInvoice`: gets a Lightning invoice, which takes a request to a node or a provider, while nothing is locked.
- * Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable, chain_unavailable.
+ * Errors: payment_not_found, payment_status_conflict, coin_fixed, coin_not_configured, price_unavailable, chain_unavailable; over Lightning
+ * amount_too_small, amount_too_large.
  */
 export async function chooseCoin(
   ctx: Context,
@@ -285,7 +312,7 @@ export async function chooseCoin(
     paymentId: string;
     coin: Coin;
     scenario?: string | null;
-    askInvoice?: (wanted: QuoteTerms & { paymentId: string; merchantId: string }) => Promise<Omit<NewInvoice, 'terms'>>;
+    askInvoice?: AskInvoice;
   },
 ): Promise<CustomerView> {
   let invoice: NewInvoice | null = null;
@@ -309,13 +336,17 @@ export async function chooseCoin(
 
 /** The terms for which a live payment needs a new invoice; null: it has one that can still be paid, or needs none. */
 async function wantInvoice(ctx: Context, tx: Tx, paymentId: string) {
-  let wanted: (QuoteTerms & { paymentId: string; merchantId: string }) | null = null;
+  let wanted: Parameters<AskInvoice>[0] | null = null;
   await decideOne(ctx, tx, paymentId, async (record) => {
     const terms = record.mode === 'live' ? await termsFor(ctx, tx, record, LIGHTNING, { byPayer: true }) : null;
-    if (terms?.address === null) wanted = { ...terms, paymentId, merchantId: record.merchantId };
+    if (terms?.address !== null) return 'nothing';
+    const { merchantId, request, facts } = record;
+    const { lightning } = await readMerchant(tx, { merchantId });
+    checkLightningAmount(ctx, { lightning, units: terms.units, usdCents: facts.targetUsdCents, request });
+    wanted = { ...terms, paymentId, merchantId };
     return 'nothing';
   });
-  return wanted as (QuoteTerms & { paymentId: string; merchantId: string }) | null;
+  return wanted as Parameters<AskInvoice>[0] | null;
 }
 
 /** A test payment created with a coin starts what was planned when its page is visited. Does nothing for other payments. */

@@ -15,7 +15,7 @@ import { contactOf, getMerchant, isOffered, type Merchant } from '#merchants';
 import { readUnreachable, type Unreachable } from './coin-health.ts';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, testOffset, tipsOf, toView } from './facts.ts';
 import { askIn, marketPrice } from './price.ts';
-import { isCarried, leastPrice } from './readiness.ts';
+import { isCarried, leastPrice, lightningLimit } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
 import type { Costs, CustomerView, PaymentView, ShopTerms, UnavailableReason } from './view.ts';
 
@@ -354,8 +354,8 @@ function coinsFor(
   if ((!lightning && !isChosen) || view.facts.fixed || shop?.coins || (asset !== null && asset !== COIN[LIGHTNING].asset)) return onChain;
   const state = coinState(ctx, view, { coin: LIGHTNING, unreachable, isWrong: lightning?.isAway ?? true, costs: null });
   // What its node or provider does not take at once is not offered.
-  const { estimateUnits: msat } = state;
-  const fits = msat === null || !lightning || (msat >= lightning.leastMsat && msat <= lightning.mostMsat);
+  const { estimateUnits: units } = state;
+  const fits = units === null || lightningLimit(ctx, { lightning, units, usdCents: view.facts.targetUsdCents }) === null;
   return fits || isChosen ? [...onChain, state] : onChain;
 }
 

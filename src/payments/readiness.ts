@@ -215,10 +215,49 @@ export function refuseUncarried(
     const cents = leastCents(coin, priceE8);
     if (!easiest || cents < easiest.cents) easiest = { coin, priceE8, units, cents };
   }
-  if (!easiest) return null;
+  if (!easiest || mayUseLightning(ctx, { merchant, amountUsdCents, request: { fiat, asset, ...(shop && { shop }) } })) return null;
   const param = items !== null ? 'items' : fiat === null ? 'amount_usd' : 'amount';
   return amountTooSmall(easiest.coin, { usdCents: amountUsdCents, ...easiest }).with({ param });
 }
+type InvoiceAmount = { lightning: Merchant['lightning']; units: bigint; usdCents: bigint };
+/** What keeps a merchant's node or provider from making an invoice for an amount; null: nothing. Nothing is known of one that is gone. */
+export function lightningLimit(
+  ctx: Context,
+  { lightning, units: msat, usdCents }: InvoiceAmount,
+): { code: 'small' | 'large'; limit: string } | null {
+  if (!lightning) return null;
+  const { leastMsat, mostMsat, ownsNode } = lightning;
+  const shown = (limit: bigint): string => `${formatUnits(LIGHTNING, limit)} ${COIN[LIGHTNING].asset}`;
+  if (msat < leastMsat) return { code: 'small', limit: shown(leastMsat) };
+  if (msat > mostMsat) return { code: 'large', limit: shown(mostMsat) };
+  const { lightningMaxUsdCents: most } = ctx.settings;
+  return !ownsNode && usdCents > most ? { code: 'large', limit: `${formatUsd(most)} USD` } : null;
+}
+/** Errors: amount_too_small (param `currency`), amount_too_large (param `amount` or `items`). */
+export function checkLightningAmount(ctx: Context, amount: InvoiceAmount & { request: Pick<PaymentRequest, 'items'> }): void {
+  const found = lightningLimit(ctx, amount);
+  if (found?.code === 'small') {
+    const asked = `${formatUsd(amount.usdCents)} USD (${formatUnits(LIGHTNING, amount.units)} ${COIN[LIGHTNING].asset})`;
+    throw new Problem('amount_too_small', { coin: LIGHTNING, amount: asked, minimum: found.limit }, { param: 'currency' });
+  }
+  if (found) {
+    const param = amount.request.items !== null ? 'items' : 'amount';
+    throw new Problem('amount_too_large', { maximum: `${found.limit} over Lightning` }, { param });
+  }
+}
+/** Whether an invoice can carry what no other coin does. */
+function mayUseLightning(
+  ctx: Context,
+  { merchant, amountUsdCents: usdCents, request: { fiat, asset, shop } }: Pricing & { merchant: Merchant },
+): boolean {
+  const { lightning, settings: pricing } = merchant;
+  if (!lightning || shop?.coins || (asset !== null && asset !== COIN[LIGHTNING].asset)) return false;
+  const found = marketPrice(ctx, { mode: 'live', coin: LIGHTNING, source: pricing.priceSource });
+  if (!('price' in found)) return true;
+  const { units } = askIn(LIGHTNING, { targetUsdCents: usdCents, fiat, pricing }, found.price.priceE8);
+  return isCarried(LIGHTNING, units) && lightningLimit(ctx, { lightning, units, usdCents }) === null;
+}
+type Pricing = { amountUsdCents: bigint; request: Pick<PaymentRequest, 'fiat' | 'asset' | 'shop'> };
 /** Describes the smallest payment in the coin, at the current price. */
 export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCents: bigint; units: bigint; priceE8: bigint }): Problem {
   const least = leastUnits(coin);
@@ -387,11 +426,19 @@ export async function warningsFor(
     payable = payableCoins(ctx, merchant, unreachable);
     known.set(merchant, payable);
   }
-  if (payable.some(({ coin, priceE8 }) => amountUsdCents === null || isCarried(coin, quoteUnits(coin, amountUsdCents, priceE8))))
-    return NONE;
+  const limits = payable.map(({ coin, priceE8 }) => {
+    if (amountUsdCents === null) return null;
+    const units = quoteUnits(coin, amountUsdCents, priceE8);
+    if (!isCarried(coin, units)) return 'small';
+    const limit = coin === LIGHTNING && lightningLimit(ctx, { lightning: merchant.lightning, units, usdCents: amountUsdCents });
+    return limit ? limit.code : null;
+  });
+  if (limits.includes(null)) return NONE;
   const warn = (message: string): PaymentWarning[] => [
     { code: 'no_payable_currency', message, doc_url: `${ctx.settings.publicUrl}/docs/guides/going-live#no-payable-currency` },
   ];
+  if (limits.includes('large'))
+    return warn('Customers cannot pay this: the amount is too large for Lightning, and nothing else can carry it.');
   if (payable.length > 0) return warn('Customers cannot pay this: the amount is too small for every currency you accept.');
   await reportUnpayable(ctx, { merchantId });
   return warn('Customers cannot pay this yet: none of your currencies is ready. The dashboard shows what is missing under Home.');

@@ -82,7 +82,7 @@ test('a network that the currency is not on is refused', async () => {
   const create = (body: object) => app.test.post('/v1/transactions/create', { ...transaction, ...body });
   refused(await create({ crypto: 'BTC', network: 'ethereum' }), 'parameter_invalid', 'network');
   refused(await create({ crypto: TOKEN, network: 'bitcoin' }), 'parameter_invalid', 'network');
-  refused(await create({ crypto: 'BTC', network: 'lightning' }), 'parameter_invalid', 'network');
+  refused(await create({ crypto: 'LTC', network: 'lightning' }), 'parameter_invalid', 'network');
   refused(await app.test.post('/payments', { amount: '5', currency: 'LTC', network: 'bitcoin' }), 'parameter_invalid', 'network');
   // A fixed amount needs to know its decimals, and they belong to the contract.
   refused(await app.test.post('/payments', { amount: '5', currency: TOKEN }), 'parameter_missing', 'network');

@@ -161,7 +161,7 @@ function PriceFields({ price, change, fault }: { price: Price; change: (values: 
   );
 }
 
-/** The coin, and for a stablecoin its network. */
+/** The coin, and its network where there are several. */
 function CoinFields() {
   const [asset, setAsset] = useState('');
   const networks = networkOptions(asset);
@@ -174,7 +174,9 @@ function CoinFields() {
         value={asset}
         onChange={({ currentTarget }) => setAsset(currentTarget.value)}
       />
-      {networks.length > 0 && <Choice key={asset} label="Network" name="network" options={[CUSTOMER, ...networks]} />}
+      {networks.length > 0 && (
+        <Choice key={asset} label="Network" name="network" options={networks[0]!.value === asset ? networks : [CUSTOMER, ...networks]} />
+      )}
     </>
   );
 }

@@ -3,7 +3,7 @@
 import Type, { type Static } from 'typebox';
 import { boundsOf } from '#books';
 import type { Context } from '#context';
-import { ALL_COINS, COIN, COINS, isAsset, isCoin, isToken, TOKEN_ASSETS } from '#core/coin';
+import { ALL_COINS, COIN, COINS, isAsset, isCoin, isToken, LIGHTNING, TOKEN_ASSETS } from '#core/coin';
 import { readDay } from '#core/dates';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, readAmountText } from '#core/money';
 import { explorerUrl } from '#core/networks';
@@ -24,6 +24,7 @@ import {
   readReturnUrl,
   WarningSchema,
 } from '#http';
+import { askInvoice } from '#lightning';
 import { getMerchant } from '#merchants';
 import { lookForReturn } from '#outgoing';
 import {
@@ -454,7 +455,7 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
       items: Type.Optional(Type.Array(Type.Object({ ...ItemSchema.properties, unit_price: Amount }), { minItems: 1, maxItems: 100 })),
       tax: Type.Optional(Amount),
       /** A token without its network: the customer chooses it. */
-      currency: Type.Optional(literals([...COINS, ...TOKEN_ASSETS])),
+      currency: Type.Optional(literals([...COINS, LIGHTNING, ...TOKEN_ASSETS])),
       expires_in: Type.Optional(Type.Integer({ minimum: 600, maximum: 86_400 })),
       description: Type.Optional(Type.String({ maxLength: 1000 })),
       invoice_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
@@ -490,7 +491,7 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
         minor === undefined
           ? readPrice(ctx, { mode: call.mode, body: parsed, given })
           : priceAt(ctx, { mode: call.mode, currency, minor, params: { amount: 'items', currency: 'currency_fiat' } });
-      const coin = isCoin(given.currency) ? given.currency : null;
+      const coin = given.currency === LIGHTNING || isCoin(given.currency) ? given.currency : null;
       const asset = coin === null && isAsset(given.currency) ? given.currency : undefined;
       const read = {
         ...{ common: given as never, replaces: null, scenario: null },
@@ -508,7 +509,7 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
         ...ownerOfCall(call),
         createdWith: 'secret',
         draft: { ...draft, coin },
-        idempotency: null,
+        ...{ idempotency: null, askInvoice: askInvoice(ctx) },
         render: (view) => {
           const url = paymentUrl(ctx.settings.paymentPageUrl, view.facts.id);
           const { amount_usd, amount_fiat = amount_usd, currency_fiat = 'USD' } = paymentDetail(view, ctx.settings.paymentPageUrl);
