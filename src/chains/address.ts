@@ -151,21 +151,24 @@ function elsewhere(text: string, family: Family, network: Network): string | nul
 
 /**
  * The payment URI: BIP-321 and its grammar for the other coins (address and amount only: labels break wallets), ERC-681 for accounts.
- * Lower case, no exponent.
+ * Lower case, no exponent. `invoice`: what wallets that know Lightning pay instead.
  */
 export function paymentUri(asked: Asked): string {
-  const { coin, address, units } = asked;
+  const { coin, address, units, invoice = null } = asked;
   const { kind, scheme } = chainOf(coin);
   // An invoice contains its amount.
   if (kind === 'lightning') return `${scheme}:${address}`;
   // Some forms of address begin with the scheme.
-  if (kind !== 'ethereum') return `${address.includes(':') ? address : `${scheme}:${address}`}?amount=${formatUnits(coin, units)}`;
+  if (kind !== 'ethereum') {
+    const more = invoice === null ? '' : `&lightning=${invoice}`;
+    return `${address.includes(':') ? address : `${scheme}:${address}`}?amount=${formatUnits(coin, units)}${more}`;
+  }
   const [chainId, contract] = [chainIdOf(asked), contractFor(asked)];
   return contract === null ? ethereumUri({ address, units, chainId }) : tokenUri({ contract, address, units, chainId });
 }
 
 /** What a payer is asked to send. `ethChainId` is that of the Ethereum node, which decides on private networks. */
-type Asked = { coin: Coin; address: string; units: bigint; network: Network; ethChainId: number };
+type Asked = { coin: Coin; address: string; units: bigint; network: Network; ethChainId: number; invoice?: string | null };
 const chainIdOf = ({ coin, network, ethChainId }: Asked): number => {
   const { chain, chainIds } = chainOf(coin);
   return chain === CHAIN.ethereum.chain ? ethChainId : chainIds![network];

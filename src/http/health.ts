@@ -6,6 +6,7 @@ import { explainComparison, explainReport, isStale, purposeOfPeers, type StoredR
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '#core/coin';
 import { readUnwatched } from '#follow';
+import { readLightningHealth } from '#lightning';
 import { explainTrouble, readGuards, readTokenHolds, readTroubles } from '#payments';
 
 export const isAlive = (): object => ({ status: 'ok' });
@@ -65,6 +66,7 @@ export async function readServiceReadiness(
   followers: object;
   peers: object;
   electrum?: object;
+  lightning?: LightningCounts;
 }> {
   const reasons: string[] = isLeaving ? ['this process is stopping'] : [];
   // On a chain on hold nothing completes, but payments are created, detected and reported as usual, so requests need no rerouting.
@@ -73,6 +75,7 @@ export async function readServiceReadiness(
   const followers: Record<string, object> = {};
   const peers: Record<string, object> = {};
   let database: DatabaseState | null = null;
+  let lightning: LightningCounts | null = null;
   try {
     const { state, isReadOnly } = await readDatabase(ctx);
     database = state;
@@ -118,6 +121,7 @@ export async function readServiceReadiness(
       const rest = `${coin}: blocks ${Math.max(1, to)} to ${from - 1} are still to be read for addresses given before`;
       (failure === null ? warnings : reasons).push(failure === null ? rest : `${rest}: ${failure}`);
     }
+    lightning = countLightning(await readLightningHealth(ctx), warnings);
     for (const { coin, hold, isBinding } of await readTokenHolds(ctx)) if (isBinding) holds.push(`${coin}: ${hold}`);
     for (const { coin: of, binding, reasons: found, aboveReason, sources } of await readGuards(ctx)) {
       const coin = chainCode(of);
@@ -135,7 +139,28 @@ export async function readServiceReadiness(
   }
   const electrum = readServers(ctx, warnings);
   const isUsed = Object.keys(electrum).length > 0;
-  return { ready: reasons.length === 0, reasons, holds, warnings, database, followers, peers, ...(isUsed && { electrum }) };
+  return {
+    ready: reasons.length === 0,
+    reasons,
+    holds,
+    warnings,
+    database,
+    followers,
+    peers,
+    ...(isUsed && { electrum }),
+    ...(lightning && { lightning }),
+  };
+}
+
+type LightningCounts = { back_ends: number; failing: number; open_invoices: number; unseen_invoices: number };
+/** Merchants have nodes and providers of their own: one that fails keeps the service from no work. Whose it is, only the operator sees. */
+function countLightning(all: Awaited<ReturnType<typeof readLightningHealth>>, warnings: string[]): LightningCounts | null {
+  if (all.length === 0) return null;
+  const sum = (of: (one: (typeof all)[number]) => number): number => all.reduce((total, one) => total + of(one), 0);
+  const [failing, unseen] = [all.filter(({ failure }) => failure !== null).length, sum((one) => one.unseen)];
+  if (failing > 0) warnings.push(`Lightning: ${failing} of ${all.length} nodes and providers fail; ./florin doctor names them`);
+  if (unseen > 0) warnings.push(`Lightning: ${unseen} open invoices could not be looked at`);
+  return { back_ends: all.length, failing, open_invoices: sum((one) => one.open), unseen_invoices: unseen };
 }
 
 type Server = { server: string; state: string; reason: string | null; height: number | null };

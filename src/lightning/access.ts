@@ -182,16 +182,15 @@ export const applyLightning = (ctx: Context, { merchantId }: { merchantId: strin
     await writeAudit(tx, { merchantId, mode: 'live', actor, action, object: name, after: shownIn(waiting) });
   });
 
-/** Asks the back end for an invoice, as when it was set up. Errors: not_found, parameter_invalid with the reason. */
-export async function checkLightning(ctx: Context, { merchantId }: { merchantId: string }): Promise<LightningState> {
-  const [row] = await ctx.db.sql<({ id: string } & SealedAccess)[]>`
-    select id, kind, access from lightning_backends where merchant_id = ${merchantId} and active`;
+/** The back end that is in use. `payee`: the key of the node, where it is the merchant's own. */
+export type ActiveBackEnd = { id: string; merchantId: string; name: string; payee: string | null; leastMsat: bigint } & SealedAccess;
+/** Errors: parameter_invalid if there is none. */
+export async function readActive(ctx: Context, { merchantId }: { merchantId: string }): Promise<ActiveBackEnd> {
+  const [row] = await ctx.db.sql<ActiveBackEnd[]>`
+    select id, merchant_id as "merchantId", kind, name, access, payee, least_msat as "leastMsat"
+    from lightning_backends where merchant_id = ${merchantId} and active`;
   if (!row) throw notSetUp();
-  const { leastMsat, mostMsat } = await asProblem(openBackEnd(ctx, { merchantId, ...row }).check());
-  await ctx.db.sql`
-    update lightning_backends set least_msat = ${leastMsat.toString()}, most_msat = ${mostMsat.toString()}, failure = null, away_until = null
-    where id = ${row.id}`;
-  return (await readLightning(ctx, { merchantId }))!;
+  return row;
 }
 
 /** Offers Lightning no more. Invoices that customers were shown are still looked at. Errors: parameter_invalid. */
@@ -223,7 +222,7 @@ export async function readWaitingLightning(ctx: Context, { merchantId }: { merch
   return row ?? null;
 }
 
-export const notSetUp = (): Problem =>
+const notSetUp = (): Problem =>
   new Problem('parameter_invalid', { reason: 'Lightning is not set up for this merchant' }, { param: 'merchant' });
 
 /** A stored access. */

@@ -2,7 +2,6 @@
 
 export {
   changeLightning,
-  checkLightning,
   confirmLightning,
   dropLightning,
   LIGHTNING_PURPOSE,
@@ -15,4 +14,4 @@ export {
 } from './access.ts';
 export { askInvoice, startLightning } from './invoices.ts';
 export { lookAtTest, testLightning } from './trial.ts';
-export { readLightningHealth, startLightningUpkeep } from './upkeep.ts';
+export { checkLightning, readLightningHealth, startLightningUpkeep } from './upkeep.ts';

@@ -95,7 +95,7 @@ function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd 
     const result = await ask('make_invoice', { amount: Number(msat), description, expiry: seconds, metadata: { florin } });
     return madeInvoice(asText(result.invoice));
   };
-  const look: BackEnd['look'] = async (hash) => readLook(await ask('lookup_invoice', { payment_hash: hash }), hash);
+  const look: BackEnd['look'] = async (hash) => readWalletLook(await ask('lookup_invoice', { payment_hash: hash }), hash);
   const readInfo = async () => {
     const filter = { kinds: [INFO], authors: [wallet], limit: 1 };
     const accept = (event: NostrEvent) => (event.kind === INFO && event.pubkey === wallet ? event : null);
@@ -150,7 +150,8 @@ function openAnswer(key: Uint8Array, content: string): StoredJson | null {
   }
 }
 
-function readLook(result: StoredJson, hash: string): InvoiceLook {
+/** What a wallet says about an invoice, in an answer that is its own. Errors: BackEndError. */
+export function readWalletLook(result: StoredJson, hash: string): InvoiceLook {
   if (asText(result.payment_hash) !== hash || result.type === 'outgoing') throw new BackEndError('it answers about another invoice');
   const [settledAt, amount] = [asWhole(result.settled_at), asWhole(result.amount)];
   const isTimed = settledAt !== null && settledAt > 0;

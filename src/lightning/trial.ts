@@ -2,7 +2,7 @@
 import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import { asObject, asText } from '#core/stored-json';
-import { asProblem, notSetUp, openBackEnd, type SealedAccess } from './access.ts';
+import { asProblem, openBackEnd, readActive } from './access.ts';
 import { checkInvoice, judgeLook } from './invoices.ts';
 
 const PURPOSE = 'lightning test';
@@ -10,26 +10,18 @@ const PURPOSE = 'lightning test';
 const MSAT = 100_000n;
 const SECONDS = 600;
 
-type Row = { id: string; leastMsat: bigint; payee: string | null } & SealedAccess;
-async function activeOf(ctx: Context, merchantId: string): Promise<Row> {
-  const [row] = await ctx.db.sql<Row[]>`
-    select id, kind, access, payee, least_msat as "leastMsat" from lightning_backends where merchant_id = ${merchantId} and active`;
-  if (!row) throw notSetUp();
-  return row;
-}
-
 /** Makes a test invoice. `token`: what asks whether it is paid. Errors: parameter_invalid with the reason. */
 export async function testLightning(
   ctx: Context,
   { merchantId }: { merchantId: string },
 ): Promise<{ invoice: string; sat: string; token: string }> {
-  const row = await activeOf(ctx, merchantId);
+  const row = await readActive(ctx, { merchantId });
   const msat = row.leastMsat > MSAT ? ((row.leastMsat + 999n) / 1_000n) * 1_000n : MSAT;
   const key = Buffer.from(ctx.random(12)).toString('hex');
   const wanted = { msat, description: 'Test of Lightning', seconds: SECONDS, key };
   const { made, paymentHash } = await asProblem(
     (async () => {
-      const one = await openBackEnd(ctx, { merchantId, ...row }).create(wanted);
+      const one = await openBackEnd(ctx, row).create(wanted);
       const expected = { msat, network: ctx.settings.networks.bitcoin, payee: row.payee, now: ctx.clock.now() };
       return { made: one, paymentHash: checkInvoice(one, expected).paymentHash };
     })(),
@@ -41,10 +33,10 @@ export async function testLightning(
 
 /** Whether a test invoice is paid, by the same proof as a payment. Errors: parameter_invalid. */
 export async function lookAtTest(ctx: Context, { merchantId, token }: { merchantId: string; token: string }): Promise<{ isPaid: boolean }> {
-  const row = await activeOf(ctx, merchantId);
+  const row = await readActive(ctx, { merchantId });
   const { id, handle, hash, msat } = readToken(ctx, token);
   if (id !== row.id) throw new Problem('parameter_invalid', { reason: 'Lightning was changed meanwhile' }, { param: 'token' });
-  const look = await asProblem(openBackEnd(ctx, { merchantId, ...row }).look(handle));
+  const look = await asProblem(openBackEnd(ctx, row).look(handle));
   const isPaid = judgeLook({ paymentHash: hash, msat: BigInt(msat) }, look).is === 'paid';
   if (isPaid) await ctx.db.sql`update lightning_backends set tested_at = clock_timestamp() where id = ${id}`;
   return { isPaid };

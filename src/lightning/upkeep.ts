@@ -7,7 +7,7 @@ import { startQueue } from '#db';
 import type { Loop } from '#loop';
 import { notifyMembers } from '#notices';
 import { writeAudit } from '#people';
-import { applyLightning, openBackEnd, type SealedAccess } from './access.ts';
+import { type ActiveBackEnd, applyLightning, asProblem, openBackEnd, readActive, readLightning } from './access.ts';
 import { BackEndError } from './back-end.ts';
 import { InvoiceError } from './bolt11.ts';
 
@@ -28,21 +28,39 @@ export const startLightningUpkeep = (ctx: Context): Pick<Loop, 'stop'> =>
       const waiting = await ctx.db.sql<{ merchantId: string }[]>`
         select merchant_id as "merchantId" from lightning_backends where due_at <= clock_timestamp() order by due_at limit ${MOST}`;
       for (const one of waiting) await applyLightning(ctx, one);
-      const due = await ctx.db.sql<Checked[]>`
+      const due = await ctx.db.sql<ActiveBackEnd[]>`
         with taken as (
           update lightning_backends set check_at = clock_timestamp() + ${AGAIN_HOURS} * interval '1 hour' where id in (
             select id from lightning_backends where active and check_at <= clock_timestamp() order by check_at limit ${MOST} for update skip locked)
           returning *)
-        select id, merchant_id as "merchantId", kind, name, access, payee from taken`;
-      await Promise.all(due.map((one) => checkOne(ctx, one)));
+        select id, merchant_id as "merchantId", kind, name, access, payee, least_msat as "leastMsat" from taken`;
+      await Promise.all(
+        due.map((one) =>
+          checkBackEnd(ctx, one).catch((error: unknown) => {
+            const { merchantId } = one;
+            if (isUnusable(error)) ctx.log.warn({ merchantId, reason: error.message }, 'Lightning cannot be used');
+            else ctx.log.error({ err: error, merchantId }, 'Could not check Lightning');
+          }),
+        ),
+      );
       return waiting.length === MOST || due.length === MOST;
     },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not check Lightning; retrying'),
   });
 
-type Checked = { id: string; merchantId: string; name: string; payee: string | null } & SealedAccess;
+/** Asks the back end for an invoice, as every day. Errors: parameter_invalid with the reason. */
+export async function checkLightning(ctx: Context, { merchantId }: { merchantId: string }) {
+  await asProblem(checkBackEnd(ctx, await readActive(ctx, { merchantId })));
+  return (await readLightning(ctx, { merchantId }))!;
+}
 
-async function checkOne(ctx: Context, row: Checked): Promise<void> {
+const isUnusable = (error: unknown): error is BackEndError | InvoiceError => error instanceof BackEndError || error instanceof InvoiceError;
+
+/**
+ * Checks a back end with an invoice that nobody pays, and records what it takes, or why it cannot be used. One that can spend by now is turned
+ * off. Errors: BackEndError, InvoiceError.
+ */
+async function checkBackEnd(ctx: Context, row: ActiveBackEnd): Promise<void> {
   try {
     const { leastMsat, mostMsat, payee } = await openBackEnd(ctx, row).check();
     if (row.payee !== null && payee !== row.payee) throw new BackEndError('its invoices pay another node than the one that was set up');
@@ -50,18 +68,15 @@ async function checkOne(ctx: Context, row: Checked): Promise<void> {
       update lightning_backends set least_msat = ${leastMsat.toString()}, most_msat = ${mostMsat.toString()}, failure = null, away_until = null,
         check_at = clock_timestamp() + ${CHECK_HOURS} * interval '1 hour' where id = ${row.id}`;
   } catch (error) {
-    if (!(error instanceof BackEndError || error instanceof InvoiceError)) {
-      ctx.log.error({ err: error, merchantId: row.merchantId }, 'Could not check Lightning');
-      return;
-    }
-    ctx.log.warn({ merchantId: row.merchantId, reason: error.message }, 'Lightning cannot be used');
     if (error instanceof BackEndError && error.canSpend) await turnOff(ctx, row, error.message);
-    else await ctx.db.sql`update lightning_backends set failure = ${error.message.slice(0, 300)} where id = ${row.id}`;
+    else if (isUnusable(error))
+      await ctx.db.sql`update lightning_backends set failure = ${error.message.slice(0, 300)} where id = ${row.id}`;
+    throw error;
   }
 }
 
 /** Invoices that customers were shown are still looked at. */
-const turnOff = (ctx: Context, { id, merchantId, name }: Checked, reason: string): Promise<void> =>
+const turnOff = (ctx: Context, { id, merchantId, name }: ActiveBackEnd, reason: string): Promise<void> =>
   ctx.db.begin(async (tx) => {
     const off = await tx`update lightning_backends set active = false, failure = ${reason.slice(0, 300)} where id = ${id} and active`;
     if (off.count === 0) return;

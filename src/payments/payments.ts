@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '#chains';
 import type { Context } from '#context';
-import { COIN, COINS, type Coin, canBePriced, coinText, isToken, LIGHTNING, type Mode, NETWORKS } from '#core/coin';
-import { addMs, DAY_MS, earliest } from '#core/dates';
+import { COIN, COINS, type Coin, canBePriced, coinsOf, coinText, isToken, LIGHTNING, type Mode, NETWORKS } from '#core/coin';
+import { addMs, DAY_MS, earliest, MINUTE_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
-import { type Decision, hasWrongCoin, type Transfer } from '#core/payment';
+import { type Decision, hasWrongCoin, type Quote, type Transfer } from '#core/payment';
 import { CONNECT_FIRST, Problem } from '#core/problem';
 import { reservedUnits } from '#core/refund';
 import { rolesOf, settle } from '#core/settle';
@@ -308,11 +308,14 @@ export async function chooseCoin(
     coin,
     scenario,
     askInvoice,
+    later,
   }: {
     paymentId: string;
     coin: Coin;
     scenario?: string | null;
     askInvoice?: AskInvoice;
+    /** Takes what is done once the page is shown: nothing waits for a slow node. */
+    later?: (work: () => Promise<void>) => void;
   },
 ): Promise<CustomerView> {
   let invoice: NewInvoice | null = null;
@@ -331,7 +334,9 @@ export async function chooseCoin(
       return started === 'nothing' && fresh !== record ? fresh : started;
     }),
   );
-  return getPaymentForCustomer(ctx, { paymentId });
+  const view = await getPaymentForCustomer(ctx, { paymentId });
+  if (askInvoice && later && mayPayBeside(view)) later(() => addBeside(ctx, { paymentId, askInvoice }));
+  return view;
 }
 
 /** The terms for which a live payment needs a new invoice; null: it has one that can still be paid, or needs none. */
@@ -347,6 +352,55 @@ async function wantInvoice(ctx: Context, tx: Tx, paymentId: string) {
     return 'nothing';
   });
   return wanted as Parameters<AskInvoice>[0] | null;
+}
+
+/** Whether a customer who chose bitcoin on-chain could also pay an invoice. */
+const mayPayBeside = ({ settlement, coins }: CustomerView): boolean =>
+  settlement.coin === BITCOIN && coins.some(({ coin, unavailable }) => coin === LIGHTNING && unavailable === null);
+const [BITCOIN] = coinsOf(COIN[LIGHTNING].asset);
+
+/**
+ * Adds an invoice to the bitcoin that a payer chose: for the same amount, and as long as its rate. Does nothing if the payer chose anything
+ * else meanwhile, or money arrived. Errors: those of `chooseCoin`.
+ */
+async function addBeside(ctx: Context, { paymentId, askInvoice }: { paymentId: string; askInvoice: AskInvoice }): Promise<void> {
+  const wanted = await ctx.db.begin((tx) => wantBeside(ctx, tx, paymentId));
+  if (!wanted) return;
+  const invoice = { terms: wanted, ...(await askInvoice(wanted)) };
+  await ctx.db.begin((tx) =>
+    decideOne(ctx, tx, paymentId, async (record) => {
+      const chosen = chosenBitcoin(record);
+      if (chosen?.units !== wanted.bitcoin.units || chosen.until > wanted.until) return 'nothing';
+      const both = await addQuote(ctx, tx, record, LIGHTNING, { byPayer: true, invoice });
+      // What the payer chose stays the last.
+      return both && (await addQuote(ctx, tx, both, chosen.coin, { byPayer: true })) ? 'read again' : 'nothing';
+    }),
+  );
+}
+
+/** The open quote of bitcoin on-chain that an invoice can be added to; null: there is none, or it has one. */
+function chosenBitcoin({ facts, mode, transfers, now }: PaymentRecord): Quote | null {
+  const last = facts.quotes.at(-1);
+  if (!last || last.coin !== BITCOIN || facts.fixed || mode !== 'live') return null;
+  if (facts.status !== 'pending' || transfers.length > 0 || lockEnd(facts, last) < addMs(now, MINUTE_MS)) return null;
+  return facts.quotes.some((quote) => quote.coin === LIGHTNING && lockEnd(facts, quote) > now) ? null : last;
+}
+
+type WantedBeside = Parameters<AskInvoice>[0] & { bitcoin: Quote };
+async function wantBeside(ctx: Context, tx: Tx, paymentId: string): Promise<WantedBeside | null> {
+  let wanted: WantedBeside | null = null;
+  await decideOne(ctx, tx, paymentId, async (record) => {
+    const bitcoin = chosenBitcoin(record);
+    if (!bitcoin) return 'nothing';
+    const { merchantId, facts, request } = record;
+    const { lightning } = await readMerchant(tx, { merchantId });
+    const units = bitcoin.units * 10n ** BigInt(COIN[LIGHTNING].decimals - COIN[bitcoin.coin].decimals);
+    checkLightningAmount(ctx, { lightning, units, usdCents: facts.targetUsdCents, request });
+    const sources = await sourcesOf(tx, paymentId, facts.quotes.length - 1);
+    wanted = { rateE8: bitcoin.rateE8, units, sources, until: bitcoin.until, address: null, paymentId, merchantId, bitcoin };
+    return 'nothing';
+  });
+  return wanted;
 }
 
 /** A test payment created with a coin starts what was planned when its page is visited. Does nothing for other payments. */

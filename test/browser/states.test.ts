@@ -348,6 +348,30 @@ test('the countdown is announced only at five minutes and one minute left', asyn
   await tab.close();
 });
 
+test('bitcoin with an invoice: one code for wallets of both kinds, and the address and the invoice alone, inside the card', async () => {
+  const one = fixture('awaiting, with an invoice');
+  const [{ address: invoice }, { address }] = [one.view.facts.quotes[0]!, one.view.quote!];
+  for (const width of [320, 390, 1280]) {
+    const tab = await openTab(browser, stateUrl(app.url, one), { width });
+    const { page } = tab;
+    const amount = await page.locator('#amount').innerText();
+    assert.equal(await page.locator('#wallet').getAttribute('href'), `bitcoin:${address}?amount=${amount}&lightning=${invoice}`);
+    const unified = `bitcoin:${address.toUpperCase()}?amount=${amount}&lightning=${invoice.toUpperCase()}`;
+    assert.equal(await readQr(page.locator('#qr-request svg')), unified);
+    await page.getByText('Lightning', { exact: true }).click();
+    assert.equal(await readQr(page.locator('#qr-invoice .box svg')), `lightning:${invoice.toUpperCase()}`);
+    assert.equal(await page.locator('#qr-invoice a').getAttribute('href'), `lightning:${invoice}`);
+    const card = (await page.locator('.qr').boundingBox())!;
+    for (const part of ['.seg', '#qr-invoice .copy', '#qr-invoice .copy span']) {
+      const box = (await page.locator(`.qr ${part}`).boundingBox())!;
+      assert.ok(box.x >= card.x - 1 && box.x + box.width <= card.x + card.width + 1 && box.height < 130, `${part} at ${width} px`);
+    }
+    await page.getByText('Address only', { exact: true }).click();
+    assert.equal(await readQr(page.locator('#qr-address svg')), address);
+    await tab.close();
+  }
+});
+
 test('forced colors: the QR code stays black on white, the chosen coin and the main button keep an outline', async () => {
   const tab = await openTab(browser, stateUrl(app.url, fixture('awaiting BTC')), { forcedColors: true, dark: true });
   assert.equal(await readQr(tab.page.locator('#qr-request svg')), await tab.page.locator('#wallet').getAttribute('href'));

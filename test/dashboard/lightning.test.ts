@@ -1,6 +1,7 @@
 /** Lightning through the dashboard's API: set-up, what waits, second owners, test invoices, and checks that turn off what can spend. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { readServiceReadiness } from '../../src/http/health.ts';
 import { readMetrics } from '../../src/http/metrics.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { eventually } from '../kit/app.ts';
@@ -97,6 +98,9 @@ test('a back end that can spend by the next check is turned off, told, and in th
   assert.deepEqual([found.ok, found.fix], [false, `./florin lightning check --merchant ${shop.app.merchant.merchantId}`]);
   assert.match(found.detail, /which fails: it .*status 500/);
   assert.match(await readMetrics(ctx), /^florin_lightning_backends_failing 1$/m);
+  const { lightning: counted, warnings } = await readServiceReadiness(ctx);
+  assert.deepEqual([counted!.back_ends, counted!.failing], [1, 1]);
+  assert.ok(warnings.includes('Lightning: 1 of 1 nodes and providers fail; ./florin doctor names them'), warnings.join());
   shop.fronts.behave();
   assert.equal((await owner.post('/live/wallets/lightning/check')).status, 200);
   assert.equal((await diagnose(ctx)).findings.find(({ check }) => check === 'lightning')!.ok, true);
@@ -108,4 +112,24 @@ test('a back end that can spend by the next check is turned off, told, and in th
   const told = await sql()<{ detail: any }[]>`select detail from notices where kind = 'wallet_changed' order by id`;
   assert.ok(told.some(({ detail }) => JSON.stringify(detail).includes('pay invoices')));
   shop.fronts.behave();
+});
+
+test('a check that a member asks for compares the key of the node, and turns off what can spend', async () => {
+  assert.equal((await owner.post('/live/wallets/lightning', body('phoenixd'))).status, 200);
+  await sql()`update lightning_backends set due_at = clock_timestamp() where due_at is not null`;
+  await eventually(shown, ({ lightning }) => lightning?.kind === 'phoenixd');
+  const check = () => owner.post('/live/wallets/lightning/check');
+  await sql()`update lightning_backends set payee = ${`02${'11'.repeat(32)}`} where active`;
+  const other = await check();
+  assert.equal(other.status, 400, other.text);
+  assert.match(other.json.error.message, /pay another node/);
+  assert.match((await shown()).lightning.last_failure, /pay another node/);
+  await sql()`update lightning_backends set payee = ${shop.pair.payee} where active`;
+  assert.equal((await check()).status, 200);
+  const before = await audited('lightning.turned_off');
+  shop.fronts.behave((usual, { path }) => (path === '/payinvoice' ? { status: 400, json: 'Missing form parameter: invoice' } : usual));
+  const spends = await check();
+  shop.fronts.behave();
+  assert.deepEqual([spends.status, spends.json.error.param], [400, 'credential']);
+  assert.deepEqual([(await shown()).lightning, await audited('lightning.turned_off')], [null, before + 1]);
 });

@@ -3,9 +3,11 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import type { Context } from '../../src/context.ts';
+import { asObject } from '../../src/core/stored-json.ts';
 import { BACK_ENDS } from '../../src/lightning/access.ts';
 import { BackEndError, type InvoiceLook } from '../../src/lightning/back-end.ts';
 import { judgeLook } from '../../src/lightning/invoices.ts';
+import { readWalletLook } from '../../src/lightning/nwc.ts';
 
 const PREIMAGE = 'a7'.repeat(32);
 const HASH = createHash('sha256').update(Buffer.from(PREIMAGE, 'hex')).digest('hex');
@@ -67,14 +69,26 @@ const ofLnbits = fc.record(
   },
   { requiredKeys: [] },
 );
+const ofWallet = fc.record(
+  {
+    type: nearly('incoming', 'outgoing'),
+    payment_hash: nearly(HASH, HASH.toUpperCase(), PREIMAGE),
+    state: nearly('pending', 'settled', 'accepted', 'expired', 'failed', 'SETTLED', null, undefined),
+    settled_at: nearly(1_790_000_000, 0, -1, null),
+    preimage: preimages,
+    amount: nearly(Number(MSAT), Number(MSAT) - 1, String(MSAT), 0, null),
+  },
+  { requiredKeys: [] },
+);
 const answers = fc.oneof(
   fc.tuple(fc.constant('address' as const), ofAddress),
   fc.tuple(fc.constant('lnd' as const), ofLnd),
   fc.tuple(fc.constant('cln' as const), listed),
   fc.tuple(fc.constant('phoenixd' as const), ofPhoenixd),
   fc.tuple(fc.constant('lnbits' as const), ofLnbits),
+  fc.tuple(fc.constant('nwc' as const), ofWallet),
 );
-type Kind = 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits';
+type Kind = 'address' | 'lnd' | 'cln' | 'phoenixd' | 'lnbits' | 'nwc';
 
 /** A context whose requests all get one answer. */
 const answering = (status: number, json: unknown): Context =>
@@ -86,6 +100,7 @@ const isPreimage = (value: unknown): boolean => typeof value === 'string' && val
 
 /** Whether an answer is the truth about an invoice that was paid: everything that proves it is there, in the right form. */
 function isProof(kind: Kind, status: number, json: any): boolean {
+  if (kind === 'nwc') return isWalletProof(json);
   if (status !== 200 && !(status === 201 && (kind === 'cln' || kind === 'lnbits'))) return false;
   switch (kind) {
     case 'address':
@@ -116,23 +131,41 @@ function isProof(kind: Kind, status: number, json: any): boolean {
   }
 }
 
-/** Asks the back ends about an invoice and judges their generated answers. Returns how many of these completed it, all of them with a proof. */
-export async function tellLies(count: number, seed: number): Promise<{ completed: number }> {
+/** An answer of a wallet has no status: it comes over a relay, signed. */
+function isWalletProof(json: any): boolean {
+  const isTimed = Number.isSafeInteger(json.settled_at) && json.settled_at > 0;
+  const isSettled = json.state === 'settled' || ((json.state ?? null) === null && isTimed);
+  const isLess = Number.isSafeInteger(json.amount) && json.amount < Number(MSAT);
+  return json.payment_hash === HASH && json.type !== 'outgoing' && isSettled && isPreimage(json.preimage) && !isLess;
+}
+
+/** What Florin reads in an answer about the invoice. Errors: BackEndError. */
+function readAnswer(kind: Kind, status: number, json: unknown): Promise<InvoiceLook> | InvoiceLook {
+  // Who signed it was checked before it is read.
+  if (kind === 'nwc') return readWalletLook(asObject(JSON.parse(JSON.stringify(json))), HASH);
+  const address = kind === 'address' ? 'shop@example.com' : 'https://node.example';
+  const backEnd = BACK_ENDS[kind].open(answering(status, json), { merchantId: 'mer', address, credential: '00', certificate: null });
+  return backEnd.look(kind === 'address' ? `https://example.com/verify ${INVOICE}` : HASH);
+}
+
+/** Asks the back ends about an invoice and judges their generated answers. Returns how many of these completed it, all of them with a proof, and by which kinds. */
+export async function tellLies(count: number, seed: number): Promise<{ completed: number; kinds: ReadonlySet<Kind> }> {
   let completed = 0;
+  const kinds = new Set<Kind>();
   const property = fc.asyncProperty(answers, fc.constantFrom(200, 200, 200, 201, 302, 404, 500), async ([kind, json], status) => {
-    const ctx = answering(status, json);
-    const address = kind === 'address' ? 'shop@example.com' : 'https://node.example';
-    const backEnd = BACK_ENDS[kind].open(ctx, { merchantId: 'mer', address, credential: '00', certificate: null });
     let look: InvoiceLook | null = null;
     try {
-      look = await backEnd.look(kind === 'address' ? `https://example.com/verify ${INVOICE}` : HASH);
+      look = await readAnswer(kind, status, json);
     } catch (error) {
       assert.ok(error instanceof BackEndError, String(error));
     }
     const isPaid = look !== null && judgeLook({ paymentHash: HASH, msat: MSAT }, look).is === 'paid';
     assert.equal(isPaid, isProof(kind, status, json));
-    if (isPaid) completed++;
+    if (isPaid) {
+      completed++;
+      kinds.add(kind);
+    }
   });
   await fc.assert(property, { numRuns: count, seed });
-  return { completed };
+  return { completed, kinds };
 }

@@ -40,8 +40,8 @@ export type LightningShop = {
   use(kind: LightningKind, changed?: object): Promise<void>;
   create(amount?: string): Promise<string>;
   detail(id: string): Promise<any>;
-  /** Chooses Lightning as a browser without scripts does. Returns what the page says, and how large it is on the wire. */
-  choose(id: string): Promise<{ status: number; bytes: number; text: string }>;
+  /** Chooses a network of Bitcoin, Lightning if none is named, as a browser without scripts does. Returns the page, and its size on the wire. */
+  choose(id: string, network?: string): Promise<{ status: number; bytes: number; text: string }>;
   /** Makes a payment and chooses Lightning. Returns its ID and its invoice. */
   ask(amount?: string): Promise<{ id: string; invoice: string }>;
   reached(id: string, status: string): Promise<any>;
@@ -66,13 +66,13 @@ export async function startLightningShop(): Promise<LightningShop> {
   const detail = async (id: string): Promise<any> => ok(await app.live.get(`/api/payment/${id}`));
   const create = async (amount = '9.70'): Promise<string> =>
     ok(await app.live.post('/api/payment/create/simple', { amount_usd: amount, return_url: 'https://shop.example/' }), 201).transaction_id;
-  const choose = async (id: string) => {
+  const choose = async (id: string, network = 'lightning') => {
     const page = await (await fetch(`${app.url}/pay?id=${id}`)).text();
     const token = /name="token" value="([^"]+)"/.exec(page)?.[1] ?? '';
     const reply = await fetch(`${app.url}/pay/select`, {
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      body: new URLSearchParams({ id, token, currency: 'BTC', 'network-BTC': 'lightning' }).toString(),
+      body: new URLSearchParams({ id, token, currency: 'BTC', 'network-BTC': network }).toString(),
     });
     const text = await reply.text();
     return { status: reply.status, bytes: gzipSync(text).length, text: text.slice(text.indexOf('<main')) };

@@ -114,15 +114,13 @@ test('LIGHTNING_MAX limits providers that may hold the money, and not nodes', as
     /amount must be at most 1000\.00 USD over Lightning/,
   ]);
   const open = ok(await create({ amount: '1000.01', currency: 'USD' }), 201);
-  const page = async () => (await fetch(`${shop.app.url}/pay?id=${open.id}`)).text();
-  assert.ok(!(await page()).includes('lightning'));
   const { status } = await shop.choose(open.id);
   assert.notEqual(status, 200);
   const simple = await shop.app.live.post('/api/payment/create/simple', { amount_usd: '1000.01', return_url: 'https://shop.example/' });
   assert.match(ok(simple, 201).warnings[0].message, /too large for Lightning/);
   await shop.use('lnd');
   ok(await price('1000.01'), 201);
-  assert.ok((await page()).includes('lightning'));
+  assert.equal((await shop.choose(open.id)).status, 200);
 });
 
 test('a back end that gives no usable invoice is an error, and nothing is left behind', async () => {

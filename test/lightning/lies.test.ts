@@ -9,9 +9,10 @@ import { tellLies } from '../kit/lightning-lies.ts';
 
 // Invariant: No answer of a Lightning back end completes a payment without the preimage of its own invoice.
 test('10,000 generated answers complete nothing without a proof', async () => {
-  const { completed } = await tellLies(10_000, 7);
+  const { completed, kinds } = await tellLies(10_000, 7);
   // It also sees the ones with a proof.
   assert.ok(completed > 20, String(completed));
+  assert.ok(kinds.has('nwc'), [...kinds].join());
 });
 
 test('an invoice with the hash of other metadata is refused', () => {

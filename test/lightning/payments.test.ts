@@ -9,6 +9,7 @@ import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import { LIGHTNING_COMMANDS } from '../../src/cli/lightning-commands.ts';
 import { removeLightning } from '../../src/lightning/access.ts';
 import { decodeInvoice } from '../../src/lightning/bolt11.ts';
+import { getMerchantNow } from '../../src/merchants/merchants.ts';
 import { chooseCoin, lockAndSettle } from '../../src/payments/payments.ts';
 import { asIfFollowed, eventually } from '../kit/app.ts';
 import { NODE_CERTIFICATE } from '../kit/lightning-fronts.ts';
@@ -22,6 +23,16 @@ before(async () => {
 });
 after(() => shop?.stop());
 afterEach(() => shop.fronts.behave());
+
+let taken: Promise<void> | null = null;
+/** The merchant also takes bitcoin on-chain from now on. */
+const takeBitcoin = (): Promise<void> => {
+  taken ??= (async () => {
+    await giveWallet(shop.app, 'BTC');
+    await asIfFollowed(shop.app, 'BTC');
+  })();
+  return taken;
+};
 
 test('Lightning is not offered before it is set up', async () => {
   const id = await shop.create();
@@ -210,8 +221,7 @@ test('a list by currency and network finds Lightning payments', async () => {
 
 test('a payment that is paid over Lightning and on-chain is overpaid', async () => {
   const { app } = shop;
-  await giveWallet(app, 'BTC');
-  await asIfFollowed(app, 'BTC');
+  await takeBitcoin();
   await shop.use('lnd');
   const id = await shop.create();
   const { ctx } = app.app;
@@ -236,4 +246,49 @@ test('a payment that is paid over Lightning and on-chain is overpaid', async () 
   const both = await shop.detail(id);
   assert.deepEqual([both.status, both.exception, both.transfers.length], ['completed', 'overpaid', 2]);
   assert.equal(both.amount_received_usd, '19.40');
+});
+
+test('one code has the address and the invoice of a customer who chose Bitcoin, and the page never waits for the node', async () => {
+  const { app } = shop;
+  await takeBitcoin();
+  await shop.use('lnd');
+  // The node keeps the caller waiting until the page is there.
+  shop.fronts.behave((usual, { path }) => (path === '/v1/invoices' ? null : usual));
+  const slow = await shop.create();
+  const sinceMs = performance.now();
+  const first = await shop.choose(slow, 'bitcoin');
+  assert.equal(first.status, 200);
+  assert.ok(performance.now() - sinceMs < 5_000 && !first.text.includes('lightning='));
+  await eventually(
+    async () => (await app.app.ctx.db.sql`select failure from lightning_backends where active`)[0]!.failure,
+    (failure) => failure !== null,
+  );
+  assert.ok(!(await (await fetch(`${app.url}/pay?id=${slow}`)).text()).includes('lightning='), 'it is paid on-chain');
+  shop.fronts.behave();
+  await app.app.ctx.db.sql`update lightning_backends set away_until = null`;
+  await getMerchantNow(app.app.ctx, app.merchant);
+  const id = await shop.create();
+  assert.equal((await shop.choose(id, 'bitcoin')).status, 200);
+  const page = await eventually(
+    async () => (await fetch(`${app.url}/pay?id=${id}`)).text(),
+    (text) => text.includes('lightning='),
+  );
+  const chosen = await shop.detail(id);
+  assert.deepEqual([chosen.currency, chosen.network, chosen.amount], ['BTC', 'bitcoin', '0.00010000']);
+  const { bolt11, msat, shown_until: until } = await shop.row(id);
+  assert.ok(page.includes(`href="bitcoin:${chosen.payment_address}?amount=0.00010000&amp;lightning=${bolt11}"`));
+  assert.ok(page.includes(`href="lightning:${bolt11}"`));
+  assert.equal(msat, 10_000_000n);
+  assert.ok(Math.abs(until.getTime() - Date.parse(chosen.quote_expires_at)) < 1_000);
+  // The clock of the test's node is that of its last block.
+  assert.ok(decodeInvoice(bolt11).expiresAt.getTime() < until.getTime() + 2_000, 'it ends with the rate');
+  const asked = Number(shop.fronts.asked.findLast(({ path }) => path === '/v1/invoices')!.body.expiry);
+  assert.ok(asked > 600 && asked <= 900, String(asked));
+  // A customer who changes to Lightning gets the same invoice.
+  assert.equal((await shop.choose(id)).status, 200);
+  assert.equal((await shop.detail(id)).payment_address, bolt11);
+  await shop.choose(id, 'bitcoin');
+  shop.pair.pay(bolt11);
+  const done = await shop.reached(id, 'completed');
+  assert.deepEqual([done.network, done.verified_by, done.exception], ['lightning', 'preimage', null]);
 });

@@ -20,17 +20,18 @@ type Form = { id: string; fields: URLSearchParams };
 type Operation = (form: Form, request: FastifyRequest) => Promise<Answer>;
 
 export function registerForms(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
+  const invoices = { askInvoice: askInvoice(ctx), later: afterPages(pages, ctx) };
   const operations: Readonly<Record<string, Operation>> = {
     '/pay/select': async ({ id, fields }, request) => {
       const view = await getPaymentForCustomer(ctx, { paymentId: id });
       const coin = coinChosen(view, fields);
       await counting.address(request, view, coin);
-      await chooseCoin(ctx, { paymentId: id, coin, scenario: fields.get('scenario'), askInvoice: askInvoice(ctx) });
+      await chooseCoin(ctx, { paymentId: id, coin, scenario: fields.get('scenario'), ...invoices });
       return null;
     },
     '/pay/requote': async ({ id }) => {
       const { settlement } = await getPaymentForCustomer(ctx, { paymentId: id });
-      if (settlement.coin) await chooseCoin(ctx, { paymentId: id, coin: settlement.coin, askInvoice: askInvoice(ctx) });
+      if (settlement.coin) await chooseCoin(ctx, { paymentId: id, coin: settlement.coin, ...invoices });
       return null;
     },
     '/pay/simulate': async ({ id, fields }) => {
@@ -58,6 +59,24 @@ export function registerForms(pages: FastifyInstance, ctx: Context, { counting }
       });
       return answer(ctx, request, reply, { form, done });
     });
+}
+
+/** Invoices that are asked for at a time, beside addresses that are shown. */
+const MOST_LATER = 100;
+/** Does what a page does not wait for. It refreshes itself. */
+function afterPages(pages: FastifyInstance, ctx: Context): (work: () => Promise<void>) => void {
+  const underWay = new Set<Promise<void>>();
+  pages.addHook('onClose', async () => void (await Promise.all(underWay)));
+  return (work) => {
+    if (underWay.size >= MOST_LATER) return;
+    const one = work()
+      .catch((error: unknown) => {
+        // The customer pays on-chain. Why there is no invoice is logged where it was asked for.
+        if (!(error instanceof Problem)) ctx.log.error({ err: error }, 'Could not add a Lightning invoice');
+      })
+      .finally(() => underWay.delete(one));
+    underWay.add(one);
+  };
 }
 
 /** The form, if it was part of a page of its payment. */

@@ -208,6 +208,22 @@ test('a form names an asset and its network, a coin, or neither', () => {
     assert.throws(() => chosen(fields), { code: 'currency_unknown' });
 });
 
+test('an address with an invoice: one code for both, the address and the invoice alone beside it', () => {
+  const fixture = FIXTURES.find(({ name }) => name === 'awaiting, with an invoice')!;
+  const page = renderPage(fixture.view, fixtureOptions(fixture, 'en')).main.text;
+  const { address, quotes } = { address: fixture.view.quote!.address, quotes: fixture.view.facts.quotes };
+  const invoice = quotes[0]!.address;
+  assert.match(invoice, /^lnbcrt/);
+  assert.ok(page.includes(`id="wallet" href="bitcoin:${address}?amount=`) && page.includes(`&amp;lightning=${invoice}"`));
+  assert.ok(page.includes(`href="lightning:${invoice}"`));
+  for (const tab of ['qr-r', 'qr-a', 'qr-l']) assert.ok(page.includes(`id="${tab}"`), tab);
+  const without = (change: Partial<CustomerView>) => renderPage({ ...fixture.view, ...change }, fixtureOptions(fixture, 'en')).main.text;
+  const later = new Date(fixture.view.settlement.quoteExpiresAt!.getTime() + 1);
+  assert.ok(!without({ now: later }).includes('lightning='), 'the invoice ends with the rate');
+  const { settlement } = fixture.view;
+  assert.ok(!without({ settlement: { ...settlement, seenUnits: 1n } }).includes('lightning='), 'not once money is on its way');
+});
+
 test('a token: the address first, the network in words, and the same transaction for browser wallets, for live payments only', () => {
   const fixture = FIXTURES.find(({ name }) => name === 'awaiting, token')!;
   const shown = (view: CustomerView) => renderPage(view, fixtureOptions(fixture, 'en')).main.text;

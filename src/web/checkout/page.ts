@@ -1,6 +1,6 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
 import { paymentUri, walletRequest } from '#chains';
-import { COIN, type Coin, chainCode, chainOf, coinsOf, coinText, isToken, kindOf } from '#core/coin';
+import { COIN, type Coin, chainCode, chainOf, coinsOf, coinText, isToken, kindOf, LIGHTNING } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '#core/payment';
@@ -507,6 +507,7 @@ function payTo(view: CustomerView, options: PageOptions): Html {
     units: view.settlement.remainingUnits,
     network: options.networks[COIN[coin].chain],
     ethChainId: options.ethChainId,
+    invoice: invoiceBeside(view),
   };
   const uri = paymentUri(asked);
   const ends = html`<bdi class="mono" dir="ltr" translate="no"><b>${address.slice(0, 6)} … ${address.slice(-6)}</b></bdi>`;
@@ -522,8 +523,17 @@ ${request && walletButtons(request, words)}
 <p class="tip js" id="nowallet" role="status" hidden>${SIGNS.info}<span>${words.noWallet}</span></p>
 ${kindOf(coin) === 'ethereum' ? elsewhere(view, options) : note(say(words.network, { coin: COIN[coin].asset, network: chainOf(coin).name }))}
 ${tip(words.exchangeFee)}</div>
-${isInvoice ? invoiceQr(address, words) : qrCodes({ uri, address, coin }, words)}</div>
+${isInvoice ? invoiceQr(address, words) : qrCodes({ ...asked, uri }, words)}</div>
 <p class="wait" role="status">${words.waiting}</p>${view.settlement.seenUnits === 0n && otherCoin(view, options)}`;
+}
+
+/** The invoice that can be paid instead of the address that is shown, for the same amount and until the same time; null: there is none. */
+function invoiceBeside({ facts, settlement: { coin, remainingUnits, seenUnits }, now }: CustomerView): string | null {
+  if (coin === null || kindOf(coin) === 'lightning' || facts.mode === 'test' || seenUnits > 0n) return null;
+  const { asset, decimals } = COIN[coin];
+  const found = facts.quotes.findLast((quote) => kindOf(quote.coin) === 'lightning' && COIN[quote.coin].asset === asset);
+  const isSame = found?.units === remainingUnits * 10n ** BigInt(Math.max(0, COIN[LIGHTNING].decimals - decimals));
+  return found && isSame && found.until > now ? found.address : null;
 }
 
 /** One code: an invoice has its amount. BOLT 11: in capitals it has fewer modules, and wallets read it in either case. */
@@ -557,13 +567,16 @@ const walletButtons = (request: NonNullable<ReturnType<typeof walletRequest>>, w
  * The request with its amount, or only the address. Wallets that ignore the call of a token would pay its contract, so there the
  * address comes first.
  */
-function qrCodes({ uri, address, coin }: { uri: string; address: string; coin: Coin }, words: Language['words']): Html {
+function qrCodes(asked: Parameters<typeof paymentUri>[0] & { uri: string }, words: Language['words']): Html {
+  const { uri, address, coin, invoice = null } = asked;
   const choice = (id: string, label: string, isFirst: boolean) =>
     html`<label><input type="radio" name="qr" id="${id}"${isFirst && new Html(' checked')}>${label}</label>`;
+  const lightning = invoice !== null && choice('qr-l', chainOf(LIGHTNING).name, false);
   const [request, bare] = [choice('qr-r', words.qrRequest, !isToken(coin)), choice('qr-a', words.qrAddress, isToken(coin))];
   return html`<fieldset class="qr"><legend class="sr">${words.qrLabel}</legend>
-<div class="seg">${isToken(coin) ? html`${bare}${request}` : html`${request}${bare}`}</div>
-<div class="box" id="qr-request">${drawQr(uri, words.qrLabel)}</div><div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div>
+<div class="seg">${isToken(coin) ? html`${bare}${request}` : html`${request}${bare}${lightning}`}</div>
+<div class="box" id="qr-request">${invoice === null ? drawQr(uri, words.qrLabel) : unifiedQr(asked, words)}</div>
+${invoice !== null && invoiceTab(invoice, words)}<div class="box" id="qr-address">${drawQr(address, words.qrAddress)}</div>
 ${
   isToken(coin)
     ? html`<p class="on">${badgedIcon(coin)}<b>${coinText(coin)}</b></p>`
@@ -571,6 +584,20 @@ ${
 }
 <button type="button" class="quiet js" id="share" hidden>${words.share}</button></fieldset>`;
 }
+
+/** Wallets do not read larger codes well. */
+const LONGEST_QR = 900;
+/** One code for wallets of both kinds. BIP-321: values in capitals, and keys as all wallets read them. */
+function unifiedQr(asked: Parameters<typeof paymentUri>[0], words: Language['words']): Html {
+  const { address, invoice = null } = asked;
+  const isBech32 = /^(bc|tb|bcrt)1/.test(address);
+  const text = paymentUri({ ...asked, address: isBech32 ? address.toUpperCase() : address, invoice: invoice?.toUpperCase() ?? null });
+  return text.length > LONGEST_QR ? drawQr(paymentUri({ ...asked, invoice: null }), words.qrLabel) : drawQr(text, words.qrLabel, 'L');
+}
+/** Only the invoice, for wallets that know nothing else. */
+const invoiceTab = (invoice: string, words: Language['words']): Html =>
+  html`<div id="qr-invoice"><div class="box">${drawQr(`lightning:${invoice.toUpperCase()}`, words.qrLabel, 'L')}</div>
+<p class="hint"><a href="lightning:${invoice}">${words.openWallet}</a> ${copy(invoice, chainOf(LIGHTNING).name, words)}</p></div>`;
 
 /** Grouped only visually: the copied text contains no spaces. */
 const grouped = (address: string): Html => html`${(address.match(/.{1,4}/g) ?? []).map((part) => html`<span>${part}</span>`)}`;

@@ -168,17 +168,20 @@ const QUIET = 4;
 export function drawQr(text: string, label: string, ecc: 'L' | 'M' = 'M'): Html {
   const { data, size } = encode(text, { ecc, border: 0 });
   let path = '';
+  // Each row is one line with gaps, which is the shortest form.
   data.forEach((row, y) => {
+    let end = 0;
     for (let x = 0; x < size; x++) {
       if (!row[x]) continue;
       const start = x;
       while (x + 1 < size && row[x + 1]) x++;
-      path += `M${start + QUIET} ${y + QUIET}h${x - start + 1}v1h-${x - start + 1}z`;
+      path += `${end === 0 ? `M${start + QUIET} ${y + QUIET}.5` : `m${start - end} 0`}h${x - start + 1}`;
+      end = x + 1;
     }
   });
   const side = size + 2 * QUIET;
   return new Html(
-    `<svg role="img" aria-label="${escapeHtml(label)}" viewBox="0 0 ${side} ${side}" shape-rendering="crispEdges"><rect width="${side}" height="${side}" fill="#fff"/><path d="${path}" fill="#000"/></svg>`,
+    `<svg role="img" aria-label="${escapeHtml(label)}" viewBox="0 0 ${side} ${side}" shape-rendering="crispEdges"><rect width="${side}" height="${side}" fill="#fff"/><path d="${path}" stroke="#000"/></svg>`,
   );
 }
 

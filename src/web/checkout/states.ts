@@ -63,6 +63,8 @@ type Story = {
   /** Minutes since creation, and since each rate was fixed. */
   age?: number;
   quotes?: readonly { minutesAgo: number; priceE8?: bigint }[];
+  /** Whether an invoice can be paid instead. */
+  beside?: boolean;
   paid?: readonly SampleTransfer[];
   decisions?: readonly Decision[];
   merchant?: Partial<CustomerView['merchant']>;
@@ -148,8 +150,10 @@ const REQUEST: CustomerView['request'] = {
 const USD_CENTS = 5_250n;
 
 /** The quotes of a story; a story with a coin has one from two minutes before. */
-function quotesOf({ coin, usdCents = USD_CENTS, mode = 'live', quotes }: Story, before: Before): Quote[] {
+function quotesOf(story: Story, before: Before): Quote[] {
+  const { coin, usdCents = USD_CENTS, mode = 'live', quotes, beside } = story;
   if (!coin) return [];
+  if (beside) return [...quotesOf({ state: story.state, coin: LIGHTNING }, before), ...quotesOf({ state: story.state, coin }, before)];
   return (quotes ?? [{ minutesAgo: 2 }]).map(({ minutesAgo, priceE8 = priceOf(coin) }) => ({
     coin,
     address: mode === 'test' ? `test_${coin.toLowerCase()}_success` : addressFor(coin),
@@ -289,6 +293,7 @@ const STORIES = {
   'awaiting DOGE': awaiting('DOGE'),
   'awaiting, token': awaiting('USDC@ethereum'),
   'awaiting Lightning': awaiting(LIGHTNING),
+  'awaiting, with an invoice': { state: 'awaiting', coin: 'BTC', beside: true },
   'awaiting, rate renewed': {
     state: 'awaiting',
     coin: 'LTC',
