@@ -438,7 +438,7 @@ export class FlorinPaymentProvider extends AbstractPaymentProvider<FlorinOptions
       ...(collection !== null && { invoice_id: collection }),
       metadata: { session_id: sessionId, source: 'medusa', shop: this.shop },
     };
-    type More = { replaces?: string; customer?: { email: string; name?: string } };
+    type More = { replaces?: string | undefined; customer?: { email: string; name?: string } | undefined };
     const send = async ({ replaces, customer }: More, idempotencyKey: string): Promise<{ transaction_id: string }> => {
       const more = { ...(replaces !== undefined && { replaces }), ...(customer && { customer }) };
       try {
