@@ -197,6 +197,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'followers',
     'chain_releases',
     'stray_deposits',
+    'spare_addresses',
     'spent_outpoints',
     'anchors',
     'range_reads',

@@ -588,6 +588,18 @@ create table skipped_indexes (
 );
 CREATE INDEX skipped_indexes_of ON skipped_indexes USING btree (wallet_id);
 
+create table spare_addresses (
+  family text not null,
+  key text not null,
+  address text not null,
+  wallet_id text collate "C" not null,
+  index bigint not null,
+  xid xid8 not null default pg_current_xact_id(),
+  PRIMARY KEY (family, key),
+  UNIQUE (wallet_id, index)
+);
+CREATE INDEX spare_addresses_new ON spare_addresses USING btree (family, xid);
+
 create table stray_deposits (
   coin text not null,
   ref text not null,

@@ -28,11 +28,15 @@ export async function checkNetwork(ctx: Context, source: ChainSource): Promise<v
     throw new ChainError('wrong_network', `the ${coin} source is on ${health.network}, ${coin}_NETWORK says ${source.network}`);
 }
 
-/** The cursor; on the first call of an install, the tip of the source. */
-export async function readChainCursor(ctx: Context, source: ChainSource): Promise<Cursor> {
+/**
+ * The cursor; on the first call of an install, the tip of the source. `unwound`: blocks were taken back, and what replaces them is not read
+ * completely yet.
+ */
+export async function readChainCursor(ctx: Context, source: ChainSource): Promise<Cursor & { unwound: boolean }> {
   const { coin } = source;
-  const [row] = await ctx.db.sql<{ height: bigint; hash: string }[]>`select height, hash from tips where chain = ${chainCode(coin)}`;
-  if (row) return { height: Number(row.height), hash: row.hash };
+  const [row] = await ctx.db.sql<{ height: bigint; hash: string; unwound: boolean }[]>`
+    select height, hash, unwound from tips where chain = ${chainCode(coin)}`;
+  if (row) return { ...row, height: Number(row.height) };
   // Addresses are issued from here on. Older ones wait for the blocks that could have paid them: see read-back.
   const [before] = await ctx.db.sql<{ now: Date }[]>`select clock_timestamp() as now`;
   const tip = await source.tip();
@@ -43,7 +47,7 @@ export async function readChainCursor(ctx: Context, source: ChainSource): Promis
         case when exists (select 1 from deposit_addresses where family = ${COIN[coin].family}) then 0 end) on conflict do nothing`;
     await insertBlock(tx, coin, tip);
   });
-  return { height: tip.height, hash: tip.hash };
+  return { height: tip.height, hash: tip.hash, unwound: false };
 }
 
 /** What a follower reads: all sources of a chain, or in tests one of them. */

@@ -100,7 +100,8 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Gu
   }
   if (!follower.networkChecked) await checkNetwork(ctx, source);
   follower.networkChecked = true;
-  let cursor: Cursor = await readChainCursor(ctx, source);
+  const { unwound, ...start } = await readChainCursor(ctx, source);
+  let cursor: Cursor = start;
   // Do not request again what the guard just received.
   for (let just = judged?.health ? judged : null; ; just = null) {
     if (signal?.aborted) return false;
@@ -110,7 +111,7 @@ async function followToTip(follower: Follower, signal?: AbortSignal, judged?: Gu
     if (tip.hash === cursor.hash) {
       await liftHold(position, cursor);
       await notes.isUpToDate(cursor.height);
-      await endReorg(ctx, { coin: source.coin, hash: cursor.hash });
+      if (unwound || cursor !== start) await endReorg(ctx, { coin: source.coin, hash: cursor.hash });
       await pollTip(follower.tip, { cursor, health, before, behindOthers: judged?.behind === true });
       return follower.readBack.some(signal);
     }

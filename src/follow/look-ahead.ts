@@ -12,55 +12,75 @@ import type { WatchSet } from './watch-set.ts';
 const LOOK_AHEAD = 100n;
 /** Derivations, about a millisecond each, between two turns of the event loop. */
 const BATCH = 5;
+/** Addresses that are written, or read, at a time. */
+const AT_ONCE = 2_000;
 
-type Spare = { walletId: string; merchantId: string; index: bigint; address: string };
-type Range = { from: bigint; to: bigint };
+export type Spare = { walletId: string; merchantId: string; index: bigint; address: string };
 export type Stray = Sighting & { coin: Coin; spare: Spare };
 
 /** Thrown when an address was just issued to a payment: the step is retried, with the address watched for that payment. */
 export class AddressGiven extends Error {}
 
-/** One follower's spare addresses, by wallet, and in `watched`, where they stay once issued. Derives keys only when a counter moved. */
+/** A wallet whose counter moved, and the indexes from `from` to before `to` that are watched and not stored yet. */
+type Missing = { id: string; chainKey: string; script: Script; ranges: readonly (readonly [from: string, to: string])[] };
+
+/**
+ * One follower's spare addresses: in `watched`, where they stay once issued, and in the table, which says whose they are. They are derived
+ * once, when the counter of their wallet moves, by whichever follower of the family comes first; all others read them.
+ */
 export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; network: Network }, watched: WatchSet) {
-  const byKey = new Map<string, Spare>();
-  const byWallet = new Map<string, Map<bigint, string>>();
+  const { family } = COIN[coin];
+  type Row = { wallet_id: string; index: string; key: string; address: string };
+  const write = async (rows: readonly Row[]): Promise<void> => {
+    await ctx.db.sql`
+      insert into spare_addresses (family, key, address, wallet_id, index)
+      select ${family}, r.key, r.address, r.wallet_id, r.index
+      from jsonb_to_recordset(${ctx.db.sql.json(rows)}) as r (wallet_id text, index bigint, key text, address text) on conflict do nothing`;
+  };
+  /**
+   * In the order of wallets and indexes: so two followers cannot deadlock, and after a failure midway, what is stored beyond a counter has no gap.
+   */
+  async function derive(wallets: readonly Missing[]): Promise<void> {
+    let rows: Row[] = [];
+    for (const { id, chainKey, script, ranges } of wallets)
+      for (const [from, to] of ranges)
+        for (let index = BigInt(from); index < BigInt(to); index++) {
+          const { key, address } = deriveAddress({ chainKey, script, coin, network, index });
+          watched.add(key);
+          rows.push({ wallet_id: id, index: index.toString(), key, address });
+          if (rows.length % BATCH === 0) await setImmediate();
+          if (rows.length < AT_ONCE) continue;
+          await write(rows);
+          rows = [];
+        }
+    if (rows.length > 0) await write(rows);
+  }
 
   return {
-    find: (key: string): Spare | undefined => byKey.get(key),
-
-    /** Reads the wallets changed since the transaction `readFrom` and derives the addresses that came into range. */
+    /** Reads the wallets changed since the transaction `readFrom`, derives the addresses that came into range, and watches all that are new. */
     refresh: async (readFrom: string): Promise<void> => {
-      const wallets = await ctx.db.sql<
-        { id: string; merchantId: string; chainKey: string; script: Script; next: bigint; skipped: [string, string][] | null }[]
-      >`
-        select w.id, w.merchant_id as "merchantId", w.chain_key as "chainKey", w.script, w.next_index as next, s.skipped
-        from wallets w left join lateral (
-          select jsonb_agg(jsonb_build_array(first_index::text, end_index::text)) as skipped from skipped_indexes where wallet_id = w.id) s on true
-        where w.family = ${COIN[coin].family} and w.network = ${network} and w.xid >= ${readFrom}::xid8`;
-      for (const { id: walletId, merchantId, chainKey, script, next, skipped } of wallets) {
-        const ranges: Range[] = [
-          ...(skipped ?? []).map(([from, to]) => ({ from: BigInt(from), to: BigInt(to) })),
-          { from: next, to: next + LOOK_AHEAD },
-        ];
-        const known = byWallet.get(walletId) ?? new Map<bigint, string>();
-        byWallet.set(walletId, known);
-        for (const [index, key] of known) {
-          if (ranges.some(({ from, to }) => index >= from && index < to)) continue;
-          known.delete(index);
-          byKey.delete(key);
-        }
-        let derived = 0;
-        for (const { from, to } of ranges) {
-          for (let index = from; index < to; index++) {
-            if (known.has(index)) continue;
-            const { key, address } = deriveAddress({ chainKey, script, coin, network, index });
-            known.set(index, key);
-            watched.add(key);
-            byKey.set(key, { walletId, merchantId, index, address });
-            if (++derived % BATCH === 0) await setImmediate();
-          }
-        }
-      }
+      const { sql } = ctx.db;
+      const wallets = await sql<Missing[]>`
+        select w.id, w.chain_key as "chainKey", w.script, coalesce((
+          select jsonb_agg(jsonb_build_array(r.low::text, r.high::text) order by r.low) from (
+            select greatest(w.next_index, 1 + (select max(index) from spare_addresses where wallet_id = w.id)) as low,
+              w.next_index + ${LOOK_AHEAD.toString()}::bigint as high
+            union all select k.first_index, k.end_index from skipped_indexes k where k.wallet_id = w.id and k.end_index - k.first_index > (
+              select count(*) from spare_addresses where wallet_id = w.id and index >= k.first_index and index < k.end_index)) as r
+          where r.low < r.high), '[]') as ranges
+        from wallets w where w.family = ${family} and w.network = ${network} and w.xid >= ${readFrom}::xid8 order by w.id`;
+      if (wallets.length === 0) return;
+      await derive(wallets);
+      // What was issued is an address of its payment now.
+      await sql`
+        delete from spare_addresses where (family, key) in (
+          select s.family, s.key from wallets w join spare_addresses s on s.wallet_id = w.id and s.index < w.next_index
+          where w.family = ${family} and w.xid >= ${readFrom}::xid8
+            and not exists (select 1 from skipped_indexes k where k.wallet_id = w.id and s.index >= k.first_index and s.index < k.end_index)
+          for update of s skip locked)`;
+      const stored = sql<{ key: string }[]>`
+        select key from spare_addresses where family = ${family} and xid >= ${readFrom}::xid8`;
+      for await (const rows of stored.cursor(AT_ONCE)) for (const { key } of rows) watched.add(key);
     },
 
     /**

@@ -91,7 +91,7 @@ test('an address with an owner is a payment’s, even if it counts as unissued; 
   const { sightings, strays } = assignOwners(
     ['own', 'both', 'spare', 'unknown'].map(sighting),
     new Map(Object.entries({ own: owner, both: owner })),
-    (key) => (['both', 'spare'].includes(key) ? spare : undefined),
+    new Map(Object.entries({ both: spare, spare })),
   );
   assert.deepEqual(
     sightings.map(({ key, owner: of }) => [key, of.paymentId]),

@@ -4,6 +4,7 @@ import type { Context } from '#context';
 import { type Doubt, doubtOf } from '#core/certainty';
 import { type Coin, chainCode, finalityOf, kindOf } from '#core/coin';
 import { earliest, MINUTE_MS } from '#core/dates';
+import type { Sql, Tx } from '#db';
 import { queueProcessing } from '#payments';
 import { type Cursor, type FollowedSource, holdCursor, provenHeightsOf } from './cursor.ts';
 import type { FollowState } from './follow-state.ts';
@@ -114,19 +115,23 @@ async function writePoll(
   // Work above the cursor proves blocks before theirs are read.
   const proven = provenHeightsOf(source, { binding, hash: cursor.hash });
   const isNews = (proven?.join() ?? null) !== poll.proven;
-  await ctx.db.begin(async (tx) => {
-    await tx`
-      update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
-        scanned_through = case when not ${certain} then scanned_through
-          when ${provenThrough === null} then ${before} else greatest(scanned_through, ${provenThrough}::timestamptz) end
-      where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
-    const moved = isNews
-      ? await tx`
-          update tips set proven_heights = ${proven as number[] | null}::int[]
-          where chain = ${chainCode(coin)} and hash = ${cursor.hash} and proven_heights is distinct from ${proven as number[] | null}::int[]`
-      : { count: 0 };
-    if (moved.count > 0 || (chainlock !== null && chainlock !== lockedThrough)) await queueProcessing(tx, { coin });
-  });
+  const write = (sql: Sql | Tx) => sql`
+    update tips set looked_at = ${before}, chainlock_height = greatest(chainlock_height, ${chainlock}::bigint),
+      scanned_through = case when not ${certain} then scanned_through
+        when ${provenThrough === null} then ${before} else greatest(scanned_through, ${provenThrough}::timestamptz) end
+    where chain = ${chainCode(coin)} and hash = ${cursor.hash}`;
+  const isLocked = chainlock !== null && chainlock !== lockedThrough;
+  if (!isNews && !isLocked) await write(ctx.db.sql);
+  else
+    await ctx.db.begin(async (tx) => {
+      await write(tx);
+      const moved = isNews
+        ? await tx`
+            update tips set proven_heights = ${proven as number[] | null}::int[]
+            where chain = ${chainCode(coin)} and hash = ${cursor.hash} and proven_heights is distinct from ${proven as number[] | null}::int[]`
+        : { count: 0 };
+      if (moved.count > 0 || isLocked) await queueProcessing(tx, { coin });
+    });
   poll.lockedThrough = chainlock;
   poll.proven = proven?.join() ?? null;
 }

@@ -39,6 +39,8 @@ export function createReadBack(
   const { coin } = source;
   let planned = false;
   let restsUntilMs = 0;
+  /** Whether the table says that nothing failed. */
+  let isClear = false;
 
   const read = async (): Promise<Standing> => {
     const [row] = await ctx.db.sql<Standing[]>`
@@ -113,13 +115,15 @@ export function createReadBack(
         for (let i = 0; i < BLOCKS_A_TURN && ctx.clock.monotonicMs() - startedMs < TURN_MS; i++) {
           if (signal?.aborted) return false;
           if (await readOne()) continue;
-          await noteFailure(ctx, coin, null);
+          if (!isClear) await noteFailure(ctx, coin, null);
+          isClear = true;
           return false;
         }
         return true;
       } catch (error) {
         if (!(error instanceof ChainError)) throw error;
         restsUntilMs = ctx.clock.monotonicMs() + REST_MS;
+        isClear = false;
         await noteFailure(ctx, coin, error.message);
         ctx.log.warn({ err: error, coin }, 'Cannot read earlier blocks; retrying');
         return false;

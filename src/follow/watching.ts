@@ -1,11 +1,11 @@
 /** What a follower looks for on its chain: deposit addresses, unissued addresses, and outpoints that our pending transfers spend. */
 import type { ChainSource, Matcher, Sighting } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, chainOf } from '#core/coin';
+import { COIN, type Coin, chainCode, chainOf, type Network } from '#core/coin';
 import { addMs, DAY_MS, earliest } from '#core/dates';
 import { readEndedBelow } from '#db';
 import { readGasPayments } from '#signing';
-import { createLookAhead, type Stray } from './look-ahead.ts';
+import { createLookAhead, type Spare, type Stray } from './look-ahead.ts';
 import { type AddressOwner, eachOutput, type OwnedSighting, type WaitingTransaction } from './sightings.ts';
 import { createSpentOutpoints } from './spent-outpoints.ts';
 import { createWatchSet, type WatchSet } from './watch-set.ts';
@@ -20,6 +20,7 @@ const KEYS_AT_ONCE = 2_000;
 export type ChainWatch = {
   readonly ctx: Context;
   readonly coin: Coin;
+  readonly network: Network;
   readonly keys: WatchSet;
   readonly spares: ReturnType<typeof createLookAhead>;
   readonly spent: ReturnType<typeof createSpentOutpoints>;
@@ -32,6 +33,7 @@ export function createWatching(ctx: Context, source: Pick<ChainSource, 'coin' | 
   return {
     ctx,
     coin: source.coin,
+    network: source.network,
     keys,
     spares: createLookAhead(ctx, source, keys),
     spent: createSpentOutpoints(ctx, source.coin),
@@ -42,19 +44,18 @@ export function createWatching(ctx: Context, source: Pick<ChainSource, 'coin' | 
 /** Updates the memory from all committed rows: rereads what might have committed since the last read. */
 export async function refreshWatching(watching: ChainWatch): Promise<void> {
   const { ctx, coin, keys, spares, spent, readFrom } = watching;
-  const endedBelow = await readEndedBelow(ctx.db.sql);
-  // Wallets first: an address issued between the two reads is then known as spare, as issued, or as both, but never as neither.
-  await spares.refresh(readFrom);
-  const given = ctx.db.sql<
-    { key: string }[]
-  >`select key from deposit_addresses where family = ${COIN[coin].family} and xid >= ${readFrom}::xid8`;
-  const add = (rows: readonly { key: string }[]) => {
-    for (const { key } of rows) keys.add(key);
-  };
-  // All of them at startup, and only a few after that.
-  if (readFrom === '0') for await (const rows of given.cursor(KEYS_AT_ONCE)) add(rows);
-  else add(await given);
-  await spent.refresh(readFrom);
+  const { sql } = ctx.db;
+  const { family } = COIN[coin];
+  const endedBelow = await readEndedBelow(sql);
+  // Wallets before addresses: an address issued between the two reads is then known as spare, as issued, or as both, but never as neither.
+  const [news] = await sql<{ wallets: boolean; issued: boolean; spent: boolean }[]>`
+    select exists (select 1 from wallets where family = ${family} and xid >= ${readFrom}::xid8) as wallets,
+      exists (select 1 from deposit_addresses where family = ${family} and xid >= ${readFrom}::xid8) as issued,
+      exists (select 1 from spent_outpoints where chain = ${chainCode(coin)} and xid >= ${readFrom}::xid8) as spent`;
+  if (news!.wallets) await spares.refresh(readFrom);
+  const given = sql<{ key: string }[]>`select key from deposit_addresses where family = ${family} and xid >= ${readFrom}::xid8`;
+  if (news!.issued) for await (const rows of given.cursor(KEYS_AT_ONCE)) for (const { key } of rows) keys.add(key);
+  if (news!.spent) await spent.refresh(readFrom);
   watching.readFrom = endedBelow;
 }
 
@@ -92,19 +93,29 @@ type Sorted = { sightings: OwnedSighting[]; strays: Stray[] };
  * Finds out whose addresses these are. The table decides who owns an address, not memory. What a sweep of the merchant pays for the gas of
  * an address is not money of a customer.
  */
-export async function sortSightings({ ctx, coin, spares }: ChainWatch, all: readonly Sighting[]): Promise<Sorted> {
+export async function sortSightings({ ctx, coin, network }: ChainWatch, all: readonly Sighting[]): Promise<Sorted> {
   if (all.length === 0) return { sightings: [], strays: [] };
-  const rows = await ctx.db.sql<(AddressOwner & { key: string })[]>`
-    select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt"
-    from deposit_addresses where family = ${COIN[coin].family} and key = any(${[...new Set(all.map((s) => s.key))]}::text[])`;
-  const owners = new Map(rows.map(({ key, ...owner }) => [key, owner]));
+  const { family } = COIN[coin];
+  const keys = [...new Set(all.map((one) => one.key))];
+  // In one statement, because an address that is issued in between goes from one table to the other.
+  const rows = await ctx.db.sql<({ key: string } & (({ index: null } & AddressOwner) | ({ paymentId: null } & Spare)))[]>`
+    select key, payment_id as "paymentId", merchant_id as "merchantId", address, created_at as "createdAt", null as "walletId", null as index
+    from deposit_addresses where family = ${family} and key = any(${keys}::text[])
+    union all
+    select s.key, null, w.merchant_id, s.address, null, s.wallet_id, s.index from spare_addresses s join wallets w on w.id = s.wallet_id
+    where s.family = ${family} and s.key = any(${keys}::text[]) and w.network = ${network}`;
+  const [owners, spares] = [new Map<string, AddressOwner>(), new Map<string, Spare>()];
+  for (const { key, ...row } of rows) {
+    if (row.paymentId !== null) owners.set(key, row);
+    else spares.set(key, row);
+  }
   const txids = [...new Set(all.flatMap(({ key, txid }) => (txid !== null && owners.has(key) ? [txid] : [])))];
   const gas = txids.length === 0 ? [] : await readGasPayments(ctx.db.sql, txids);
   const isGas = ({ key, txid }: Sighting): boolean => gas.some(([merchant, id]) => id === txid && owners.get(key)?.merchantId === merchant);
   return assignOwners(
     all.flatMap((one) => (isGas(one) ? [] : [{ ...one, coin: one.coin ?? coin }])),
     owners,
-    spares.find,
+    spares,
   );
 }
 
@@ -114,13 +125,13 @@ type InCoin = Sighting & { coin: Coin };
 export function assignOwners(
   all: readonly InCoin[],
   owners: ReadonlyMap<string, AddressOwner>,
-  findSpare: (key: string) => Stray['spare'] | undefined,
+  spares: ReadonlyMap<string, Spare>,
 ): Sorted {
   const sightings: OwnedSighting[] = [];
   const strays: Stray[] = [];
   for (const sighting of all) {
     const owner = owners.get(sighting.key);
-    const spare = findSpare(sighting.key);
+    const spare = spares.get(sighting.key);
     if (owner) sightings.push({ ...sighting, owner });
     else if (spare) for (const stray of eachOutput({ ...sighting, spare })) strays.push(stray);
   }

@@ -9,11 +9,13 @@ import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { connectShop, PLATFORM_PERMISSIONS } from '../../src/shops/shop-keys.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { client, eventually, testEnvironment } from '../kit/app.ts';
+import { startCoreNode } from '../kit/core-node.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { type DatabaseProxy, startDatabaseProxy } from '../kit/database-proxy.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { PROTOCOLS } from '../kit/replay-flow.ts';
 import { ok, shopClient, startHook } from '../kit/shop-flows.ts';
+import { createTestChain } from '../kit/test-chain.ts';
 
 let database: TestDatabase;
 let proxy: DatabaseProxy;
@@ -42,6 +44,8 @@ const tally = (statements: readonly string[]): string =>
     .join('\n');
 
 const HOUSEKEEPING = /delete from payment_count_deltas/;
+/** What a process sends for all chains together. */
+const SHARED = /^select 1$|^select concat_ws|due_at|^delete from|^with taken|retention/;
 const HOUSEKEEPING_ENDS = /^with edges as/;
 const HOUSEKEEPING_SECONDS = 10;
 
@@ -58,6 +62,31 @@ test('an idle service sends fewer than five statements a second', async (t) => {
   const idle = proxy.statements.slice(places.at(-2), places.at(-1));
   t.diagnostic(`${idle.length} statements in ${HOUSEKEEPING_SECONDS} s\n${tally(idle)}`);
   assert.ok(idle.length < 5 * HOUSEKEEPING_SECONDS, `${idle.length} statements in ${HOUSEKEEPING_SECONDS} s:\n${tally(idle)}`);
+});
+
+test('a look at a chain that shows nothing new takes at most eight statements', async (t) => {
+  const own = await testDatabase();
+  const between = await startDatabaseProxy(own.connection);
+  const node = await startCoreNode(createTestChain({ coin: 'BTC', network: 'regtest' }));
+  const follows = await startApp(readConfig(testEnvironment(between.url, own.folder, { BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest' })), {
+    log: createLog('error'),
+    starts: () => null,
+    roles: ['watcher'],
+  });
+  const looks = () => between.statements.flatMap((text, at) => (/update tips set looked_at/.test(text) ? [at] : []));
+  // The first look notes what the following ones find unchanged.
+  const places = await eventually(
+    async () => looks(),
+    (found) => found.length >= 4,
+    60_000,
+  );
+  const look = between.statements.slice(places.at(-2), places.at(-1)).filter((text) => !SHARED.test(text));
+  await follows.stop();
+  await node.close();
+  await between.stop();
+  await own.drop();
+  t.diagnostic(tally(look));
+  assert.ok(look.length <= 8, `${look.length} statements:\n${tally(look)}`);
 });
 
 /** What begins and ends transactions, what a service sends anyway, and merchants and keys, which are read once a second at most. */

@@ -667,6 +667,20 @@ create table skipped_indexes (
 );
 create index skipped_indexes_of on skipped_indexes (wallet_id);
 
+-- Addresses of a wallet that no payment was given, and that are watched: those beyond its counter, and those of skipped indexes. Deriving
+-- them takes a millisecond each, so a process that starts reads them here.
+create table spare_addresses (
+  family text not null,
+  key text not null,
+  address text not null,
+  wallet_id text collate "C" not null,
+  index bigint not null,
+  xid xid8 not null default pg_current_xact_id(),
+  primary key (family, key),
+  unique (wallet_id, index)
+);
+create index spare_addresses_new on spare_addresses (family, xid);
+
 -- Deposits to addresses of a wallet that no payment was given: seen beyond the counter, or in skipped indexes.
 create table stray_deposits (
   coin text not null,
