@@ -1,12 +1,13 @@
 /**
- * The list of payments while 5,000 of them expire in the same process, compared with the same list while nothing is due. Goal: p99 <= 2.
+ * The list of payments while many of them expire in the same process, compared with the same list while nothing is due. Goal: p99 <= 2.
+ * `PAYMENTS` is how many expire at a time.
  */
-import { eventually, testEnvironment } from '../test/kit/app.ts';
+import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { type Figures, measure, median, startChild } from './kit.ts';
 
-const EXPIRING = 5_000;
-const ROUNDS = 5;
+const EXPIRING = Number(process.env.PAYMENTS ?? 5_000);
+const ROUNDS = EXPIRING > 20_000 ? 1 : 5;
 const SECONDS = 3;
 
 const database = await testDatabase({ parent: '/var/tmp' });
@@ -25,23 +26,29 @@ while ((await pending()) < EXPIRING * ROUNDS)
 // Long enough for the compiler to have seen everything.
 await measure({ ...list, seconds: 8 });
 
-const runs: { quiet: Figures; busy: Figures }[] = [];
+const runs: { quiet: Figures; busy: Figures[]; seconds: number }[] = [];
 for (let round = 0; round < ROUNDS; round++) {
   const quiet = await measure(list);
   const before = await pending();
-  await sql`
-    update payments set created_at = created_at - interval '2 days', expires_at = expires_at - interval '2 days',
-      due_at = clock_timestamp() + interval '200 milliseconds'
-    where id in (select id from payments where status = 'pending' order by sequence limit ${EXPIRING})`;
-  const busy = await measure(list);
-  await eventually(pending, (left) => left === before - EXPIRING, 60_000);
-  runs.push({ quiet, busy });
+  await database.db.begin(async (tx) => {
+    await tx`set local statement_timeout = 0`;
+    await tx`
+      update payments set created_at = created_at - interval '2 days', expires_at = expires_at - interval '2 days',
+        due_at = clock_timestamp() + interval '200 milliseconds'
+      where id in (select id from payments where status = 'pending' order by sequence limit ${EXPIRING})`;
+  });
+  const began = performance.now();
+  const busy: Figures[] = [];
+  do busy.push(await measure(list));
+  while ((await pending()) > before - EXPIRING);
+  runs.push({ quiet, busy, seconds: (performance.now() - began) / 1_000 });
 }
-const of = (side: 'quiet' | 'busy', figure: 'p50' | 'p99'): string => median(runs.map((run) => run[side][figure])).toFixed(1);
-const p99s = runs.map(({ quiet, busy }) => busy.p99 / quiet.p99);
-const bad = runs.reduce((sum, { quiet, busy }) => sum + quiet.errors + quiet.non2xx + busy.errors + busy.non2xx, 0);
-console.log(`expiry: GET /api/payments?limit=10 while ${EXPIRING} payments expire, against the same while none does
-  expiring  p50 ${of('busy', 'p50')} ms p99 ${of('busy', 'p99')} ms
+type Side = 'quiet' | 'busy';
+const of = (side: Side, figure: 'p50' | 'p99'): string => median(runs.flatMap((run) => run[side]).map((one) => one[figure])).toFixed(1);
+const p99s = runs.flatMap(({ quiet, busy }) => busy.map(({ p99 }) => p99 / quiet.p99));
+const bad = runs.flatMap(({ quiet, busy }) => [quiet, ...busy]).reduce((sum, { errors, non2xx }) => sum + errors + non2xx, 0);
+console.log(`expiry: GET /api/payments?limit=10 while ${EXPIRING.toLocaleString('en')} payments expire, against the same while none does
+  expiring  p50 ${of('busy', 'p50')} ms p99 ${of('busy', 'p99')} ms, all within ${median(runs.map(({ seconds }) => seconds)).toFixed(0)} s
   quiet     p50 ${of('quiet', 'p50')} ms p99 ${of('quiet', 'p99')} ms
   ratio     p99 ${median(p99s).toFixed(2)} (${p99s.map((ratio) => ratio.toFixed(2)).join(' ')})
   goal      p99 <= 2${bad > 0 ? `\n  REFUSED OR FAILED: ${bad}` : ''}`);

@@ -1,6 +1,7 @@
 /**
  * 10,000 merchants with 2,000,000 watched addresses, and the unissued ones that are watched ahead: what the service and its database need
- * in memory, and how long after a start the chain is followed. Goal: 2 GB in all. `MERCHANTS` is how many there are.
+ * in memory, and how long after a start the chain is followed. Goal: 2 GB in all. `MERCHANTS` is how many there are; all but a hundred have
+ * been followed before, so that their unissued addresses are stored.
  */
 import { createECDH, createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -12,6 +13,8 @@ import { startChild } from './kit.ts';
 
 const MERCHANTS = Number(process.env.MERCHANTS ?? 10_000);
 const ADDRESSES_EACH = 200;
+const NEW_MERCHANTS = 100;
+const AHEAD = 100;
 const AT_ONCE = 500;
 /** The first block, and two for each of two starts. */
 const BLOCKS = 5;
@@ -37,14 +40,19 @@ for (let from = 1; from <= MERCHANTS; from += AT_ONCE) {
     insert into wallets (id, merchant_id, family, network, chain_key, account_key, script, path, next_index)
     select wallet, merchant, 'BTC', 'regtest', key, key, 'p2wpkh', 'm/84h/0h/0h', ${ADDRESSES_EACH} from r`;
 }
+/** An output script as good as any other, in SQL. */
+const key = (m: string, n: string) => `'0014' || substr(encode(sha256((${m} || ' ' || ${n})::bytea), 'hex'), 1, 40)`;
 await database.db.begin(async (tx) => {
   await tx`set local statement_timeout = 0`;
-  await tx`
+  await tx.unsafe(`
     insert into deposit_addresses (family, key, address, payment_id, merchant_id, wallet_id, index, created_at)
-    select 'BTC', '0014' || substr(encode(sha256((m || ' ' || n)::bytea), 'hex'), 1, 40), 'bcrt1q' || m || 'q' || n,
-      'pay_' || lpad((m * ${ADDRESSES_EACH} + n)::text, 24, '0'), 'mer_' || lpad(m::text, 24, '0'), 'wal_' || lpad(m::text, 24, '0'), n,
-      clock_timestamp()
-    from generate_series(1, ${MERCHANTS}::int) m, generate_series(0, ${ADDRESSES_EACH - 1}::int) n`;
+    select 'BTC', ${key('m', 'n')}, 'bcrt1q' || m || 'q' || n, 'pay_' || lpad((m * ${ADDRESSES_EACH} + n)::text, 24, '0'),
+      'mer_' || lpad(m::text, 24, '0'), 'wal_' || lpad(m::text, 24, '0'), n, clock_timestamp()
+    from generate_series(1, ${MERCHANTS}) m, generate_series(0, ${ADDRESSES_EACH - 1}) n`);
+  await tx.unsafe(`
+    insert into spare_addresses (family, key, address, wallet_id, index)
+    select 'BTC', ${key('m', 'n')}, 'bcrt1q' || m || 'q' || n, 'wal_' || lpad(m::text, 24, '0'), n
+    from generate_series(${NEW_MERCHANTS + 1}, ${MERCHANTS}) m, generate_series(${ADDRESSES_EACH}, ${ADDRESSES_EACH + AHEAD - 1}) n`);
 });
 await sql`analyze`;
 
