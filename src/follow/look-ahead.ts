@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { deriveAddress, type Script, type Sighting } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, type Network } from '#core/coin';
+import { COIN, type Coin, type Family, type Network } from '#core/coin';
 import { Problem } from '#core/problem';
 import type { Tx } from '#db';
 import { burnIndexes } from '#wallets';
@@ -24,37 +24,40 @@ export class AddressGiven extends Error {}
 /** A wallet whose counter moved, and the indexes from `from` to before `to` that are watched and not stored yet. */
 type Missing = { id: string; chainKey: string; script: Script; ranges: readonly (readonly [from: string, to: string])[] };
 
+type Followed = { coin: Coin; network: Network };
+type Row = { wallet_id: string; index: string; key: string; address: string };
+const write = async (ctx: Context, family: Family, rows: readonly Row[]): Promise<void> => {
+  await ctx.db.sql`
+    insert into spare_addresses (family, key, address, wallet_id, index)
+    select ${family}, r.key, r.address, r.wallet_id, r.index
+    from jsonb_to_recordset(${ctx.db.sql.json(rows)}) as r (wallet_id text, index bigint, key text, address text) on conflict do nothing`;
+};
+/**
+ * In the order of wallets and indexes: so two followers cannot deadlock, and after a failure midway, what is stored beyond a counter has no gap.
+ */
+async function derive(ctx: Context, { coin, network }: Followed, watched: WatchSet, wallets: readonly Missing[]): Promise<void> {
+  const { family } = COIN[coin];
+  let rows: Row[] = [];
+  for (const { id, chainKey, script, ranges } of wallets)
+    for (const [from, to] of ranges)
+      for (let index = BigInt(from); index < BigInt(to); index++) {
+        const { key, address } = deriveAddress({ chainKey, script, coin, network, index });
+        watched.add(key);
+        rows.push({ wallet_id: id, index: index.toString(), key, address });
+        if (rows.length % BATCH === 0) await setImmediate();
+        if (rows.length < AT_ONCE) continue;
+        await write(ctx, family, rows);
+        rows = [];
+      }
+  if (rows.length > 0) await write(ctx, family, rows);
+}
+
 /**
  * One follower's spare addresses: in `watched`, where they stay once issued, and in the table, which says whose they are. They are derived
  * once, when the counter of their wallet moves, by whichever follower of the family comes first; all others read them.
  */
-export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; network: Network }, watched: WatchSet) {
+export function createLookAhead(ctx: Context, { coin, network }: Followed, watched: WatchSet) {
   const { family } = COIN[coin];
-  type Row = { wallet_id: string; index: string; key: string; address: string };
-  const write = async (rows: readonly Row[]): Promise<void> => {
-    await ctx.db.sql`
-      insert into spare_addresses (family, key, address, wallet_id, index)
-      select ${family}, r.key, r.address, r.wallet_id, r.index
-      from jsonb_to_recordset(${ctx.db.sql.json(rows)}) as r (wallet_id text, index bigint, key text, address text) on conflict do nothing`;
-  };
-  /**
-   * In the order of wallets and indexes: so two followers cannot deadlock, and after a failure midway, what is stored beyond a counter has no gap.
-   */
-  async function derive(wallets: readonly Missing[]): Promise<void> {
-    let rows: Row[] = [];
-    for (const { id, chainKey, script, ranges } of wallets)
-      for (const [from, to] of ranges)
-        for (let index = BigInt(from); index < BigInt(to); index++) {
-          const { key, address } = deriveAddress({ chainKey, script, coin, network, index });
-          watched.add(key);
-          rows.push({ wallet_id: id, index: index.toString(), key, address });
-          if (rows.length % BATCH === 0) await setImmediate();
-          if (rows.length < AT_ONCE) continue;
-          await write(rows);
-          rows = [];
-        }
-    if (rows.length > 0) await write(rows);
-  }
 
   return {
     /** Reads the wallets changed since the transaction `readFrom`, derives the addresses that came into range, and watches all that are new. */
@@ -70,7 +73,7 @@ export function createLookAhead(ctx: Context, { coin, network }: { coin: Coin; n
           where r.low < r.high), '[]') as ranges
         from wallets w where w.family = ${family} and w.network = ${network} and w.xid >= ${readFrom}::xid8 order by w.id`;
       if (wallets.length === 0) return;
-      await derive(wallets);
+      await derive(ctx, { coin, network }, watched, wallets);
       // What was issued is an address of its payment now.
       await sql`
         delete from spare_addresses where (family, key) in (
