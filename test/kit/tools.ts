@@ -42,6 +42,8 @@ export const LONG_TOOLS: readonly Program[] = [
   { path: ELECTRUM, package: 'electrum' },
   { path: '/usr/bin/javac', package: 'default-jdk-headless' },
   { path: '/usr/bin/pg_ctlcluster', package: 'postgresql' },
+  { path: '/usr/sbin/debootstrap', package: 'debootstrap' },
+  { path: '/usr/bin/buildah', package: 'buildah' },
   { path: '/usr/bin/patroni', package: 'patroni' },
   { path: '/usr/bin/etcd', package: 'etcd-server' },
   { path: '/usr/sbin/haproxy', package: 'haproxy' },
