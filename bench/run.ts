@@ -26,6 +26,7 @@ for (const name of names.length > 0
       'peers',
       'settle',
       'transfers',
+      'lightning',
     ]) {
   const { status } = spawnSync(process.execPath, ['--expose-gc', '--disable-warning=ExperimentalWarning', `bench/${name}.ts`], {
     stdio: 'inherit',

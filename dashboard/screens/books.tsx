@@ -113,7 +113,7 @@ function Statement({ days }: { days: Days }) {
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard
         <section className="overflow-x-auto [--stripe:0px] sm:[&_td]:px-2.5 sm:[&_th]:px-2.5" aria-label="Statement" tabIndex={0}>
-          <Table label="Statement" columns={[...COLUMNS, worth]} rows={rows} />
+          <Table label="Statement" columns={[...COLUMNS, worth]} rows={rows} unlabeled />
         </section>
       )}
     </Card>

@@ -389,7 +389,7 @@ function Merchants() {
       ) : (
         <Table
           label="Merchants"
-          everyMode
+          unlabeled
           columns={columns}
           rows={list.rows}
           hasMore={list.hasNextPage}

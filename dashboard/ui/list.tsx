@@ -24,7 +24,7 @@ export function ListCard<R extends { id: string }>({
   columns,
   none,
   unmatched,
-  everyMode = false,
+  unlabeled = false,
 }: {
   label: string;
   list: Listed<R>;
@@ -36,7 +36,7 @@ export function ListCard<R extends { id: string }>({
   /** Shown when filters are set. */
   unmatched: { title: string; clear: () => void; act?: string } | null;
   /** The rows belong to both modes, or to none. */
-  everyMode?: boolean;
+  unlabeled?: boolean;
 }) {
   const more = () => void list.fetchNextPage();
   const { lookedBackTo, isFetchingNextPage: busy } = list;
@@ -53,7 +53,7 @@ export function ListCard<R extends { id: string }>({
           onMore={more}
           more={lookedBackTo === null ? 'Show more' : 'Search further back'}
           busy={busy}
-          everyMode={everyMode}
+          unlabeled={unlabeled}
         />
       ) : unmatched === null ? (
         <Empty title={none.title}>{none.words}</Empty>

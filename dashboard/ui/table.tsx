@@ -40,7 +40,7 @@ const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Co
       >
         {phone === 'line' && <span className="text-soft sm:hidden">{name}</span>}
         {i === marked ? (
-          <span className="flex min-w-0 flex-wrap items-start gap-x-2 gap-y-1">
+          <span className="flex min-w-0 flex-wrap items-start gap-x-2 gap-y-1 sm:flex-nowrap">
             <span className="min-w-0">{cell(row as never)}</span>
             <TestLabel />
           </span>
@@ -52,7 +52,7 @@ const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Co
   </tr>
 ));
 
-/** The first cell must contain a link to the page of the row. In test mode each row has a label, unless the list shows both modes. */
+/** The first cell must contain a link to the page of the row. In test mode each row has a label, unless the list shows both modes, or sums. */
 export function Table<R extends { id: string }>({
   label,
   columns,
@@ -61,7 +61,7 @@ export function Table<R extends { id: string }>({
   onMore,
   more = 'Show more',
   busy = false,
-  everyMode = false,
+  unlabeled = false,
 }: {
   label: string;
   columns: readonly Column<R>[];
@@ -70,9 +70,9 @@ export function Table<R extends { id: string }>({
   onMore?: () => void;
   more?: string;
   busy?: boolean;
-  everyMode?: boolean;
+  unlabeled?: boolean;
 }) {
-  const isTest = useMode() === 'test' && !everyMode;
+  const isTest = useMode() === 'test' && !unlabeled;
   const title = columns.findIndex(({ phone }) => phone === 'title');
   const marked = isTest ? Math.max(0, title) : -1;
   return (

@@ -42,7 +42,7 @@ export const CLN: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openCln,
-  lookMs: 1_000,
+  lookMs: 500,
 };
 
 type Call = (method: string, body: object) => Promise<StoredJson>;

@@ -45,7 +45,7 @@ export const LND: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openLnd,
-  lookMs: 1_000,
+  lookMs: 500,
 };
 
 function openLnd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {

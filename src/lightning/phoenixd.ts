@@ -30,7 +30,7 @@ export const PHOENIXD: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openPhoenixd,
-  lookMs: 1_000,
+  lookMs: 500,
 };
 
 function openPhoenixd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
+import { inspect } from 'node:util';
 import { bech32 } from '@scure/base';
 import type { LightningKind } from '../../src/lightning/access.ts';
 import { decodeInvoice } from '../../src/lightning/bolt11.ts';
@@ -464,18 +465,43 @@ test('a node that was restored from an older backup, and knows none of its invoi
   await shop.reached(id, 'completed');
 });
 
+/** All that is handed to the log meanwhile. */
+async function logOf(work: () => Promise<void>): Promise<string> {
+  const { log } = shop.app.app.ctx;
+  const before = { ...log };
+  let said = '';
+  for (const level of ['debug', 'info', 'warn', 'error'] as const)
+    log[level] = (fields, message) => {
+      said += `${message} ${inspect(fields, { depth: 8 })}\n`;
+    };
+  try {
+    await work();
+  } finally {
+    Object.assign(log, before);
+  }
+  return said;
+}
+
 for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'] as const)
-  test(`no credential of ${kind} is in the database as it is, nor in an error`, async () => {
-    await shop.use(kind);
+  test(`no credential of ${kind} is in the database as it is, nor in an error or the log`, async () => {
     const credential = kind === 'nwc' ? NWC_SECRET : CREDENTIALS[kind];
-    shop.fronts.behave((_, { path, headers }) => {
-      const sent = headers['grpc-metadata-macaroon'] ?? headers.rune ?? headers.authorization ?? headers['x-api-key'] ?? NWC_SECRET;
-      const message = `wrong ${sent}`;
-      const error = { code: 'OTHER', message };
-      return { status: 500, json: { message, detail: message, result_type: path.slice('nwc:'.length), error } };
+    const log = await logOf(async () => {
+      await shop.use(kind);
+      const asked = await shop.ask();
+      shop.fronts.behave((_, { path, headers }) => {
+        const sent = headers['grpc-metadata-macaroon'] ?? headers.rune ?? headers.authorization ?? headers['x-api-key'] ?? NWC_SECRET;
+        const message = `wrong ${sent}`;
+        const error = { code: 'OTHER', message };
+        return { status: 500, json: { message, detail: message, result_type: path.slice('nwc:'.length), error } };
+      });
+      await eventually(
+        () => shop.row(asked.id),
+        ({ failure }) => failure !== null,
+      );
+      const id = await shop.create();
+      await shop.choose(id);
     });
-    const id = await shop.create();
-    await shop.choose(id);
+    assert.match(log, /No Lightning invoice/);
     const { sql } = shop.app.app.ctx.db;
     const tables = await sql<
       { name: string }[]
@@ -493,4 +519,5 @@ for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'] as const)
       const rows = await sql<{ text: string }[]>`select row_to_json(t)::text as text from ${sql(name)} t`;
       for (const { text } of rows) for (const secret of secrets) assert.ok(!text.includes(secret), name);
     }
+    for (const secret of secrets) assert.ok(!log.includes(secret), log);
   });

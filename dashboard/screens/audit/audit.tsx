@@ -83,7 +83,7 @@ export function Screen() {
         label="Audit log"
         list={list}
         columns={columns}
-        everyMode
+        unlabeled
         none={{ title: 'No entries yet', words: 'Actions of your team appear here, with the time, the member and the IP address.' }}
         unmatched={active.length > 0 ? { title: 'No entries match these filters', clear } : null}
       />
