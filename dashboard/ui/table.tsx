@@ -40,7 +40,7 @@ const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Co
       >
         {phone === 'line' && <span className="text-soft sm:hidden">{name}</span>}
         {i === marked ? (
-          <span className="flex min-w-0 flex-wrap items-start gap-x-2 gap-y-1 sm:flex-nowrap">
+          <span className="flex min-w-0 flex-wrap items-start gap-x-2 gap-y-1 xl:flex-nowrap">
             <span className="min-w-0">{cell(row as never)}</span>
             <TestLabel />
           </span>

@@ -18,12 +18,15 @@ const { createServer } = require('node:net');
 const { version } = require('../package.json');
 createServer((socket) => socket.end(version)).listen(process.env.PORT, '127.0.0.1');
 `;
-/** Starts and stops one unit as systemd does: a service that ends is failed. */
+/** Starts and stops one unit as systemd does: a service that ends is failed, and one that was stopped has ended. */
 const systemctl = (root: string) => `#!/bin/sh
 pid=$(cat ${root}/unit.pid 2>/dev/null)
 echo "$*" >> ${root}/systemctl.log
 case "$1" in
-  stop) [ -n "$pid" ] && kill "$pid" 2>/dev/null; rm -f ${root}/unit.pid ;;
+  stop)
+    [ -n "$pid" ] && kill "$pid" 2>/dev/null
+    while [ -n "$pid" ] && grep -qv ') Z ' /proc/$pid/stat 2>/dev/null; do sleep 0.05; done
+    rm -f ${root}/unit.pid ;;
   start) cd ${root}/florin && node src/main.ts serve > /dev/null 2>&1 & echo $! > ${root}/unit.pid ;;
   show) if [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then echo ActiveState=active; else echo ActiveState=failed; fi; echo NRestarts=0 ;;
 esac

@@ -98,8 +98,10 @@ test('a payment is created in a coin on several networks: the customer chooses t
   const labeled = (label: string) => page.getByRole('dialog').getByLabel(label, { exact: true });
   const [coin, network] = [labeled('Coin'), labeled('Network')];
   const chosenLater = await create(async () => {
-    await coin.selectOption('BTC');
+    await coin.selectOption('LTC');
     assert.equal(await network.count(), 0, 'a coin with its own network');
+    await coin.selectOption('BTC');
+    assert.deepEqual(await network.locator('option').allInnerTexts(), ['Bitcoin', 'Lightning']);
     await coin.selectOption('USDC');
     assert.deepEqual(await network.locator('option').allInnerTexts(), [
       'Customer chooses',

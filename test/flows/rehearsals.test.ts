@@ -186,7 +186,9 @@ test('payouts in USDC gather several deposits, and a canceled file is made again
     async () => (await owner.get(`/test/payouts/${id}`)).json.payout.file,
     (file) => file === null,
   );
-  const again = (await owner.post('/test/payout-files', { currency: 'USDC@base' })).json;
+  const second = await owner.post('/test/payout-files', { currency: 'USDC@base' });
+  assert.equal(second.status, 200, second.text);
+  const again = second.json;
   assert.deepEqual(await noncesIn(again.file), nonces, 'so that nobody is paid twice');
   await sign(again.file, { recipients: `${ACCOUNT} 30` });
   assert.equal((await settled(`/test/payouts/${id}`)).status, 'confirmed');
