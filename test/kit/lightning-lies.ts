@@ -98,6 +98,12 @@ const answering = (status: number, json: unknown): Context =>
 
 const isPreimage = (value: unknown): boolean => typeof value === 'string' && value.toLowerCase() === PREIMAGE;
 
+/** No payment is larger than all bitcoin. */
+const ALL_MSAT = 21_000_000n * 10n ** 11n;
+/** Whether so much, in millisatoshis, can have paid the invoice. What is not a whole number says nothing. */
+const mayBe = (given: unknown, unit = 1n): boolean =>
+  !Number.isSafeInteger(given) || (BigInt(given as number) * unit >= MSAT && BigInt(given as number) * unit <= ALL_MSAT);
+
 /** Whether an answer is the truth about an invoice that was paid: everything that proves it is there, in the right form. */
 function isProof(kind: Kind, status: number, json: any): boolean {
   if (kind === 'nwc') return isWalletProof(json);
@@ -114,29 +120,34 @@ function isProof(kind: Kind, status: number, json: any): boolean {
     case 'lnd': {
       const paid = typeof json.amt_paid_msat === 'string' && /^\d+$/.test(json.amt_paid_msat) ? BigInt(json.amt_paid_msat) : -1n;
       const isRight = json.r_hash === base64(HASH) && json.r_preimage === base64(PREIMAGE);
-      return json.state === 'SETTLED' && isRight && paid >= MSAT && paid < 10n ** 20n;
+      return json.state === 'SETTLED' && isRight && paid >= MSAT && paid <= ALL_MSAT;
     }
     case 'cln': {
       const one = json.invoices[0];
-      const isEnough = one?.amount_received_msat === Number(MSAT) || one?.amount_received_msat === `${MSAT}msat`;
+      const given = one?.amount_received_msat;
+      const received = typeof given === 'string' && /^\d{1,15}(msat)?$/.test(given) ? Number.parseInt(given, 10) : given;
+      const isEnough = Number.isSafeInteger(received) && mayBe(received);
       return one?.status === 'paid' && one.payment_hash === HASH && isPreimage(one.payment_preimage) && isEnough;
     }
     case 'phoenixd':
-      return json.isPaid === true && json.paymentHash === HASH && isPreimage(json.preimage);
+      // More than was asked for. What it received of it, without its fees, may be less.
+      return json.isPaid === true && json.paymentHash === HASH && isPreimage(json.preimage) && isMore(json);
     case 'lnbits': {
       const { payment_hash: about, amount } = Object(json.details);
       const isOther = typeof about === 'string' && about !== HASH;
-      return json.paid === true && isPreimage(json.preimage) && !isOther && !(Number.isSafeInteger(amount) && amount < Number(MSAT));
+      return json.paid === true && isPreimage(json.preimage) && !isOther && mayBe(amount);
     }
   }
 }
+
+const isMore = ({ receivedSat: received, requestedSat: asked }: any): boolean =>
+  !(Number.isSafeInteger(received) && Number.isSafeInteger(asked) && received > asked) || mayBe(received, 1_000n);
 
 /** An answer of a wallet has no status: it comes over a relay, signed. */
 function isWalletProof(json: any): boolean {
   const isTimed = Number.isSafeInteger(json.settled_at) && json.settled_at > 0;
   const isSettled = json.state === 'settled' || ((json.state ?? null) === null && isTimed);
-  const isLess = Number.isSafeInteger(json.amount) && json.amount < Number(MSAT);
-  return json.payment_hash === HASH && json.type !== 'outgoing' && isSettled && isPreimage(json.preimage) && !isLess;
+  return json.payment_hash === HASH && json.type !== 'outgoing' && isSettled && isPreimage(json.preimage) && mayBe(json.amount);
 }
 
 /** What Florin reads in an answer about the invoice. Errors: BackEndError. */
