@@ -181,21 +181,30 @@ const ended = (tx: Tx, days: number) => tx`
 
 // The worker's loops over what is due by time: settling, folding counts, waiting keys, deleting old replies, requests and payers' data.
 
+/** Payments settled in one transaction when a block has come: their customers wait. */
 const BATCH = 200;
+/** Of those whose time has come, which may be a hundred thousand: requests have the processor for twice as long as one transaction takes. */
+const STEP_DUE = 25;
+const RESTS = 2;
 const HOUSEKEEPING_MS = 10_000;
 
 /** Starts the loops; `stop` waits for the current rounds. Several workers may run: rows are taken with SKIP LOCKED. */
 export function startHousekeeping(ctx: Context): { stop(): Promise<void> } {
-  const settling = (kind: SettleKind, due: (sql: Sql) => Fragment) =>
+  const settling = (kind: SettleKind, due: (sql: Sql) => Fragment, { limit, rests }: { limit: number; rests: number }) =>
     startQueue(ctx, {
       name: kind,
       due,
-      round: async () => (await settleDuePayments(ctx, { limit: BATCH, kinds: [kind] })) === BATCH,
+      round: async () => {
+        const startedMs = ctx.clock.monotonicMs();
+        const settled = await settleDuePayments(ctx, { limit, kinds: [kind] });
+        if (settled < limit) return false;
+        return rests === 0 || Math.ceil((ctx.clock.monotonicMs() - startedMs) * rests);
+      },
       failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not settle due payments; retrying'),
     });
   const loops = [
-    settling('payments', (sql) => sql`(select min(due_at) from payments)`),
-    settling('settle', dueWork('settle')),
+    settling('payments', (sql) => sql`(select min(due_at) from payments)`, { limit: STEP_DUE, rests: RESTS }),
+    settling('settle', dueWork('settle'), { limit: BATCH, rests: 0 }),
     startLoop({
       pollMs: HOUSEKEEPING_MS,
       round: async (stopping) => {
