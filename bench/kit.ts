@@ -4,10 +4,11 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Sql } from '../src/db/db.ts';
 
 export type Load = {
   url: string;
@@ -114,4 +115,20 @@ export async function startChild(script: string, environment: Record<string, str
       await ended;
     },
   };
+}
+
+/** Ticks of the system's clock. */
+const HUNDREDTH_SECONDS = 0.01;
+/** Processor time of a process, in seconds; of a parent with that of its children, also of those that ended. */
+export function cpuOf(process: number, withChildren = false): number {
+  const fields = readFileSync(`/proc/${process}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  const own = fields.slice(11, withChildren ? 15 : 13).reduce((sum, ticks) => sum + Number(ticks) * HUNDREDTH_SECONDS, 0);
+  if (!withChildren) return own;
+  const children = readFileSync(`/proc/${process}/task/${process}/children`, 'utf8').trim().split(' ').filter(Boolean);
+  return children.reduce((sum, child) => sum + cpuOf(Number(child)), own);
+}
+/** The first process of the database server. */
+export async function postmasterOf(sql: Sql): Promise<number> {
+  const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  return Number(readFileSync(`/proc/${backend!.pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[1]);
 }

@@ -5,12 +5,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
-import { type Figures, type Load, measure, median, startChild } from './kit.ts';
+import { cpuOf, type Figures, type Load, measure, median, postmasterOf, startChild } from './kit.ts';
 
 const WINDOW_SECONDS = 10;
 const CREATE_WINDOWS = 18;
 const MIX_WINDOWS = Math.round((Number(process.env.MINUTES ?? 10) * 60) / WINDOW_SECONDS);
-const HUNDREDTH_SECONDS = 0.01;
 
 const database = await testDatabase({ parent: '/var/tmp' });
 const environment = testEnvironment(database.url, database.folder, { PLANS: '{"enterprise":{"per_minute":0,"per_month":0}}' });
@@ -22,16 +21,7 @@ const body = JSON.stringify({ amount_usd: 25.5, return_url: 'https://shop.exampl
 const create = { url: `${url}/api/payment/create/simple`, method: 'POST', headers, body } as const;
 const { sql } = database.db;
 
-/** Processor time of a process, in seconds; of a parent with that of its children, also of those that ended. */
-function cpuOf(process: number, withChildren = false): number {
-  const fields = readFileSync(`/proc/${process}/stat`, 'utf8').split(') ')[1]!.split(' ');
-  const own = fields.slice(11, withChildren ? 15 : 13).reduce((sum, ticks) => sum + Number(ticks) * HUNDREDTH_SECONDS, 0);
-  if (!withChildren) return own;
-  const children = readFileSync(`/proc/${process}/task/${process}/children`, 'utf8').trim().split(' ').filter(Boolean);
-  return children.reduce((sum, child) => sum + cpuOf(Number(child)), own);
-}
-const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-const postmaster = Number(readFileSync(`/proc/${backend!.pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[1]);
+const postmaster = await postmasterOf(sql);
 
 type Sample = { rss: number; handles: number; sessions: number; dead: number; data: number; wal: number; late: number; ticks: number };
 /** What could grow. `dead`: rows that are not vacuumed yet, in percent. `late`: how often the event loop was later than 100 ms. */

@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises';
 import { deriveAddress } from '../src/chains/address.ts';
 import { eventually, testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
-import { startChild } from './kit.ts';
+import { cpuOf, postmasterOf, startChild } from './kit.ts';
 
 const MERCHANTS = Number(process.env.MERCHANTS ?? 10_000);
 const ADDRESSES_EACH = 200;
@@ -69,12 +69,7 @@ function memoryOf(pid: number): number {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);
   return children.reduce((sum, child) => sum + memoryOf(Number(child)), own);
 }
-const cpuOf = (pid: number): number => {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
-};
-const [backend] = await sql<{ pid: number }[]>`select pg_backend_pid() as pid`;
-const postmaster = Number(readFileSync(`/proc/${backend!.pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[1]);
+const postmaster = await postmasterOf(sql);
 const environment = testEnvironment(database.url, database.folder, { BTC_NODE_URL: nodeUrl, BTC_NETWORK: 'regtest' });
 const readHeight = async (): Promise<number> =>
   Number((await sql<{ h: bigint }[]>`select height as h from tips where chain = 'BTC'`)[0]?.h ?? -1);

@@ -1,5 +1,5 @@
 /** Money as bigint: USD in cents, coins in base units, prices and worth with eight decimals (`E8`). Decimals exist only here and in fiat. */
-import { ASSET, COIN, type Coin } from './coin.ts';
+import { ASSET, COIN, type Coin, LIGHTNING } from './coin.ts';
 import { invariant } from './invariant.ts';
 
 /** Largest USD amount of a payment, in cents: 1,000,000.00. */
@@ -120,6 +120,9 @@ export const shownUnit = (coin: Coin): bigint => 10n ** BigInt(Math.max(0, COIN[
 
 /** Base units of the smallest amount that a payer is asked for: a shown unit, or a cent of a coin that is worth a currency. */
 export const dueUnit = (coin: Coin): bigint => (hasPar(coin) ? 10n ** BigInt(COIN[coin].decimals - 2) : shownUnit(coin));
+
+/** An amount of a coin in the base units of its asset over Lightning, which are smaller. */
+export const lightningUnits = (coin: Coin, units: bigint): bigint => units * 10n ** BigInt(COIN[LIGHTNING].decimals - COIN[coin].decimals);
 
 /** Units to pay for `usdCents` at `priceE8` (USD per coin with eight decimals), rounded up to the smallest amount due. */
 export function quoteUnits(coin: Coin, usdCents: bigint, priceE8: bigint): bigint {

@@ -6,7 +6,7 @@ import { decodeAddress } from '#chains';
 import type { Context } from '#context';
 import { COIN, COINS, type Coin, canBePriced, coinsOf, coinText, isToken, LIGHTNING, type Mode, NETWORKS } from '#core/coin';
 import { addMs, DAY_MS, earliest, MINUTE_MS } from '#core/dates';
-import { formatUnits } from '#core/money';
+import { formatUnits, lightningUnits } from '#core/money';
 import { type Decision, hasWrongCoin, type Quote, type Transfer } from '#core/payment';
 import { CONNECT_FIRST, Problem } from '#core/problem';
 import { reservedUnits } from '#core/refund';
@@ -394,7 +394,7 @@ async function wantBeside(ctx: Context, tx: Tx, paymentId: string): Promise<Want
     if (!bitcoin) return 'nothing';
     const { merchantId, facts, request } = record;
     const { lightning } = await readMerchant(tx, { merchantId });
-    const units = bitcoin.units * 10n ** BigInt(COIN[LIGHTNING].decimals - COIN[bitcoin.coin].decimals);
+    const units = lightningUnits(bitcoin.coin, bitcoin.units);
     checkLightningAmount(ctx, { lightning, units, usdCents: facts.targetUsdCents, request });
     const sources = await sourcesOf(tx, paymentId, facts.quotes.length - 1);
     wanted = { rateE8: bitcoin.rateE8, units, sources, until: bitcoin.until, address: null, paymentId, merchantId, bitcoin };

@@ -206,7 +206,7 @@ function applyTo(accounts: ReadonlyMap<string, Account>, mined: Mined): void {
 /** Null: it is in no block. */
 async function readReceipt(ctx: Context, chain: Chain, txid: string): Promise<object | null> {
   const { sql } = ctx.db;
-  const [row] = await sql<{ id: string; number: number; raw: Uint8Array; feeUnits: bigint; sentAt: Date; file: unknown }[]>`
+  const [row] = await sql<{ number: number; raw: Uint8Array; feeUnits: bigint; sentAt: Date; file: unknown }[]>`
     select t.number, t.raw, t.fee_units as "feeUnits", t.sent_at as "sentAt", s.file from signed_transactions t
     join signing_files s on s.id = t.file_id and s.mode = 'test' where t.txid = ${txid} and ${isFirstSent(sql)}`;
   const request = row && signingFileOf(row.file).requests[row.number];

@@ -2,7 +2,7 @@
 import { paymentUri, walletRequest } from '#chains';
 import { COIN, type Coin, chainCode, chainOf, coinsOf, coinText, isToken, kindOf, LIGHTNING } from '#core/coin';
 import { DAY_MS } from '#core/dates';
-import { formatUnits } from '#core/money';
+import { formatUnits, lightningUnits } from '#core/money';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '#core/payment';
 import type { Scenario } from '#core/simulated';
 import { hostOfUrl } from '#core/text';
@@ -530,10 +530,9 @@ ${isInvoice ? invoiceQr(address, words) : qrCodes({ ...asked, uri }, words)}</di
 /** The invoice that can be paid instead of the address that is shown, for the same amount and until the same time; null: there is none. */
 function invoiceBeside({ facts, settlement: { coin, remainingUnits, seenUnits }, now }: CustomerView): string | null {
   if (coin === null || kindOf(coin) === 'lightning' || facts.mode === 'test' || seenUnits > 0n) return null;
-  const { asset, decimals } = COIN[coin];
+  const { asset } = COIN[coin];
   const found = facts.quotes.findLast((quote) => kindOf(quote.coin) === 'lightning' && COIN[quote.coin].asset === asset);
-  const isSame = found?.units === remainingUnits * 10n ** BigInt(Math.max(0, COIN[LIGHTNING].decimals - decimals));
-  return found && isSame && found.until > now ? found.address : null;
+  return found && found.until > now && found.units === lightningUnits(coin, remainingUnits) ? found.address : null;
 }
 
 /** One code: an invoice has its amount. BOLT 11: in capitals it has fewer modules, and wallets read it in either case. */
