@@ -1,15 +1,20 @@
 /**
  * The cluster of deploy/ha: its leader is killed and hung again and again while shops order, customers choose and pay, and webhooks are
- * sent, by processes of Florin on three machines. FLORIN_KILLS and FLORIN_HANGS are how often.
+ * sent, by processes of Florin on three machines. FLORIN_KILLS and FLORIN_HANGS are how often. Then another one is upgraded meanwhile.
  */
 // Invariant: A failover of the cluster loses nothing that was acknowledged, and issues no address twice.
+// Invariant: A cluster is upgraded from one release to the next, machine by machine, and no request fails.
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import connectPostgres from '../../src/db/driver.ts';
 import { client, eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { type Cluster, type Machine, missingCluster, startCluster } from '../kit/cluster.ts';
+import { type Cluster, MACHINES, type Machine, missingCluster, startCluster } from '../kit/cluster.ts';
+import { copyLastRelease, copySource } from '../kit/copy.ts';
 import { type CoreNode, startCoreNode } from '../kit/core-node.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 import { account, units } from '../kit/shop.ts';
@@ -25,21 +30,27 @@ let node: CoreNode;
 let receiver: Receiver;
 let cluster: Cluster;
 let secret: string;
+const home = mkdtempSync(join(tmpdir(), 'florin-upgrade-'));
 before(async () => {
-  if (skip) return;
-  [node, receiver] = [await startCoreNode(chain), await startReceiver()];
-  cluster = await startCluster({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '1' });
-  const { merchant_id: id, keys } = await cluster.florin('merchant', 'create', '--name', 'Shop', '--plan', 'enterprise');
-  secret = keys.live_secret;
-  const key = base58check.respell(account('BTC').publicExtendedKey, 0x043587cf);
-  await cluster.florin(...['wallet', 'set', '--merchant', id, '--coin', 'BTC', '--mode', 'live', '--key', key, '--script', 'p2wpkh']);
-  await cluster.florin('endpoint', 'create', '--merchant', id, '--mode', 'live', '--url', receiver.url, '--events', '*');
+  if (!skip) [node, receiver] = [await startCoreNode(chain), await startReceiver()];
 });
 after(async () => {
   await cluster?.stop();
   await node?.close();
   await receiver?.stop();
+  rmSync(home, { recursive: true });
 });
+
+/** A cluster with a shop, instead of the one before. */
+async function open(code?: string): Promise<void> {
+  await cluster?.stop();
+  cluster = await startCluster({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '1' }, code);
+  const { merchant_id: id, keys } = await cluster.florin('merchant', 'create', '--name', 'Shop', '--plan', 'enterprise');
+  secret = keys.live_secret;
+  const key = base58check.respell(account('BTC').publicExtendedKey, 0x043587cf);
+  await cluster.florin(...['wallet', 'set', '--merchant', id, '--coin', 'BTC', '--mode', 'live', '--key', key, '--script', 'p2wpkh']);
+  await cluster.florin('endpoint', 'create', '--merchant', id, '--mode', 'live', '--url', receiver.url, '--events', '*');
+}
 
 /** What customers and shops do, and the answers to it. */
 type Trade = {
@@ -152,6 +163,33 @@ const worst = (values: readonly number[]) => Math.max(...values).toFixed(1);
 /** Of fewer than a hundred it is the largest. */
 const p99 = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1]!;
 
+/** Everything that was acknowledged is there, no address was shown twice, and what was paid completes and is reported. */
+async function assertWhole({ acknowledged, shown, paid, refused }: Trade, allowed: RegExp): Promise<void> {
+  const live = client(cluster.url, secret);
+  for (const id of acknowledged) {
+    const { status } = await eventually(
+      () => live.get(`/api/payment/${id}`),
+      (reply) => reply.status !== 503,
+      60_000,
+    );
+    assert.equal(status, 200, `${id} was acknowledged and is lost`);
+  }
+  assert.equal(new Set(shown.values()).size, shown.size, 'no address is issued twice');
+  chain.mine(2);
+  for (const id of paid)
+    await eventually(
+      async () => [
+        (await live.get(`/api/payment/${id}`)).json?.status,
+        receiver.received.some(({ event }) => event.type === 'payment.completed' && event.data.id === id),
+      ],
+      ([status, isHeard]) => status === 'completed' && isHeard === true,
+      120_000,
+    );
+  for (const what of refused.keys()) assert.match(what, allowed);
+}
+
+test('the cluster starts', { skip }, () => open());
+
 for (const [how, rounds] of [
   ['kill', KILLS],
   ['hang', HANGS],
@@ -170,28 +208,8 @@ for (const [how, rounds] of [
     for (let round = 0; round < rounds; round++) outages.push(await lose(trade, how));
     await sleep(3_000);
     await trade.stop();
-    const live = client(cluster.url, secret);
-    for (const id of trade.acknowledged) {
-      const { status } = await eventually(
-        () => live.get(`/api/payment/${id}`),
-        (reply) => reply.status !== 503,
-        60_000,
-      );
-      assert.equal(status, 200, `${id} was acknowledged and is lost`);
-    }
-    assert.equal(new Set(trade.shown.values()).size, trade.shown.size, 'no address is issued twice');
-    chain.mine(2);
-    for (const id of trade.paid)
-      await eventually(
-        async () => [
-          (await live.get(`/api/payment/${id}`)).json?.status,
-          receiver.received.some(({ event }) => event.type === 'payment.completed' && event.data.id === id),
-        ],
-        ([status, isHeard]) => status === 'completed' && isHeard === true,
-        120_000,
-      );
     // Clients may repeat what gets one of these.
-    for (const what of trade.refused.keys()) assert.match(what, /^(503 database_unavailable|TimeoutError)$/);
+    await assertWhole(trade, /^(503 database_unavailable|TimeoutError)$/);
     const [all, own] = [outages.map(({ seconds }) => seconds), outages.map(({ own }) => own)];
     const lengths = `outage at most ${worst(all)} s, p99 ${p99(all).toFixed(1)} s, of which after the database at most ${worst(own)} s`;
     t.diagnostic(
@@ -201,33 +219,47 @@ for (const [how, rounds] of [
     assert.ok(p99(all) < 30, lengths);
   });
 
-test('each process is restarted, one after the other, while shops order: no request fails', { skip }, async (t) => {
+/** Two versions of Florin: the last release, and this one with a change of its schema. Before the first release, both are this one. */
+function prepareVersions(): { previous: string; next: string } {
+  const [previous, next] = [join(home, 'previous'), join(home, 'next')];
+  if (!copyLastRelease(previous)) copySource(previous, { linked: true });
+  copySource(next, { linked: true });
+  const file = join(next, 'package.json');
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), version: '9.0.0' }));
+  const migration = 'alter table payments add column more text;\ncreate table more (number int primary key);\n';
+  writeFileSync(join(next, 'src/db/migrations/9000_more.sql'), migration);
+  return { previous, next };
+}
+
+test('machine by machine is upgraded from one version to the next while shops order and customers pay: no request fails', {
+  skip,
+}, async (t) => {
+  const { previous, next } = prepareVersions();
+  const code = join(home, 'code');
+  mkdirSync(code);
+  for (const machine of MACHINES) symlinkSync(previous, join(code, machine));
+  await open(code);
   const trade = startTrade();
   t.after(trade.stop);
   await eventually(
-    async () => trade.acknowledged.size,
-    (size) => size > 5,
+    async () => trade.paid.size,
+    (size) => size > 2,
     60_000,
   );
-  for (const machine of ['one', 'two', 'three'] as const) {
-    cluster.restart(`api-${machine}`);
+  assert.deepEqual(new Set(cluster.running()), new Set([previous]));
+  for (const machine of MACHINES) {
     const before = trade.acknowledged.size;
-    const ready = async () => (await fetch(`http://${cluster.addressOf(machine)}:3000/readyz`)).status;
-    await eventually(
-      () => ready().catch(() => 0),
-      (status) => status === 0,
-      60_000,
-    );
-    await eventually(
-      () => ready().catch(() => 0),
-      (status) => status === 200,
-      60_000,
-    );
+    rmSync(join(code, machine));
+    symlinkSync(next, join(code, machine));
+    await cluster.restart(machine);
     // HAProxy sees it again.
     await sleep(3_000);
     assert.ok(trade.acknowledged.size > before, 'the others went on');
   }
+  assert.deepEqual(new Set(cluster.running()), new Set([next]));
+  assert.equal((await cluster.florin('version')).schema, '9000_more.sql');
   await trade.stop();
   assert.deepEqual([...trade.refused], []);
-  t.diagnostic(`${trade.acknowledged.size} acknowledged`);
+  await assertWhole(trade, /^$/);
+  t.diagnostic(`${trade.acknowledged.size} acknowledged, ${trade.paid.size} paid`);
 });

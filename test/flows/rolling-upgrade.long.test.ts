@@ -4,34 +4,25 @@
  */
 // Invariant: From the first release on, the previous release and this version can serve one database at the same time.
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { client, eventually, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
+import { copyLastRelease } from '../kit/copy.ts';
 import { freePort, startBitcoind } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
-/** The code of the newest release in a folder; null before the first one, and where the repository has no tags. */
+/** The newest release in a folder; null: there is none. */
 function checkOut(): string | null {
   const folder = mkdtempSync(join(tmpdir(), 'florin-previous-'));
-  try {
-    const [release] = execFileSync('git', ['tag', '--list', 'v*', '--sort=-v:refname'], { encoding: 'utf8', stdio: 'pipe' }).split('\n');
-    const archive = execFileSync('git', ['archive', release!, 'src', 'sdk', 'docs', 'dashboard', 'package.json', 'openapi.json'], {
-      maxBuffer: 1 << 30,
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
-    execFileSync('tar', ['x', '-C', folder], { input: archive });
-    symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
-    return folder;
-  } catch {
-    rmSync(folder, { recursive: true, force: true });
-    return null;
-  }
+  if (copyLastRelease(folder)) return folder;
+  rmSync(folder, { recursive: true });
+  return null;
 }
 
 /** The previous version as a process of its own, which serves the database of this one. Both end with the test. */

@@ -1,13 +1,13 @@
 /** The cluster of deploy/ha on loopback, started by its own script, whose machines can be killed, hung and brought back. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { eventually, testEnvironment } from './app.ts';
 import { runFlorin } from './service.ts';
 import { existsOnPath } from './tools.ts';
 
-const MACHINES = ['one', 'two', 'three'] as const;
+export const MACHINES = ['one', 'two', 'three'] as const;
 export type Machine = (typeof MACHINES)[number];
 const PROGRAMS = ['patroni', 'etcd', 'haproxy'];
 const missing = PROGRAMS.filter((program) => !existsOnPath(program));
@@ -29,8 +29,10 @@ export type Cluster = {
   /** Ends a machine at once, as a power cut does: it stays away until `revive`. */
   kill(machine: Machine): void;
   revive(machine: Machine): void;
-  /** Ends a process of Florin, such as `api-one`, in order. It is started again. */
-  restart(part: string): void;
+  /** Ends the processes of Florin on a machine in order, and waits until they are back and its API is ready. */
+  restart(machine: Machine): Promise<void>;
+  /** The folders of the code that the processes of Florin run. */
+  running(): string[];
   stop(): Promise<void>;
 };
 
@@ -49,8 +51,11 @@ const until = async <T>(ask: () => Promise<T | null>): Promise<T> =>
     180_000,
   ))!;
 
-/** Starts it with these settings for all processes of Florin beside those of tests. */
-export async function startCluster(more: Record<string, string> = {}): Promise<Cluster> {
+/**
+ * Starts it with these settings for all processes of Florin beside those of tests. `code`: a folder with the code of each machine, under its
+ * name, instead of this one.
+ */
+export async function startCluster(more: Record<string, string> = {}, code?: string): Promise<Cluster> {
   const home = mkdtempSync('/dev/shm/florin-cluster-');
   // PostgreSQL runs as another user than root.
   spawnSync('chmod', ['711', home]);
@@ -58,7 +63,7 @@ export async function startCluster(more: Record<string, string> = {}): Promise<C
   const net = `127.${1 + Math.floor(Math.random() * 250)}.${Math.floor(Math.random() * 250)}`;
   const { PORT, DATABASE_URL, FLORIN_DATA, SECRET_KEY, PUBLIC_URL, ...settings } = testEnvironment('', '', { LOG_LEVEL: 'warn', ...more });
   const script = spawn('deploy/ha/try', [folder, net], {
-    env: { PATH: process.env.PATH ?? '', ...settings },
+    env: { PATH: process.env.PATH ?? '', ...settings, ...(code !== undefined && { CODE: code }) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let said = '';
@@ -79,6 +84,7 @@ export async function startCluster(more: Record<string, string> = {}): Promise<C
     throw error;
   }
   const pidOf = (part: string): number => Number(readFile(join(folder, 'pids', part)));
+  const partsOf = (): string[] => readdirSync(join(folder, 'pids')).filter((part) => part.startsWith('florin-'));
   const addressOf = (machine: Machine): string => `${net}.${MACHINES.indexOf(machine) + 1}`;
   const answers = async (machine: Machine, path: string): Promise<boolean> =>
     (await fetch(`http://${addressOf(machine)}:8008/${path}`, { signal: AbortSignal.timeout(1_000) }).catch(() => null))?.status === 200;
@@ -127,7 +133,14 @@ export async function startCluster(more: Record<string, string> = {}): Promise<C
       signal(machine, 'SIGKILL');
     },
     revive: (machine) => rmSync(join(folder, 'down', `patroni-${machine}`)),
-    restart: (part) => void process.kill(pidOf(`florin-${part}`), 'SIGTERM'),
+    restart: async (machine) => {
+      const parts = partsOf().filter((part) => part.endsWith(`-${machine}`));
+      const before = parts.map(pidOf);
+      for (const pid of before) process.kill(pid, 'SIGTERM');
+      const isReady = async () => (await fetch(`http://${addressOf(machine)}:3000/readyz`)).status === 200;
+      await until(async () => (parts.every((part, i) => pidOf(part) !== before[i]) && (await isReady())) || null);
+    },
+    running: () => partsOf().map((part) => readlinkSync(`/proc/${pidOf(part)}/cwd`)),
     stop,
   };
 }
