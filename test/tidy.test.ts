@@ -206,7 +206,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   lightning: ['lightning_backends', 'lightning_invoices'],
   signing: ['sweep_destinations', 'signing_files', 'signed_transactions', 'signing_inputs', 'moved_deposits'],
-  outgoing: ['outgoing_payments', 'payout_batches'],
+  outgoing: ['outgoing_payments', 'payout_batches', 'refund_invoices'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
   http: ['unlisted_proxies'],
   db: ['install', 'migrations', 'due_work', 'idempotency'],
@@ -229,6 +229,7 @@ const SHARED: ReadonlySet<string> = new Set([
   'payments clock_advances', // an advance moves payments, deliveries and clock together
   'payments due_work',
   'payments outgoing_payments', // erasing customers' data covers refunds and payouts
+  'payments refund_invoices',
   'payments signing_files', // and the signing files of both
   'payments signed_transactions',
   'payments shop_refunds',

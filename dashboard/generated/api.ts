@@ -1877,11 +1877,13 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -1952,7 +1954,7 @@ export type Api = {
       network?: PaymentNetwork | undefined;
       /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. */
       rate?: RefundRate | undefined;
-      /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. */
+      /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. For a payment over Lightning: a Lightning invoice (BOLT 11) of the customer for exactly the amount, in whole satoshis, that is valid for at least an hour, or a bitcoin address. */
       address?: string | undefined;
       /** Where the claim link and the email about the sent refund go, in live mode. Without it, the email address that was left on the payment page, which anyone with its link can enter. `null`: no claim link is mailed. */
       email?: string | null | undefined;
@@ -1984,15 +1986,17 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
         claim_url: string | null;
         /** Until when the customer can enter the address. Null if you gave the address. */
         claim_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -2035,11 +2039,13 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -2105,11 +2111,13 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -2191,11 +2199,13 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -2251,11 +2261,13 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -2312,15 +2324,17 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
         claim_url: string | null;
         /** Until when the customer can enter the address. Null if you gave the address. */
         claim_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;
@@ -2518,11 +2532,13 @@ export type Api = {
         amount_usd: string;
         /** Rate that was used: that of the payment, or the one when the refund was requested. */
         rate: RefundRate;
-        /** Where the money goes. Null until the customer enters an address. */
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
         address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
         /** Why you return the money. Null when you gave no reason. */
         reason: string | null;
-        /** Transaction that returned the money. Null until it is sent. */
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
         transaction_hash: string | null;
         /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
         failure: string | null;

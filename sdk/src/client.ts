@@ -46,6 +46,7 @@ import type {
   Payout,
   PayoutList,
   Prices,
+  ProveRefundParams,
   RecoverParams,
   Refund,
   RefundList,
@@ -201,6 +202,9 @@ export function createClient(options: ClientOptions) {
         listing(params, (page) => get<RefundList>('/v1/refunds', page, more), byId),
       /** Replaces the claim link of a refund that has no address yet. The one before stops working. */
       renewClaimLink: (id: string, more?: RequestOptions) => post<Refund>(`/v1/refunds/${part(id)}/claim_link`, {}, more),
+      /** Enters the preimage of the Lightning invoice of the customer that you paid with your own wallet, which confirms the refund. */
+      prove: (id: string, params: ProveRefundParams, more?: RequestOptions) =>
+        post<Refund>(`/v1/refunds/${part(id)}/preimage`, params, more),
       /** Cancels a refund that was not approved. */
       cancel: (id: string, more?: RequestOptions) => post<Refund>(`/v1/refunds/${part(id)}/cancel`, {}, more),
     },

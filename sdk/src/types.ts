@@ -95,6 +95,11 @@ export type ErrorCode =
   | 'currency_unknown'
   | 'fiat_unsupported'
   | 'address_invalid'
+  | 'invoice_invalid'
+  | 'invoice_amount_wrong'
+  | 'invoice_expires_soon'
+  | 'invoice_used'
+  | 'preimage_wrong'
   | 'coin_not_configured'
   | 'test_identifier_in_live'
   | 'address_ends_differ'
@@ -141,6 +146,7 @@ export type ErrorCode =
   | 'refund_payment_pending'
   | 'refund_in_file'
   | 'refund_file_empty'
+  | 'refund_invoice_expired'
   | 'refund_address_missing'
   | 'payout_reference_missing'
   | 'payout_exists'
@@ -1065,15 +1071,17 @@ export type Refund = {
   amount_usd: string;
   /** Rate that was used: that of the payment, or the one when the refund was requested. */
   rate: RefundRate;
-  /** Where the money goes. Null until the customer enters an address. */
+  /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
   address: string | null;
+  /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+  invoice_expires_at: string | null;
   /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
   claim_url: string | null;
   /** Until when the customer can enter the address. Null if you gave the address. */
   claim_expires_at: string | null;
   /** Why you return the money. Null when you gave no reason. */
   reason: string | null;
-  /** Transaction that returned the money. Null until it is sent. */
+  /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
   transaction_hash: string | null;
   /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
@@ -1109,15 +1117,17 @@ export type ListedRefund = {
   amount_usd: string;
   /** Rate that was used: that of the payment, or the one when the refund was requested. */
   rate: RefundRate;
-  /** Where the money goes. Null until the customer enters an address. */
+  /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
   address: string | null;
+  /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+  invoice_expires_at: string | null;
   /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
   claim_url: string | null;
   /** Until when the customer can enter the address. Null if you gave the address. */
   claim_expires_at: string | null;
   /** Why you return the money. Null when you gave no reason. */
   reason: string | null;
-  /** Transaction that returned the money. Null until it is sent. */
+  /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
   transaction_hash: string | null;
   /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
@@ -1153,15 +1163,17 @@ export type RefundItem = {
   amount_usd: string;
   /** Rate that was used: that of the payment, or the one when the refund was requested. */
   rate: RefundRate;
-  /** Where the money goes. Null until the customer enters an address. */
+  /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
   address: string | null;
+  /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+  invoice_expires_at: string | null;
   /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
   claim_url: string | null;
   /** Until when the customer can enter the address. Null if you gave the address. */
   claim_expires_at: string | null;
   /** Why you return the money. Null when you gave no reason. */
   reason: string | null;
-  /** Transaction that returned the money. Null until it is sent. */
+  /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
   transaction_hash: string | null;
   /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;
@@ -1199,7 +1211,7 @@ export type CreateRefundParams = {
   network?: PaymentNetwork | null | undefined;
   /** `payment`: a part of the price returns the same part of the coins that were quoted for it. `current`: at the current exchange rate. Defaults to `payment`. Null means absent. */
   rate?: RefundRate | null | undefined;
-  /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. Null means absent. */
+  /** Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. For a payment over Lightning: a Lightning invoice (BOLT 11) of the customer for exactly the amount, in whole satoshis, that is valid for at least an hour, or a bitcoin address. Null means absent. */
   address?: string | null | undefined;
   /** Where the claim link and the email about the sent refund go, in live mode. Without it, the email address that was left on the payment page, which anyone with its link can enter. `null`: no claim link is mailed. */
   email?: string | null | undefined;
@@ -1207,6 +1219,11 @@ export type CreateRefundParams = {
   shop?: string | null | undefined;
   /** Why you return the money, up to 200 characters. The customer sees it. Null means absent. */
   reason?: string | null | undefined;
+};
+
+export type ProveRefundParams = {
+  /** The preimage that your wallet shows for the paid invoice: 64 hex digits. */
+  preimage: string;
 };
 
 /** The refund as it was when the event happened. */
@@ -1229,15 +1246,17 @@ export type RefundEventData = {
   amount_usd: string;
   /** Rate that was used: that of the payment, or the one when the refund was requested. */
   rate: RefundRate;
-  /** Where the money goes. Null until the customer enters an address. */
+  /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
   address: string | null;
+  /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+  invoice_expires_at: string | null;
   /** Always null: who has the link can enter the address. Retrieve the refund to read it. */
   claim_url: string | null;
   /** Until when the customer can enter the address. Null if you gave the address. */
   claim_expires_at: string | null;
   /** Why you return the money. Null when you gave no reason. */
   reason: string | null;
-  /** Transaction that returned the money. Null until it is sent. */
+  /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
   transaction_hash: string | null;
   /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
   failure: string | null;

@@ -18,9 +18,9 @@ import {
   makeRefundFile,
   markOutgoingSent,
   payoutDetail,
+  proveRefund,
   refundDetail,
   renewClaimLink,
-  type Which,
 } from '#outgoing';
 import {
   acceptSigned,
@@ -254,7 +254,7 @@ const BATCH: Option = { value: 'ID', about: 'Batch, such as bat_...: all payouts
 const SIGN: Option = { about: 'In test mode: wait for a signing file, to rehearse it' };
 const signsOf = ({ sign }: Flags): { signs: boolean } => ({ signs: sign !== undefined });
 /** Either `--payout` or `--batch`. */
-function whichOf({ payout, batch }: Flags): Which {
+function whichOf({ payout, batch }: Flags): { id: string } | { batchId: string } {
   if ((payout === undefined) === (batch === undefined)) throw new UsageError('Give either --payout or --batch');
   return payout === undefined ? { batchId: batch! } : { id: payout };
 }
@@ -403,17 +403,22 @@ export const REFUND_COMMANDS: Commands = {
     },
   }),
   'refund send': {
-    about: 'Record the transaction in which you sent an approved refund',
+    about: 'Record the transaction in which you sent an approved refund, or the preimage of the Lightning invoice that you paid',
     options: {
       merchant: MERCHANT,
       mode: LIVE_MODE,
       refund: REFUND,
-      txid: { value: 'TXID', about: 'Transaction that you signed with your own wallet and sent', required: true },
+      txid: { value: 'TXID', about: 'Transaction that you signed with your own wallet and sent' },
+      preimage: { value: 'HEX', about: 'What your Lightning wallet shows for the paid invoice: 64 hex digits' },
     },
     notes: 'The same transaction again changes nothing, and another one is refused, so that a refund is not sent twice.',
     run: async (ctx, flags) => {
-      const txid = need(flags, 'txid');
       const of = { ...liveOwnerOf(flags), kind: 'refund', id: need(flags, 'refund') } as const;
+      if (flags.preimage !== undefined) {
+        await proveRefund(ctx, { ...of, preimage: flags.preimage, actor: OPERATOR_ACTOR });
+        return refundDetail(ctx, await getOutgoing(ctx, of));
+      }
+      const txid = need(flags, 'txid');
       return refundDetail(ctx, await markOutgoingSent(ctx, { ...of, txid, actor: OPERATOR_ACTOR }));
     },
   },

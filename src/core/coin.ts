@@ -642,6 +642,8 @@ addKnown({ assets: [], families: [LIGHTNING_FAMILY], chains: [LIGHTNING_CHAIN], 
 
 /** Bitcoin over Lightning, for merchants that set it up. */
 export const LIGHTNING = LIGHTNING_COIN.coin;
+/** The coin in which money of a coin moves on-chain: that of the asset for Lightning, else itself. */
+export const onChainCoin = (coin: Coin): Coin => (coin === LIGHTNING ? coinsOf(COIN[LIGHTNING].asset)[0]! : coin);
 
 /** What can be offered. */
 export const ASSETS: readonly Asset[] = assetCodes;

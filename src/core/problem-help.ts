@@ -247,6 +247,26 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
     why: 'The address has a typo, belongs to another coin or network, or has a wrong checksum.',
     fix: 'Copy the address again as a whole. Do not change upper and lower case.',
   },
+  invoice_invalid: {
+    why: 'The invoice has a typo, belongs to another network, or pays the node of the merchant. Its checksum and its signature are checked.',
+    fix: 'Copy the whole invoice from the wallet that should receive the money. It begins with `lnbc`.',
+  },
+  invoice_amount_wrong: {
+    why: 'A refund pays one invoice, for exactly its amount in whole satoshis. An invoice without an amount is refused too.',
+    fix: 'Make an invoice for the amount in the message.',
+  },
+  invoice_expires_soon: {
+    why: 'Members approve a refund before somebody pays it, so its invoice must still be valid then.',
+    fix: 'Choose a longer validity in the wallet, or use another wallet or an address on-chain.',
+  },
+  invoice_used: {
+    why: 'An invoice is paid once. This one belongs to another refund, or to a payment.',
+    fix: 'Make a new invoice in the wallet.',
+  },
+  preimage_wrong: {
+    why: 'Its SHA-256 hash is not the payment hash of any invoice that the customer gave for this refund, so it proves nothing about it.',
+    fix: 'Open the payment in the wallet that paid the invoice, and copy its preimage: 64 hex digits. Some wallets call it the proof of payment.',
+  },
   coin_not_configured: {
     why: 'A live payment was requested in a coin for which this merchant has no active wallet, or over Lightning, which is not set up. So there is nowhere to pay to.',
     fix: 'Add a wallet for the coin, or set up Lightning, under Wallets. In test mode, all coins work without one.',
@@ -415,6 +435,10 @@ export const PROBLEM_HELP: Readonly<Record<ProblemCode, Help>> = {
   refund_file_empty: {
     why: 'A signing file contains approved refunds whose money is confirmed and still on deposit addresses.',
     fix: 'Approve refunds first. If their money was already moved, send them from your own wallet and mark them as sent.',
+  },
+  refund_invoice_expired: {
+    why: 'A Lightning invoice cannot be paid after its end. The refund waits for another one, which has to be approved again.',
+    fix: 'Send the claim link to the customer again. If you already paid the invoice, enter its preimage.',
   },
   refund_address_missing: {
     why: 'The person who approves a refund has to see where the money goes.',

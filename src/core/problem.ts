@@ -189,6 +189,13 @@ export const PROBLEMS = {
   currency_unknown: bad(`{param} must be one of ${ASSETS.join(', ')}.`),
   fiat_unsupported: bad(`{param} is not supported, because no two price sources agree on its rate. Use one of ${FIATS.join(', ')}.`),
   address_invalid: bad('{param} is not a valid {coin} address: {reason}.'),
+  invoice_invalid: bad('{param} is not a Lightning invoice that can be paid here: {reason}.'),
+  invoice_amount_wrong: bad('The invoice must be for exactly {amount} BTC ({sat} satoshis). Make one with this amount.'),
+  invoice_expires_soon: bad('The invoice must be valid for at least one more hour. Make one that is valid for longer, such as a day.'),
+  invoice_used: bad('This invoice was used before. Make a new one.'),
+  preimage_wrong: bad(
+    '{param} is not the preimage of an invoice of the refund {id}. Copy all 64 characters from the payment in your wallet.',
+  ),
   coin_not_configured: bad(
     'You cannot accept {coin} yet. Add its wallet and turn it on in the dashboard under Wallets, or choose another coin.',
   ),
@@ -292,6 +299,11 @@ export const PROBLEMS = {
     'The refund {id} is part of the signing file {file}, which sends it. Cancel that file first if it was not signed.',
   ),
   refund_file_empty: entry(409, 'conflict', 'There is no approved refund in {coin} to make a signing file for: {reason}.'),
+  refund_invoice_expired: entry(
+    409,
+    'conflict',
+    'The invoice of the refund {id} expired. The customer has to give a new one with the claim link.',
+  ),
   refund_address_missing: entry(409, 'conflict', 'The refund {id} has no address yet. Send its claim link to the customer first.'),
   payout_reference_missing: bad(
     'Give the payout a payout_reference, or send an Idempotency-Key header, so that a request that you repeat does not pay twice.',

@@ -1537,6 +1537,7 @@ create table outgoing_payments (
   sent_at timestamp with time zone,
   ended_at timestamp with time zone,
   erased_at timestamp with time zone,
+  invoice_expires_at timestamp with time zone,
   payment_id text collate "C",
   rate text,
   reason text,
@@ -1587,7 +1588,21 @@ CREATE INDEX outgoing_payments_reserving ON outgoing_payments USING btree (merch
 CREATE INDEX outgoing_payments_sent_by_hand ON outgoing_payments USING btree (looked_at NULLS FIRST, number) WHERE ((state = 'sent'::text) AND (file_id IS NULL) AND (mode = 'live'::text) AND ((failure IS NULL) OR (missed > 0)) AND (address IS NOT NULL));
 CREATE INDEX outgoing_payments_to_erase ON outgoing_payments USING btree (merchant_id, COALESCE(ended_at, sent_at)) WHERE ((kind = 'payout'::text) AND (erased_at IS NULL) AND (state = ANY (ARRAY['sent'::text, 'confirmed'::text, 'failed'::text, 'canceled'::text])));
 CREATE INDEX outgoing_payments_to_sign ON outgoing_payments USING btree (merchant_id, kind, coin, number) WHERE ((state = 'approved'::text) AND (file_id IS NULL) AND (mode = 'live'::text));
+CREATE INDEX outgoing_payments_with_invoice ON outgoing_payments USING btree (invoice_expires_at) WHERE ((state = ANY (ARRAY['requested'::text, 'approved'::text])) AND (invoice_expires_at IS NOT NULL));
 CREATE TRIGGER wake AFTER INSERT OR UPDATE OF state, txid, file_id ON outgoing_payments FOR EACH ROW WHEN (new.mode = 'live'::text) EXECUTE FUNCTION wake('money_out');
+
+create table refund_invoices (
+  payment_hash text collate "C" not null,
+  refund_id text collate "C" not null,
+  bolt11 text,
+  expires_at timestamp with time zone not null,
+  given_at timestamp with time zone not null,
+  approved_at timestamp with time zone,
+  preimage text,
+  PRIMARY KEY (payment_hash),
+  FOREIGN KEY (refund_id) REFERENCES outgoing_payments(id)
+);
+CREATE INDEX refund_invoices_of ON refund_invoices USING btree (refund_id);
 
 create table balance_proofs (
   chain text not null,

@@ -190,6 +190,7 @@ const refund = {
   amount_usd: '10.00',
   rate: 'payment',
   address: null,
+  invoice_expires_at: null,
   claim_url: 'https://pay.example/claim/4fTq0ZcJb8sWn2LxR7vKd1Ye8sWn2LxR',
   claim_expires_at: '2026-12-21T10:20:00.000Z',
   reason: 'Broken mug',
@@ -200,6 +201,9 @@ const refund = {
   sent_at: null,
   ended_at: null,
 };
+/** The example of BOLT 11. */
+const REFUND_INVOICE =
+  'lnbc2500u1pvjluezsp5zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zyg3zygspp5qqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqqqsyqcyq5rqwzqfqypqdpquwpc4curk03c9wlrswe78q4eyqc7d8d0xqzpu9qrsgqhtjpauu9ur7fw2thcl4y9vfvh4m9wlfyz2gem29g5ghe2aak2pm3ps8fdhtceqsaagty2vph7utlgj48u0ged6a337aewvraedendscp573dxr';
 const NEW_LINK = 'https://pay.example/claim/Wn2LxR7vKd1Ye8sWn2LxR4fTq0ZcJb8s';
 const approved = { ...refund, status: 'approved', address: REFUND_ADDRESS, approved_at: at(25) };
 const sent = { ...approved, status: 'sent', transaction_hash: TXID, sent_at: at(30) };
@@ -542,6 +546,21 @@ export const EXAMPLES: Readonly<Record<string, Example>> = {
   renewClaimLink: {
     requests: { default: {} },
     reply: { success: true, ...refund, claim_url: NEW_LINK, claim_expires_at: '2027-01-20T10:20:00.000Z' },
+  },
+  proveRefund: {
+    requests: { default: { preimage: '0001020304050607080900010203040506070809000102030405060708090102' } },
+    reply: {
+      success: true,
+      ...{
+        ...refund,
+        network: 'lightning',
+        address: REFUND_INVOICE,
+        invoice_expires_at: '2026-11-22T10:20:00.000Z',
+        status: 'confirmed',
+        approved_at: at(25),
+      },
+      ...{ transaction_hash: '0001020304050607080900010203040506070809000102030405060708090102', sent_at: at(30), ended_at: at(30) },
+    },
   },
   cancelRefund: { requests: { default: {} }, reply: { success: true, ...refund, status: 'canceled', ended_at: at(22) } },
   createPayout: {

@@ -75,6 +75,7 @@ export const SCHEMAS: Readonly<Record<string, TSchema>> = {
   RefundItem: outgoing.RefundItem,
   RefundList: outgoing.RefundList,
   CreateRefundParams: outgoing.CreateRefund,
+  ProveRefundParams: outgoing.RefundPreimage,
   RefundEventData: webhooks.RefundEventData,
   Payout: outgoing.PayoutReply,
   PayoutItem: outgoing.PayoutItem,

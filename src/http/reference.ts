@@ -51,6 +51,7 @@ export const CLIENT: Readonly<Record<string, string>> = {
   readRefunds: 'refunds.list(params)',
   readRefund: 'refunds.retrieve(id, { expand })',
   renewClaimLink: 'refunds.renewClaimLink(id)',
+  proveRefund: 'refunds.prove(id, { preimage })',
   cancelRefund: 'refunds.cancel(id)',
   createPayout: 'payouts.create(params)',
   readPayouts: 'payouts.list(params)',

@@ -11,6 +11,7 @@ import {
   type OutgoingKind,
   type Payout,
   payoutDetail,
+  proveRefund,
   type Refund,
   renewClaimLink,
   requestPayout,
@@ -30,6 +31,7 @@ import {
   PayoutReply,
   PayoutsQuery,
   RefundList,
+  RefundPreimage,
   RefundReply,
   RefundsQuery,
 } from './schema-refunds.ts';
@@ -174,6 +176,22 @@ export const REFUND_ROUTES: readonly ApiRoute[] = [
         id: params.id,
         actor,
         idempotency: claim,
+        render: (refund) => reply(refundReply({ ctx, owner }, refund)),
+      }),
+  }),
+  apiRoute({
+    id: 'proveRefund',
+    method: 'POST',
+    path: '/v1/refunds/:id/preimage',
+    access: 'secret',
+    permission: 'refunds',
+    summary: 'Enter the preimage of the Lightning invoice that you paid',
+    body: RefundPreimage,
+    reply: RefundReply,
+    handle: async ({ ctx, owner, actor, params, body, claim, reply }) =>
+      proveRefund(ctx, {
+        ...mine(owner),
+        ...{ id: params.id, preimage: body.preimage, actor, idempotency: claim },
         render: (refund) => reply(refundReply({ ctx, owner }, refund)),
       }),
   }),

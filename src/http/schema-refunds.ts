@@ -105,6 +105,10 @@ export const PayoutsQuery = Type.Object({
 
 const TXID = '5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060';
 
+const PREIMAGE = '0001020304050607080900010203040506070809000102030405060708090102';
+/** The longest text of an invoice that is read. */
+const LONGEST_INVOICE = 2_000;
+
 export const CreateRefund = Type.Object({
   payment_id: Text('The payment to refund.', 'pay_4fTq0ZcJb8sWn2LxR7vKd1Ye', { minLength: 1, maxLength: 60 }),
   amount_usd: Type.Optional(
@@ -129,11 +133,11 @@ export const CreateRefund = Type.Object({
   ),
   address: Type.Optional(
     Text(
-      'Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page.',
+      'Where the money goes: an address for the coin and network of the payment. Without it, the customer enters one on the claim page. For a payment over Lightning: a Lightning invoice (BOLT 11) of the customer for exactly the amount, in whole satoshis, that is valid for at least an hour, or a bitcoin address.',
       ADDRESS,
       {
         minLength: 1,
-        maxLength: 200,
+        maxLength: LONGEST_INVOICE,
       },
     ),
   ),
@@ -146,6 +150,10 @@ export const CreateRefund = Type.Object({
   ),
   shop: StatedShop,
   reason: Type.Optional(Text('Why you return the money, up to 200 characters. The customer sees it.', 'Broken mug', { maxLength: 200 })),
+});
+
+export const RefundPreimage = Type.Object({
+  preimage: Text('The preimage that your wallet shows for the paid invoice: 64 hex digits.', PREIMAGE, { minLength: 1, maxLength: 100 }),
 });
 
 export const RefundItem = Type.Object(
@@ -163,7 +171,14 @@ export const RefundItem = Type.Object(
     network: NetworkId('Network that it is returned on.'),
     amount_usd: Decimal('What it is worth in US dollars, at `rate`.', '10.00'),
     rate: OneOf('RefundRate', 'Rate that was used: that of the payment, or the one when the refund was requested.', 'payment'),
-    address: OrNull(Text('An address.', ADDRESS), 'Where the money goes. Null until the customer enters an address.'),
+    address: OrNull(
+      Text('An address.', ADDRESS),
+      'Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired.',
+    ),
+    invoice_expires_at: OrNull(
+      Time('A time.', '2026-11-22T10:20:00.000Z'),
+      'Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice.',
+    ),
     claim_url: OrNull(
       Text('A URL.', 'https://pay.example/claim/4fTq0ZcJb8sWn2LxR7vKd1Ye8sWn2LxR'),
       'Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address.',
@@ -173,7 +188,10 @@ export const RefundItem = Type.Object(
       'Until when the customer can enter the address. Null if you gave the address.',
     ),
     reason: OrNull(Text('A text.', 'Broken mug'), 'Why you return the money. Null when you gave no reason.'),
-    transaction_hash: OrNull(Text('A hash.', TXID), 'Transaction that returned the money. Null until it is sent.'),
+    transaction_hash: OrNull(
+      Text('A hash.', TXID),
+      'Transaction that returned the money, or the payment hash of the invoice. Null until it is sent.',
+    ),
     failure: OrNull(
       Text('A text.', 'another transaction spent the money'),
       'Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null.',

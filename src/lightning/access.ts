@@ -1,5 +1,6 @@
 /** Sets up who makes Lightning invoices for a merchant. A credential that can spend is refused before anything is stored. */
 import type { Context } from '#context';
+import { InvoiceError } from '#core/bolt11';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { asObject, asText } from '#core/stored-json';
@@ -8,7 +9,6 @@ import { notifyMembers } from '#notices';
 import { type Actor, type AnyActor, checkStanding, standsFor, writeAudit } from '#people';
 import { CHANGE_WAIT_HOURS, checkAsker, checkSecondOwner, hasLiveWallet, lockMerchant, readWaitOff } from '#wallets';
 import { type BackEnd, BackEndError, type BackEndKind, type BackEndLimits, type LightningAccess } from './back-end.ts';
-import { InvoiceError } from './bolt11.ts';
 import { CLN } from './cln.ts';
 import { LNBITS } from './lnbits.ts';
 import { LND } from './lnd.ts';

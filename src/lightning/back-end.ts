@@ -3,10 +3,10 @@
  * `invoices.ts` judges each answer against the invoice that Florin itself decoded.
  */
 import type { Context } from '#context';
+import { decodeInvoice } from '#core/bolt11';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { asObject, type StoredJson } from '#core/stored-json';
-import { decodeInvoice } from './bolt11.ts';
 
 /**
  * How a back end is reached. `address`: a Lightning address or a URL; empty where the credential names it. `credential`: what it is asked with;

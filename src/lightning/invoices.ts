@@ -8,6 +8,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Context } from '#context';
+import { decodeInvoice, type Invoice, InvoiceError } from '#core/bolt11';
 import { chainOf, LIGHTNING, type Network } from '#core/coin';
 import { HOUR_MS, MINUTE_MS } from '#core/dates';
 import { Problem } from '#core/problem';
@@ -16,7 +17,6 @@ import type { Loop } from '#loop';
 import { lockAndSettle } from '#payments';
 import { BACK_ENDS, openBackEnd, type SealedAccess } from './access.ts';
 import { BackEndError, type InvoiceLook, type MadeInvoice } from './back-end.ts';
-import { decodeInvoice, type Invoice, InvoiceError } from './bolt11.ts';
 
 /** The shortest that an invoice may still be valid when it is shown. */
 const LEAST_MS = MINUTE_MS;

@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import type { Context } from '#context';
+import { decodeInvoice } from '#core/bolt11';
 import { asBoolean, asList, asText, asWhole, type StoredJson } from '#core/stored-json';
 import { askJson, type BackEnd, BackEndError, type BackEndKind, type MadeInvoice, type OpenAccess, refuseAccess } from './back-end.ts';
-import { decodeInvoice } from './bolt11.ts';
 
 /** LUD-16: these characters only. */
 const ADDRESS = /^([a-z0-9._-]{1,64})@([a-z0-9.-]{1,253}(?::\d{1,5})?)$/;

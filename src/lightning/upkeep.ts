@@ -3,13 +3,13 @@
  * widened later, so one that can spend by then is turned off.
  */
 import type { Context } from '#context';
+import { InvoiceError } from '#core/bolt11';
 import { startQueue } from '#db';
 import type { Loop } from '#loop';
 import { notifyMembers } from '#notices';
 import { writeAudit } from '#people';
 import { type ActiveBackEnd, applyLightning, asProblem, openBackEnd, readActive, readLightning } from './access.ts';
 import { BackEndError } from './back-end.ts';
-import { InvoiceError } from './bolt11.ts';
 
 const MOST = 20;
 const CHECK_HOURS = 24;

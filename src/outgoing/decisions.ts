@@ -12,7 +12,8 @@ import { forMode } from '#signing';
 import { TEST_NETWORK, testRecipient } from '#wallets';
 import { notifyOfOutgoing, weighApproval, weightOf } from './approvals.ts';
 import { changeOutgoing, type Held, type Which } from './change-outgoing.ts';
-import type { OfKind, OutgoingKind, OutgoingPayment, Owner } from './outgoing-payments.ts';
+import type { OfKind, OutgoingKind, OutgoingPayment, Owner, Refund } from './outgoing-payments.ts';
+import { noteApproval, paysInvoice, provePaid } from './refund-invoices.ts';
 import { checkApprovable } from './refunds.ts';
 
 const refuse = ({ kind, id, state }: OutgoingPayment, action: string) => new Problem(`${kind}_state`, { id, state, action });
@@ -27,7 +28,7 @@ export function checkNoFile({ kind, id, fileId, state }: Pick<OutgoingPayment, '
  * amount, without what the member approved before. In test mode the money is sent and confirmed at once, unless it `signs`: then it waits for
  * the rehearsal of a signing file, where its coin has one. Returns how many were approved, and
  * how many wait for a second member. Errors: refund_not_found, payout_not_found, payout_batch_not_found, refund_state, payout_state,
- * refund_payment_pending, refund_address_missing, refund_exceeds, role_too_new, second_member_required.
+ * refund_payment_pending, refund_address_missing, refund_invoice_expired, refund_exceeds, role_too_new, second_member_required.
  */
 export function approveOutgoing<Kind extends OutgoingKind>(
   ctx: Context,
@@ -104,6 +105,7 @@ async function writeApproved<Kind extends OutgoingKind>(
       ${rehearses ? tx`, address = ${ofEach(group.map(rehearsedAddress))}` : tx``}`,
     { ids, states: plays ? ['approved', 'sent', 'confirmed'] : ['approved'] },
   );
+  if (group[0]!.kind === 'refund') await noteApproval(tx, { ids, at: now });
 }
 
 /** Whether signing files of a coin can be rehearsed. */
@@ -184,6 +186,8 @@ export function readTxid(coin: Coin, text: string): string {
   throw new Problem('parameter_invalid', { reason: `it must be a transaction ID of ${coinText(coin)}` }, { param: 'txid' });
 }
 
+const PREIMAGE_INSTEAD = 'this refund pays a Lightning invoice; enter the preimage that your wallet shows in its place';
+
 /** How often the transaction that a member entered is looked for before it may be a typing error. Once a minute. */
 const MISSES = 3;
 /**
@@ -212,6 +216,7 @@ export async function markOutgoingSent<Kind extends OutgoingKind>(
   const [sent] = await ctx.db.begin((tx) =>
     changeOutgoing(ctx, tx, of, async ({ rows, now, write }) => {
       const before: OutgoingPayment = rows[0]!;
+      if (paysInvoice(before)) throw new Problem('parameter_invalid', { reason: PREIMAGE_INSTEAD }, { param: 'txid' });
       const hash = readTxid(before.coin, txid);
       if (isPaidOut(before.state) && before.txid === hash) return;
       checkNoFile(before);
@@ -230,4 +235,33 @@ export async function markOutgoingSent<Kind extends OutgoingKind>(
     }),
   );
   return sent!;
+}
+
+/**
+ * Records the preimage of the Lightning invoice that the merchant paid, which proves it. Errors: refund_not_found, refund_state,
+ * preimage_wrong.
+ */
+export function proveRefund(
+  ctx: Context,
+  {
+    preimage,
+    actor,
+    idempotency = null,
+    render = () => ({ status: 200, body: '' }),
+    ...of
+  }: Owner & {
+    id: string;
+    preimage: string;
+    actor: AnyActor;
+    idempotency?: IdempotencyClaim | null;
+    render?: (refund: Refund) => RenderedReply;
+  },
+): Promise<ReplayableReply> {
+  return runOnce(ctx.db, idempotency, async (tx) => {
+    const [refund] = await changeOutgoing(ctx, tx, { ...ownerOf(of), kind: 'refund', id: of.id }, async (held) => {
+      const txid = await provePaid(tx, held, preimage);
+      if (txid !== null) await writeAudit(tx, { ...ownerOf(of), actor, action: 'refund.sent', object: of.id, after: { txid } });
+    });
+    return render(refund!);
+  });
 }

@@ -30,6 +30,7 @@ import { notifyOfOutgoing } from './approvals.ts';
 import { changeOutgoing } from './change-outgoing.ts';
 import { followHandSent, unpaidText } from './hand-sent.ts';
 import type { OutgoingKind, OutgoingPayment, Refund } from './outgoing-payments.ts';
+import { endInvoices } from './refund-invoices.ts';
 
 /** Those of one round. */
 const BATCH = 100;
@@ -66,13 +67,14 @@ export function startOutgoing(ctx: Context): { stop(): Promise<void> } {
     name: MONEY_OUT,
     againMs: FOLLOW_MS,
     due: (sql) =>
-      dueIf(
+      sql`least((select min(invoice_expires_at) from outgoing_payments where state in ('requested', 'approved')), ${dueIf(
         sql,
         sql`exists (select 1 from outgoing_payments where state in ('approved', 'signed', 'sent') and (file_id is not null or state <> 'approved'))
           or exists (select 1 from signing_files where state in ('signed', 'sent') and mode = 'test')`,
-      ),
+      )})`,
     round: async () => {
       await followRehearsals(ctx);
+      await endInvoices(ctx);
       const moved = await followOutgoing(ctx);
       await followSentByHand(ctx);
       return moved >= BATCH;

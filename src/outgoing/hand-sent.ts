@@ -4,10 +4,10 @@
  */
 import { ChainError, decodeAddress, type JoinedSource, orNull, readAccountPayments } from '#chains';
 import type { Context } from '#context';
-import { COIN, type Coin, coinText, contractOf, isToken, kindOf, type Mode } from '#core/coin';
-import { formatUnits } from '#core/money';
+import { COIN, type Coin, coinText, contractOf, isToken, kindOf, LIGHTNING, type Mode, onChainCoin } from '#core/coin';
+import { formatUnits, lightningUnits } from '#core/money';
 import { Problem } from '#core/problem';
-import type { Fragment, Tx } from '#db';
+import type { Fragment, Sql, Tx } from '#db';
 import { readEndHeight } from '#signing';
 import { notifyOfOutgoing } from './approvals.ts';
 import type { OutgoingKind } from './outgoing-payments.ts';
@@ -32,6 +32,12 @@ type HandSent = {
   missed: number | null;
 };
 
+/** What an address on-chain gets of what arrived over Lightning is bitcoin. */
+const paidCoin = (sql: Sql | Tx, one: Fragment): Fragment =>
+  sql`case when ${one}.coin = ${LIGHTNING} then ${onChainCoin(LIGHTNING)} else ${one}.coin end`;
+const paidUnits = (sql: Sql | Tx, one: Fragment): Fragment =>
+  sql`case when ${one}.coin = ${LIGHTNING} then div(${one}.units, ${lightningUnits(onChainCoin(LIGHTNING), 1n).toString()}::numeric) else ${one}.units end`;
+
 /** Whether the transaction pays it, beside all others that it pays. Only one at a time can find out. */
 type IsPaid = (tx: Tx) => Promise<boolean>;
 
@@ -47,7 +53,7 @@ export async function followHandSent(ctx: Context, write: (one: HandSent, isPaid
       order by looked_at nulls first, number limit ${LOOKS} for update skip locked
     ) chosen
     where r.id = chosen.id
-    returning r.kind, r.id, r.merchant_id as "merchantId", r.mode, r.coin, r.units, r.address, r.txid, r.sent_at as "sentAt", r.missed`;
+    returning r.kind, r.id, r.merchant_id as "merchantId", r.mode, ${paidCoin(sql, sql`r`)} as coin, ${paidUnits(sql, sql`r`)} as units, r.address, r.txid, r.sent_at as "sentAt", r.missed`;
   await Promise.all(
     found.map(async (one) => {
       try {
@@ -125,7 +131,8 @@ async function takenOf(ctx: Context, tx: Tx, { id, mode, coin, txid, address }: 
   await tx`select pg_advisory_xact_lock(hashtextextended(${`hand-sent ${txid}`}, 0))`;
   const rows = await tx<{ address: string | null; units: bigint }[]>`
     with all_paid as (
-      select id, mode, coin, address, txid, state, units, file_id, failure, sent_at from outgoing_payments where txid = ${txid}
+      select id, mode, ${paidCoin(tx, tx`o`)} as coin, address, txid, state, ${paidUnits(tx, tx`o`)} as units, file_id, failure, sent_at
+        from outgoing_payments o where txid = ${txid}
       union all select id, mode, coin, address, txid, 'confirmed', units, null, null, sent_at from shop_refunds
         where txid = ${txid} and units is not null
     ), own as (select sent_at from all_paid where id = ${id})

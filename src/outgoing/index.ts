@@ -1,8 +1,7 @@
 /** Outgoing payments: refunds and payouts, from the request and its approval to the transaction that paid them. */
 export { weighApproval, weightOf } from './approvals.ts';
-export type { Which } from './change-outgoing.ts';
 export { claimToken, claimUntil, claimUrl } from './claims.ts';
-export { approveOutgoing, cancelBatch, cancelOutgoing, markOutgoingSent, readTxid } from './decisions.ts';
+export { approveOutgoing, cancelBatch, cancelOutgoing, markOutgoingSent, proveRefund, readTxid } from './decisions.ts';
 export { startOutgoing } from './follow-outgoing.ts';
 export { lookForReturn } from './hand-sent.ts';
 export {

@@ -7,10 +7,11 @@
  * but what its file spends stays reserved while somebody may have kept that file.
  */
 import type { Context } from '#context';
-import { apiNamesOf, type Coin, type Mode } from '#core/coin';
+import { apiNamesOf, type Coin, type Mode, onChainCoin } from '#core/coin';
 import { formatUnits, formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
 import { REFUND_STATES, type RefundEmailSource, type RefundRate, type RefundState } from '#core/refund';
+import { testIdentifier } from '#core/simulated';
 import { countByState, type Sql, type Tx } from '#db';
 import { claimUrl } from './claims.ts';
 
@@ -48,6 +49,8 @@ type Common<Kind extends OutgoingKind> = {
 };
 export type Refund = Common<'refund'> & {
   paymentId: string;
+  /** When the Lightning invoice in `address` ends; null: it is an address on-chain. */
+  invoiceExpiresAt: Date | null;
   rate: RefundRate;
   reason: string | null;
   claimUntil: Date | null;
@@ -81,7 +84,7 @@ export const OUTGOING_COLUMNS = (sql: Sql | Tx) => sql`
   requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt",
   sent_at as "sentAt", ended_at as "endedAt", file_id as "sweepId",
   (select s.id from signing_files s where s.id = file_id and s.state <> 'canceled') as "fileId",
-  payment_id as "paymentId", rate, reason, claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt",
+  payment_id as "paymentId", invoice_expires_at as "invoiceExpiresAt", rate, reason, claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt",
   link_mailed as "linkMailed", email, email_from as "emailFrom",
   batch_id as "batchId", reference, description, published_until as "publishedUntil", event_count as "eventCount"`;
 
@@ -93,6 +96,13 @@ const timesOf = (one: OutgoingPayment) => ({
   ended_at: at(one.endedAt),
 });
 
+/**
+ * The coin that pays a refund: bitcoin, if an address on-chain gets what arrived over Lightning. Until the customer chose, and for an invoice,
+ * that is Lightning.
+ */
+export const paidIn = ({ coin, address, invoiceExpiresAt }: Pick<Refund, 'coin' | 'address' | 'invoiceExpiresAt'>): Coin =>
+  address === null || invoiceExpiresAt !== null || address.startsWith(testIdentifier(coin, '')) ? coin : onChainCoin(coin);
+
 /** The wire shape of a refund, used for replies and for the data of events. */
 export const refundDetail = (ctx: Context, refund: Refund) => ({
   id: refund.id,
@@ -100,10 +110,11 @@ export const refundDetail = (ctx: Context, refund: Refund) => ({
   status: refund.state,
   mode: refund.mode,
   amount: formatUnits(refund.coin, refund.units),
-  ...apiNamesOf(refund.coin),
+  ...apiNamesOf(paidIn(refund)),
   amount_usd: formatUsd(refund.usdCents),
   rate: refund.rate,
   address: refund.address,
+  invoice_expires_at: at(refund.invoiceExpiresAt),
   claim_url: refund.claimUntil === null ? null : claimUrl(ctx, refund),
   claim_expires_at: at(refund.claimUntil),
   reason: refund.reason,

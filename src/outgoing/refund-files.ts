@@ -5,7 +5,7 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { type BitcoinScript, decodeAddress, type JoinedSource } from '#chains';
 import type { Context } from '#context';
-import { ALL_COINS, COIN, type Coin, coinText, contractOf, familyIn, isToken, kindOf } from '#core/coin';
+import { ALL_COINS, COIN, type Coin, coinText, contractOf, familyIn, isToken, kindOf, LIGHTNING } from '#core/coin';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import type { Line, PsbtRequest, Request } from '#core/signing-file';
@@ -134,7 +134,8 @@ export async function readReadyCoins(ctx: Context, { merchantId }: Owner): Promi
     select coin from unnest(${[...ALL_COINS]}::text[]) as coin where exists (
       select 1 from outgoing_payments r where r.kind = 'refund' and r.merchant_id = ${merchantId} and r.mode = ${ctx.mode} and r.coin = coin.coin
         and r.state = 'approved' and r.file_id is null)`;
-  return ALL_COINS.filter((coin) => rows.some((row) => row.coin === coin));
+  // What arrived over Lightning is on no deposit address.
+  return ALL_COINS.filter((coin) => coin !== LIGHTNING && rows.some((row) => row.coin === coin));
 }
 
 /** What may pay for a refund: money of its own payment, also if it needs a decision, and money that a sweep could move. */

@@ -8,7 +8,7 @@ import { harmless } from '#core/text';
 import type { Tx } from '#db';
 import { type Bound, exactly, mailLines, mailText, queueMails } from '#notices';
 import { claimUrl } from './claims.ts';
-import type { Refund } from './outgoing-payments.ts';
+import { paidIn, type Refund } from './outgoing-payments.ts';
 
 /** A refund that was sent, failed, and is sent again has one email in this time. */
 const PAUSE_MINUTES = 15;
@@ -59,7 +59,7 @@ export async function mailClaimLink(ctx: Context, tx: Tx, refund: Refund, { over
 }
 
 async function mailRefundSent(ctx: Context, tx: Tx, refund: Refund): Promise<void> {
-  const { id, merchantId, paymentId, coin, txid } = refund;
+  const { id, merchantId, paymentId, txid } = refund;
   const payer = await payerOf(ctx, tx, refund);
   if (!payer) return;
   const page = claimUrl(ctx, refund);
@@ -73,7 +73,7 @@ async function mailRefundSent(ctx: Context, tx: Tx, refund: Refund): Promise<voi
     recipients: [payer.email],
     subject: mailText`Your refund from ${payer.name} (${exactly(id)})`,
     body: mailLines([
-      mailText`${payer.name} sent you a refund of ${exactly(amountOf(refund))} on ${exactly(chainOf(coin).networkName)}.`,
+      mailText`${payer.name} sent you a refund of ${exactly(amountOf(refund))} on ${exactly(chainOf(paidIn(refund)).networkName)}.`,
       ...lines.map(exactly),
     ]),
     kind: 'refund_sent',

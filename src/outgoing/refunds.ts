@@ -1,9 +1,9 @@
 /** What only refunds have: how much of a payment they return, the claim page where the customer enters an address, and its links. */
 import type { Context } from '#context';
-import { type Asset, type ChainId, COIN, type Coin, coinText, LIGHTNING, type Mode } from '#core/coin';
+import { type Asset, type ChainId, COIN, type Coin, coinText, LIGHTNING, type Mode, onChainCoin } from '#core/coin';
 import { type Fiat, formatFiat } from '#core/fiat';
 import { newId } from '#core/id';
-import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, worthUsdE8 } from '#core/money';
+import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, lightningUnits, shownUnit, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
 import { confirmedUnits, type RefundRate, reservedUnits, shareOf } from '#core/refund';
 import { mayDo } from '#core/roles';
@@ -14,7 +14,6 @@ import { checkPayerEmail } from '#customers';
 import { runOnce, type Tx } from '#db';
 import {
   askedOf,
-  checkRefundAddress,
   checkShop,
   eraseAgain,
   type IdempotencyClaim,
@@ -34,6 +33,7 @@ import { forgetApprovals, notifyOfOutgoing } from './approvals.ts';
 import { changeOfPayment, changeOutgoing } from './change-outgoing.ts';
 import { claimUntil, hashOfClaim, hashOfToken } from './claims.ts';
 import { OUTGOING_COLUMNS, type Owner, type Refund, unknownOutgoing } from './outgoing-payments.ts';
+import { checkInvoiceOpen, keepInvoice, type RefundTo, readDestination } from './refund-invoices.ts';
 import { mailClaimLink } from './refund-mails.ts';
 
 /** What is asked for: everything that is left, an amount in the coin of the payment, or one in a currency. */
@@ -82,9 +82,6 @@ function amountOf(
     return { units: shownUnits(coin, shareOf(basis.units, { part: amountUsdCents, total: basis.usdCents })), usdCents: amountUsdCents };
   return { units: unitsFor(coin, amountUsdCents, priceOf(ctx, { mode, coin })), usdCents: amountUsdCents };
 }
-
-/** Lightning has no return address, and what arrives over it is in a wallet that Florin does not know. */
-const NOT_RETURNED = 'Lightning payments cannot be refunded here. Send the money from your own wallet, and mark the payment as refunded';
 
 const confirmedOf = (record: PaymentRecord, coin: Coin): bigint => confirmedUnits(record.facts, record.transfers, tipsOf(record), coin);
 /** Without what other refunds return or may still return; less than nothing while blocks are replaced that contain it. */
@@ -171,12 +168,24 @@ async function recipientOf(
   return left?.email ? { email: left.email, emailFrom: 'page' } : { email: null, emailFrom: null };
 }
 
+/** Invoices are for whole satoshis, so less than one stays where it is. */
+const wholeUnits = (coin: Coin, units: bigint): bigint => (coin === LIGHTNING ? shownUnits(coin, units) : units);
+/** Errors: amount_too_small, for what the network does not carry. */
+function checkAmount({ coin, units }: { coin: Coin; units: bigint }, destination: RefundTo | null): void {
+  const isOnChain = destination !== null && destination.invoice === null;
+  const least = coin !== LIGHTNING ? COIN[coin].dustUnits : shownUnit(coin);
+  const minimum = coin === LIGHTNING && isOnChain ? lightningUnits(onChainCoin(coin), COIN[onChainCoin(coin)].dustUnits) : least;
+  const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
+  if (units < minimum) throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(minimum) }, { param: 'amount' });
+}
+
 /** For replies that contain the link of a claim page. */
 const sealed = (ctx: Context) => ({ seal: (bytes: Buffer) => ctx.seal('reply', bytes), open: (bytes: Buffer) => ctx.open('reply', bytes) });
 
 /**
  * Requests a refund. Without an address, its claim page asks the customer for one. Errors: payment_not_found, refund_exceeds,
- * parameter_missing (param `network`), amount_too_small, address_invalid, price_unavailable, shop_mismatch, parameter_invalid (email).
+ * parameter_missing (param `network`), amount_too_small, price_unavailable, shop_mismatch, parameter_invalid (amount, email), and those of
+ * readDestination.
  */
 export async function requestRefund(
   ctx: Context,
@@ -219,16 +228,16 @@ export async function requestRefund(
       checkShop(record, shop);
       const coin = coinOf(record, wanted);
       allows?.(coin);
-      if (coin === LIGHTNING) throw new Problem('parameter_invalid', { reason: NOT_RETURNED }, { param: 'payment_id' });
-      const available = leftOf(record, coin);
+      const available = wholeUnits(coin, leftOf(record, coin));
       const named = (value: bigint) => `${formatUnits(coin, value)} ${coinText(coin)}`;
       const most = amountText(record, { coin, units: available > 0n ? available : 0n });
       if (available <= 0n) throw new Problem('refund_exceeds', { available: most }, { param: 'amount' });
       const { units, usdCents } = amountOf(ctx, record, { coin, asked, rate, available });
+      if (units !== wholeUnits(coin, units))
+        throw new Problem('parameter_invalid', { reason: 'over Lightning, only whole satoshis are returned' }, { param: 'amount' });
       if (units > available) throw new Problem('refund_exceeds', { available: most }, { param: 'amount' });
-      if (units < COIN[coin].dustUnits)
-        throw new Problem('amount_too_small', { coin, amount: named(units), minimum: named(COIN[coin].dustUnits) }, { param: 'amount' });
-      const stored = address === null ? null : checkRefundAddress(ctx, { mode: owner.mode, coin, address });
+      const destination = address === null ? null : await readDestination(ctx, tx, { ...owner, coin, units, text: address });
+      checkAmount({ coin, units }, destination);
       const to = await recipientOf(ctx, tx, { mode: owner.mode, paymentId, email });
       const id = newId('ref', ctx.random);
       const until = address === null ? claimUntil(record.now) : null;
@@ -238,11 +247,12 @@ export async function requestRefund(
       const [made] = await tx<Refund[]>`
         with erased_again as (${eraseAgain(tx, paymentId)})
         insert into outgoing_payments (id, kind, merchant_id, mode, payment_id, coin, units, usd_cents, rate, state, address, claim_hash, claim_until,
-          reason, email, email_from, requested_by, backed_by, created_at, display_currency, display_rate)
+          reason, email, email_from, requested_by, backed_by, created_at, display_currency, display_rate, invoice_expires_at)
         values (${id}, 'refund', ${owner.merchantId}, ${owner.mode}, ${paymentId}, ${coin}, ${units.toString()}, ${usdCents.toString()}, ${rate},
-          'requested', ${stored}, ${hash}, ${until}, ${reason}, ${to.email}, ${to.emailFrom}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
-          ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null})
+          'requested', ${destination?.address ?? null}, ${hash}, ${until}, ${reason}, ${to.email}, ${to.emailFrom}, ${actorText(actor)}, ${memberOf(actor)}, ${record.now},
+          ${display?.currency ?? null}, ${display?.rateE8.toString() ?? null}, ${destination?.invoice?.expiresAt ?? null})
         returning ${OUTGOING_COLUMNS(tx)}`;
+      if (destination) await keepInvoice(tx, { id, destination, at: record.now });
       await writeAudit(tx, { ...owner, actor, action: 'refund.requested', object: id, after: { amount: named(units) } });
       return { before: null, after: made!, news: [['requested', made!]] };
     });
@@ -343,10 +353,19 @@ export async function endRefundPowers(ctx: Context, tx: Tx, departure: Departure
     await endClaimLinks(ctx, tx, departure, { shopRefunds: await shops.endLinks(tx, departure) });
 }
 
-/** The customer enters the address, once. Errors: refund_not_found, refund_state, address_invalid. */
-export async function claimRefund(ctx: Context, { refund, address: entered }: { refund: Refund; address: string }): Promise<void> {
-  const { merchantId, mode, id, coin } = refund;
-  const address = checkRefundAddress(ctx, { mode, coin, address: entered });
+/**
+ * The customer enters the address, or for what arrived over Lightning an invoice, once. Returns whether it was taken: an address has to be
+ * compared (`isChecked`) first. Errors: refund_not_found, refund_state, amount_too_small, and those of readDestination.
+ */
+export async function claimRefund(
+  ctx: Context,
+  { refund, address: text, isChecked = true }: { refund: Refund; address: string; isChecked?: boolean },
+): Promise<boolean> {
+  const { merchantId, mode, id, coin, units } = refund;
+  const destination = await readDestination(ctx, ctx.db.sql, { merchantId, mode, coin, units, text, refundId: id });
+  checkAmount(refund, destination);
+  if (!isChecked && destination.invoice === null) return false;
+  const { address, invoice } = destination;
   await ctx.db.begin((tx) =>
     changeOutgoing(ctx, tx, { merchantId, mode, kind: 'refund', id }, async ({ rows, now, write }) => {
       const before = rows[0]!;
@@ -356,20 +375,25 @@ export async function claimRefund(ctx: Context, { refund, address: entered }: { 
       const { state, claimUntil } = before;
       if (state !== 'requested' || before.address !== null || claimUntil === null || now >= claimUntil)
         throw new Problem('refund_state', { id, state, action: 'claimed' });
-      await notifyOfOutgoing(ctx, tx, await write(tx`address = ${address}`), 'address');
+      await keepInvoice(tx, { id, destination, at: now });
+      const entered = await write(tx`address = ${address}, invoice_expires_at = ${invoice?.expiresAt ?? null}`);
+      await notifyOfOutgoing(ctx, tx, entered, 'address');
     }),
   );
+  return true;
 }
 
 /**
  * Whether what was requested may be approved, and is still there: a block may have been replaced since. Errors: refund_payment_pending,
- * refund_address_missing, refund_exceeds.
+ * refund_address_missing, refund_invoice_expired, refund_exceeds.
  */
-export function checkApprovable({ id, coin, paymentId, address, units }: Refund, record: PaymentRecord): void {
+export function checkApprovable(refund: Refund, record: PaymentRecord): void {
+  const { id, coin, paymentId, address, units } = refund;
   // More money in time would complete the payment, and count what was returned.
   const { status } = record.facts;
   if (!isFinal(status)) throw new Problem('refund_payment_pending', { id: paymentId, status });
   if (address === null) throw new Problem('refund_address_missing', { id });
+  checkInvoiceOpen(refund, record.now);
   const left = leftOf(record, coin);
   if (left < 0n)
     throw new Problem('refund_exceeds', { available: amountText(record, { coin, units: units + left > 0n ? units + left : 0n }) });

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { decodeAddress } from '#chains';
 import type { Context } from '#context';
-import { COIN, COINS, type Coin, canBePriced, coinsOf, coinText, isToken, LIGHTNING, type Mode, NETWORKS } from '#core/coin';
+import { COIN, COINS, type Coin, canBePriced, coinText, isToken, LIGHTNING, type Mode, NETWORKS, onChainCoin } from '#core/coin';
 import { addMs, DAY_MS, earliest, MINUTE_MS } from '#core/dates';
 import { formatUnits, lightningUnits } from '#core/money';
 import { type Decision, hasWrongCoin, type Quote, type Transfer } from '#core/payment';
@@ -357,7 +357,7 @@ async function wantInvoice(ctx: Context, tx: Tx, paymentId: string) {
 /** Whether a customer who chose bitcoin on-chain could also pay an invoice. */
 const mayPayBeside = ({ settlement, coins }: CustomerView): boolean =>
   settlement.coin === BITCOIN && coins.some(({ coin, unavailable }) => coin === LIGHTNING && unavailable === null);
-const [BITCOIN] = coinsOf(COIN[LIGHTNING].asset);
+const BITCOIN = onChainCoin(LIGHTNING);
 
 /**
  * Adds an invoice to the bitcoin that a payer chose: for the same amount, and as long as its rate. Does nothing if the payer chose anything
@@ -801,12 +801,13 @@ export function metadataFault(metadata: Readonly<Record<string, string>>): strin
 }
 
 /**
- * The spelling in which an address to pay is stored. Live: of the coin's network. Test: of any of its networks, or a test address such as
- * `test_btc_payer`. Errors: address_invalid.
+ * The spelling in which an address to pay is stored, on-chain for what arrived over Lightning. Live: of the coin's network. Test: of any of its
+ * networks, or a test address such as `test_btc_payer`. Errors: address_invalid.
  */
-export function checkRefundAddress(ctx: Context, { mode, coin, address }: { mode: Mode; coin: Coin; address: string }): string {
+export function checkRefundAddress(ctx: Context, { mode, coin: arrived, address }: { mode: Mode; coin: Coin; address: string }): string {
+  const coin = onChainCoin(arrived);
   if (mode === 'live') return decodeAddress(address, { coin, network: ctx.settings.networks[COIN[coin].chain] }).address;
-  const prefix = testIdentifier(coin, '');
+  const prefix = testIdentifier(arrived, '');
   if (address.startsWith(prefix) && /^[a-z]{1,40}$/.test(address.slice(prefix.length))) return address;
   for (const network of NETWORKS) {
     try {

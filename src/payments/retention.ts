@@ -136,6 +136,9 @@ async function eraseStep(tx: Tx, { merchantId, mode, days }: Lane): Promise<numb
   await tx`
     update outgoing_payments set address = null, reason = null, email = null, email_from = null, erased_at = clock_timestamp()
     where payment_id = any(${ids}::text[]) and erased_at is null`;
+  await tx`
+    update refund_invoices set bolt11 = null
+    where refund_id in (select id from outgoing_payments where payment_id = any(${ids}::text[])) and bolt11 is not null`;
   await tx`delete from due_work where kind = ${DUE} and key = any(${ids}::text[])`;
   await tx`
     insert into due_work (kind, key, merchant_id, due_at)

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { Check, Errors } from 'typebox/schema';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { giveInvoice } from '../kit/payments.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
 type Operation = { path: string; method: 'get' | 'post' | 'delete'; operation: any };
@@ -263,6 +264,7 @@ async function stage(operationId: string): Promise<Stage> {
     readRefund: 'success',
     readRefunds: 'success',
     renewClaimLink: 'success',
+    proveRefund: 'success',
     cancelRefund: 'success',
   }[operationId];
   if (scenario) {
@@ -272,9 +274,15 @@ async function stage(operationId: string): Promise<Stage> {
       ({ json }) => (scenario === 'late' ? json.exception === 'late' : json.status === 'completed'),
     );
   }
-  const refund = /^(read|cancel)Refund|ClaimLink$/.test(operationId)
+  const refund = /^(read|cancel|prove)Refund|ClaimLink$/.test(operationId)
     ? (await app.test.post('/v1/refunds', { payment_id: payment })).json.id
     : '';
+  if (operationId === 'proveRefund') {
+    const { preimage } = operations.find(({ operation }) => operation.operationId === operationId)!.operation.requestBody.content[
+      'application/json'
+    ].examples.default.value;
+    await giveInvoice(app, { refund, preimage });
+  }
   const payout = /^(read|cancel)Payout/.test(operationId)
     ? (await app.test.post('/v1/payouts', { currency: 'BTC', amount: '0.001', address: 'test_btc_payer', payout_reference: randomUUID() }))
         .json.id

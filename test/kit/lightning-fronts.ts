@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { decodeInvoice } from '../../src/lightning/bolt11.ts';
+import { decodeInvoice } from '../../src/core/bolt11.ts';
 import type { LightningPair } from './lightning-node.ts';
 import { type NostrRelay, startNostrRelay } from './nostr-relay.ts';
 

@@ -18,6 +18,9 @@ export type LightningPair = {
    * if the payer got one.
    */
   pay(invoice: string, how?: { msat?: bigint; hold?: boolean }): string | null;
+  /** An invoice of the payer, and the payee paying it with what it received before. Returns the preimage if it got one. */
+  refundInvoice(wanted: { msat: bigint | null; seconds: number }): string;
+  payRefund(invoice: string): string | null;
   /** What the payee received for a payment hash: what was held, and what it took. */
   received(paymentHash: string): { msat: bigint; preimage: string; isClaimed: boolean } | null;
   /** The payee takes, or gives back, what it holds. */
@@ -88,48 +91,50 @@ export async function startLightningPair(): Promise<LightningPair> {
   const sent = new Map<string, string>();
   const holds = new Set<string>();
   const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+  const hear = (side: Side): void => {
+    for (const event of side.take()) {
+      if (event instanceof ldk.Event_PaymentClaimable) {
+        const { payment_preimage: known } = event.purpose as ldk.PaymentPurpose_Bolt11InvoicePayment;
+        const preimage = (known as ldk.Option_ThirtyTwoBytesZ_Some).some;
+        got.set(hex(event.payment_hash), { msat: event.amount_msat, preimage: hex(preimage), isClaimed: false });
+        if (!holds.has(hex(event.payment_hash))) side.manager.claim_funds(preimage);
+      }
+      if (event instanceof ldk.Event_PaymentClaimed) got.get(hex(event.payment_hash))!.isClaimed = true;
+      if (event instanceof ldk.Event_PaymentSent) sent.set(hex(event.payment_hash), hex(event.payment_preimage));
+    }
+  };
   const play = (): void => {
     for (let turn = 0; turn < 8; turn++) {
       payee.manager.process_pending_htlc_forwards();
       payer.manager.process_pending_htlc_forwards();
       pump();
-      for (const event of payee.take()) {
-        if (event instanceof ldk.Event_PaymentClaimable) {
-          const { payment_preimage: known } = event.purpose as ldk.PaymentPurpose_Bolt11InvoicePayment;
-          const preimage = (known as ldk.Option_ThirtyTwoBytesZ_Some).some;
-          got.set(hex(event.payment_hash), { msat: event.amount_msat, preimage: hex(preimage), isClaimed: false });
-          if (!holds.has(hex(event.payment_hash))) payee.manager.claim_funds(preimage);
-        }
-        if (event instanceof ldk.Event_PaymentClaimed) got.get(hex(event.payment_hash))!.isClaimed = true;
-      }
+      hear(payee);
       pump();
-      for (const event of payer.take())
-        if (event instanceof ldk.Event_PaymentSent) sent.set(hex(event.payment_hash), hex(event.payment_preimage));
+      hear(payer);
+      pump();
     }
   };
   let payments = 0;
+  const pay = (from: Side, text: string, { msat, hold = false }: { msat?: bigint; hold?: boolean } = {}): string | null => {
+    const read = ldk.Bolt11Invoice.constructor_from_str(text) as ldk.Result_Bolt11InvoiceParseOrSemanticErrorZ_OK;
+    const asked = ldk.UtilMethods.constructor_payment_parameters_from_invoice(
+      read.res,
+    ) as ldk.Result_C3Tuple_ThirtyTwoBytesRecipientOnionFieldsRouteParametersZNoneZ_OK;
+    const [hash, onion, route] = [asked.res.get_a(), asked.res.get_b(), asked.res.get_c()];
+    if (msat !== undefined) route.set_final_value_msat(msat);
+    if (hold) holds.add(hex(hash));
+    const id = createHash('sha256').update(`payment ${payments++}`).digest();
+    from.manager.send_payment(hash, onion, id, route, ldk.Retry.constructor_attempts(0));
+    pump();
+    play();
+    return sent.get(hex(hash)) ?? null;
+  };
   return {
     payee: hex(payee.manager.get_our_node_id()),
-    invoice: ({ msat, seconds, description = 'test' }) => {
-      const amount = msat === null ? ldk.Option_u64Z.constructor_none() : ldk.Option_u64Z.constructor_some(msat);
-      const none = ldk.Option_u16Z.constructor_none();
-      const made = ldk.UtilMethods.constructor_create_invoice_from_channelmanager(payee.manager, amount, description, seconds, none);
-      return (made as ldk.Result_Bolt11InvoiceSignOrCreationErrorZ_OK).res.to_str();
-    },
-    pay: (text, { msat, hold = false } = {}) => {
-      const read = ldk.Bolt11Invoice.constructor_from_str(text) as ldk.Result_Bolt11InvoiceParseOrSemanticErrorZ_OK;
-      const asked = ldk.UtilMethods.constructor_payment_parameters_from_invoice(
-        read.res,
-      ) as ldk.Result_C3Tuple_ThirtyTwoBytesRecipientOnionFieldsRouteParametersZNoneZ_OK;
-      const [hash, onion, route] = [asked.res.get_a(), asked.res.get_b(), asked.res.get_c()];
-      if (msat !== undefined) route.set_final_value_msat(msat);
-      if (hold) holds.add(hex(hash));
-      const id = createHash('sha256').update(`payment ${payments++}`).digest();
-      payer.manager.send_payment(hash, onion, id, route, ldk.Retry.constructor_attempts(0));
-      pump();
-      play();
-      return sent.get(hex(hash)) ?? null;
-    },
+    invoice: (wanted) => invoiceOf(payee, wanted),
+    pay: (text, how) => pay(payer, text, how),
+    refundInvoice: (wanted) => invoiceOf(payer, wanted),
+    payRefund: (text) => pay(payee, text),
     received: (hash) => got.get(hash) ?? null,
     claim: (hash) => {
       payee.manager.claim_funds(Buffer.from(got.get(hash)!.preimage, 'hex'));
@@ -141,6 +146,16 @@ export async function startLightningPair(): Promise<LightningPair> {
       play();
     },
   };
+}
+
+function invoiceOf(
+  side: Side,
+  { msat, seconds, description = 'test' }: { msat: bigint | null; seconds: number; description?: string },
+): string {
+  const amount = msat === null ? ldk.Option_u64Z.constructor_none() : ldk.Option_u64Z.constructor_some(msat);
+  const none = ldk.Option_u16Z.constructor_none();
+  const made = ldk.UtilMethods.constructor_create_invoice_from_channelmanager(side.manager, amount, description, seconds, none);
+  return (made as ldk.Result_Bolt11InvoiceSignOrCreationErrorZ_OK).res.to_str();
 }
 
 /** Connects the two in memory. Returns what carries their messages. */

@@ -1,4 +1,5 @@
 /** Payments without a coin, made as the service makes them. */
+import { createHash } from 'node:crypto';
 import type { Context } from '../../src/context.ts';
 import type { Db } from '../../src/db/db.ts';
 import { createPayment } from '../../src/payments/payments.ts';
@@ -39,4 +40,15 @@ export async function agePayment(db: Db, paymentId: string, seconds: number): Pr
       update payments set created_at = created_at - ${by}::interval, expires_at = expires_at - ${by}::interval,
         extended_until = extended_until - ${by}::interval, rate_lock_until = rate_lock_until - ${by}::interval, due_at = clock_timestamp() where id = ${paymentId}`;
   });
+}
+
+/** An invoice of which only the hash is real, for a refund that somebody approved. */
+export async function giveInvoice(
+  { app: { ctx } }: { app: { ctx: Context } },
+  { refund, preimage }: { refund: string; preimage: string },
+): Promise<void> {
+  const hash = createHash('sha256').update(Buffer.from(preimage, 'hex')).digest('hex');
+  await ctx.db.sql`
+    insert into refund_invoices (payment_hash, refund_id, bolt11, expires_at, given_at, approved_at)
+    values (${hash}, ${refund}, 'lnbcrt1', clock_timestamp(), clock_timestamp(), clock_timestamp())`;
 }

@@ -1,7 +1,7 @@
 /** Payments that a request creates with Lightning: the reply has the invoice, and what cannot be made leaves nothing behind. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
-import { decodeInvoice } from '../../src/lightning/bolt11.ts';
+import { decodeInvoice } from '../../src/core/bolt11.ts';
 import { getMerchantNow } from '../../src/merchants/merchants.ts';
 import type { Reply } from '../kit/app.ts';
 import { type LightningShop, ok, startLightningShop } from '../kit/lightning-shop.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { decodeInvoice } from '../../src/core/bolt11.ts';
 import { BackEndError } from '../../src/lightning/back-end.ts';
-import { decodeInvoice } from '../../src/lightning/bolt11.ts';
 import { checkInvoice } from '../../src/lightning/invoices.ts';
 import { tellLies } from '../kit/lightning-lies.ts';
 

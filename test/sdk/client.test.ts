@@ -31,6 +31,7 @@ import { delayMs } from '../../sdk/src/request.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { validatingFetch } from '../kit/openapi.ts';
+import { giveInvoice } from '../kit/payments.ts';
 import { startReceiver } from '../kit/receiver.ts';
 
 let app: TestApp;
@@ -135,6 +136,10 @@ test('a refund is requested, read, listed and canceled', async () => {
     [made.id],
   );
   assert.notEqual((await client.refunds.renewClaimLink(made.id)).claim_url, made.claim_url);
+  const paid = await client.refunds.create({ payment_id: id, amount_usd: '1.00' });
+  await giveInvoice(app, { refund: paid.id, preimage: '01'.repeat(32) });
+  await assert.rejects(client.refunds.prove(paid.id, { preimage: '00'.repeat(32) }), /not the preimage/);
+  assert.equal((await client.refunds.prove(paid.id, { preimage: '01'.repeat(32) })).status, 'confirmed');
   assert.equal((await client.refunds.cancel(made.id)).status, 'canceled');
 });
 

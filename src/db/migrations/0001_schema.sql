@@ -1662,6 +1662,8 @@ create table outgoing_payments (
   erased_at timestamptz,
 
   -- Of refunds only.
+  -- When the Lightning invoice in `address` ends; null: it is an address on-chain.
+  invoice_expires_at timestamptz,
   payment_id text collate "C" references payments,
   rate text check (rate in ('payment', 'current')),
   reason text,
@@ -1714,8 +1716,23 @@ create index outgoing_payments_by_txid on outgoing_payments (txid) where state i
 create index outgoing_payments_canceled on outgoing_payments (merchant_id) where (state = 'canceled') and (anchor is not null);
 create index outgoing_payments_to_erase on outgoing_payments (merchant_id, coalesce(ended_at, sent_at))
   where (kind = 'payout') and (erased_at is null) and (state in ('sent', 'confirmed', 'failed', 'canceled'));
+create index outgoing_payments_with_invoice on outgoing_payments (invoice_expires_at)
+  where (state in ('requested', 'approved')) and (invoice_expires_at is not null);
 create trigger wake after insert or update of state, txid, file_id on outgoing_payments
   for each row when (new.mode = 'live') execute function wake('money_out');
+
+-- The Lightning invoices of customers that refunds pay, also those that expired: each for one refund. The preimage proves that one is paid.
+create table refund_invoices (
+  payment_hash text collate "C" primary key,
+  refund_id text collate "C" not null references outgoing_payments,
+  -- Null once it was erased.
+  bolt11 text,
+  expires_at timestamptz not null,
+  given_at timestamptz not null,
+  approved_at timestamptz,
+  preimage text
+);
+create index refund_invoices_of on refund_invoices (refund_id);
 
 -- What open addresses held when their balance was last proven, so that a restart forgets nothing: whatever they gained since then must be
 -- explained by transfers that were seen. Only for Ethereum providers that nobody has to trust.

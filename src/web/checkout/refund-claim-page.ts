@@ -2,14 +2,13 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
-import { COIN, chainOf, coinText } from '#core/coin';
+import { COIN, chainOf, coinText, LIGHTNING, onChainCoin } from '#core/coin';
 import type { Locale } from '#core/locales';
-import { formatUnits } from '#core/money';
+import { formatUnits, shownUnit } from '#core/money';
 import { Problem } from '#core/problem';
 import { isPaidOut, type RefundState } from '#core/refund';
 import { contactOf, getMerchant, type Merchant } from '#merchants';
 import { claimRefund, type Refund, refundOfClaim } from '#outgoing';
-import { checkRefundAddress } from '#payments';
 import { Html, html } from '../html.ts';
 import type { RequestCounter } from './counting.ts';
 import { ADDRESS_FIELD, linkToContact } from './page.ts';
@@ -22,6 +21,8 @@ type Claim = { refund: Refund; merchant: Merchant; path: string };
 /** What the customer typed: to be checked by them, or refused. */
 type EnteredAddress = { address: string; fault: string | null };
 type Key = keyof Words;
+/** As much of an invoice as is read. */
+const LONGEST_TEXT = 2_000;
 
 export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { counting }: { counting: RequestCounter }): void {
   const secure = ctx.settings.paymentPageUrl.startsWith('https:');
@@ -55,17 +56,15 @@ export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { cou
     await counting.start(request);
     const claim = await open(request);
     const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams();
-    const address = (form.get('address') ?? '').trim().slice(0, 200);
-    const { mode, coin } = claim.refund;
+    const address = (form.get('address') ?? '').trim().slice(0, LONGEST_TEXT);
     try {
-      checkRefundAddress(ctx, { mode, coin, address });
-      if (form.get('checked') !== 'yes') return show(request, reply, claim, { address, fault: null });
-      await claimRefund(ctx, { refund: claim.refund, address });
+      const isTaken = await claimRefund(ctx, { refund: claim.refund, address, isChecked: form.get('checked') === 'yes' });
+      if (!isTaken) return show(request, reply, claim, { address, fault: null });
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       if (error.code === 'refund_state') return show(request, reply, await open(request), null, 409);
-      if (error.code !== 'address_invalid') throw error;
-      const fault = say(languageIn(request, claim).words.addressInvalid, { coin: coinText(coin) });
+      const fault = faultOf(error, claim, languageIn(request, claim));
+      if (fault === null) throw error;
       return show(request, reply, claim, { address, fault }, 400);
     }
     return reply
@@ -73,6 +72,20 @@ export function registerRefundClaims(pages: FastifyInstance, ctx: Context, { cou
       .headers({ location: claim.path + inLanguage(chosenBy(request)), 'cache-control': 'no-store' })
       .send();
   });
+}
+
+/** What is wrong with what the customer entered. Null: nothing is. */
+function faultOf({ code }: Problem, { refund }: Claim, { words }: Language): string | null {
+  const { coin } = refund;
+  const faults: Readonly<Partial<Record<Problem['code'], string>>> = {
+    address_invalid: coin === LIGHTNING ? words.invoiceInvalid : say(words.addressInvalid, { coin: coinText(coin) }),
+    invoice_invalid: words.invoiceInvalid,
+    invoice_amount_wrong: say(words.invoiceAmount, { sat: satOf(refund) }),
+    invoice_expires_soon: words.invoiceShort,
+    invoice_used: words.invoiceUsed,
+    ...(coin === LIGHTNING && { amount_too_small: words.invoiceOnly }),
+  };
+  return faults[code] ?? null;
 }
 
 const isOpen = ({ state, address, claimUntil }: Refund, now: Date): boolean =>
@@ -107,8 +120,14 @@ ${checks ? checkForm(claim, given.address, { words, chosen }) : addressForm(clai
 }
 
 const amountOf = ({ coin, units }: Refund): string => `${formatUnits(coin, units)} ${COIN[coin].asset}`;
-const networkOf = ({ coin }: Refund, words: Words): Html =>
-  html`<p class="tx"><span>${words.networkName}</span> <bdi>${chainOf(coin).networkName}</bdi></p>`;
+const satOf = ({ units }: Refund): string => (units / shownUnit(LIGHTNING)).toString();
+/** An invoice goes over Lightning, and an address on-chain. */
+function networkOf({ coin, address, invoiceExpiresAt }: Refund, words: Words): Html {
+  const onChain = chainOf(onChainCoin(coin)).networkName;
+  const isEither = coin === LIGHTNING && address === null;
+  const name = invoiceExpiresAt !== null ? chainOf(coin).networkName : isEither ? `${chainOf(coin).networkName}, ${onChain}` : onChain;
+  return html`<p class="tx"><span>${words.networkName}</span> <bdi>${name}</bdi></p>`;
+}
 
 type Spoken = { words: Words; chosen: Locale | null };
 /** The language that the customer chose, for the next page. */
@@ -117,12 +136,16 @@ const keepLanguage = (chosen: Locale | null): Html | false => chosen !== null &&
 
 function addressForm({ refund, path }: Claim, given: EnteredAddress | null, { words, chosen }: Spoken): Html {
   const wrong = given?.fault != null;
-  const more = `${ADDRESS_FIELD}${wrong ? ' aria-invalid="true" aria-describedby="fault"' : ''}`;
+  const isLightning = refund.coin === LIGHTNING;
+  const field = isLightning ? ADDRESS_FIELD.replace(/maxlength="\d+"/, `maxlength="${LONGEST_TEXT}"`) : ADDRESS_FIELD;
+  const label = isLightning ? words.claimInvoice : say(words.refundAddress, { coin: COIN[refund.coin].asset });
+  const hint = isLightning ? say(words.claimInvoiceHint, { sat: satOf(refund) }) : words.claimOwn;
+  const more = `${field}${wrong ? ' aria-invalid="true" aria-describedby="fault"' : ''}`;
   return html`${networkOf(refund, words)}<form method="post" action="${path}">${keepLanguage(chosen)}
-<label class="field"><span>${say(words.refundAddress, { coin: COIN[refund.coin].asset })}</span>
+<label class="field"><span>${label}</span>
 <input name="address" id="address" value="${given?.address ?? ''}"${new Html(more)}>
 ${wrong && html`<span class="fault" id="fault" role="alert">${given.fault}</span>`}</label>
-<p class="lead">${words.claimOwn}</p>
+<p class="lead">${hint}</p>
 <button class="main" id="continue">${words.continue}</button></form>`;
 }
 

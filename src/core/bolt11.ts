@@ -6,7 +6,7 @@ import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { bech32 } from '@scure/base';
-import type { Network } from '#core/coin';
+import type { Network } from './coin.ts';
 
 /** `msat`: null when the payer may choose the amount. `payee`: the compressed key of the node that is paid. */
 export type Invoice = {
