@@ -554,7 +554,7 @@ export async function* readEntries(
   const pages = sql<BookEntry[]>`
     ${entriesCte(sql, owner, display)} ${wallets === 'deposits' ? depositEntries(sql) : sql``}
     select at, kind, coin, debit, credit, units, cents, payment_id as "paymentId", ref, txid, counts,
-      purpose, displayed from ${sql(wallets === 'deposits' ? 'deposit_entries' : 'entries')}
+      purpose, ${display === null ? sql`null::numeric as displayed` : sql`displayed`} from ${sql(wallets === 'deposits' ? 'deposit_entries' : 'entries')}
     where at >= ${from} and at < ${until}
     order by at, payment_id nulls last, ref, array_position(${[...ENTRY_KINDS]}::text[], kind), coin, debit`;
   // A cursor: pages by key would find all entries again for each of them.
