@@ -218,8 +218,8 @@ async function fail(tx: Tx, { sweepId, coin, number, raw }: Refused, { unspent, 
   await tx`
     update signing_inputs i set released_at = clock_timestamp()
     where i.file_id = ${sweepId} and i.released_at is null and (i.input = any(${inputs as string[]}::text[])
-      or exists (select 1 from transfers t where t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-        and lower(t.address) = any(${addresses as string[]}::text[])))`;
+      or exists (select 1 from signing_files s join deposit_addresses a on a.payment_id = i.payment_id and a.wallet_id = s.wallet_id
+        where s.id = i.file_id and lower(a.address) = any(${addresses as string[]}::text[])))`;
   // The books say where this money is not.
   const lost = kindOf(coin) === 'ethereum' ? [] : inputsOfRaw(Buffer.from(raw).toString('hex')).filter((one) => !unspent.includes(one));
   await tx`

@@ -415,8 +415,8 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
   const [{ moved } = { moved: 0 }] = await tx<{ moved: number }[]>`
     with kept as (
       select i.number, s.purpose = 'refund' as waits from signing_inputs i join signing_files s on s.id = i.file_id
-      join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-      where i.file_id = ${id} and i.released_at is null and lower(t.address) = any(${unmoved}::text[])
+      join deposit_addresses a on a.payment_id = i.payment_id and a.wallet_id = s.wallet_id
+      where i.file_id = ${id} and i.released_at is null and lower(a.address) = any(${unmoved}::text[])
     ), released as (
       update signing_inputs set released_at = clock_timestamp()
       where file_id = ${id} and released_at is null and (input like 'gas:%' or number in (select number from kept where not waits))
@@ -438,9 +438,10 @@ async function end(ctx: Context, tx: Tx, { id, coin, rows }: { id: string; coin:
  */
 const leaveRest = (tx: Tx, { id, unmoved }: { id: string; unmoved: readonly string[] }) => tx`
   with moved as (
-    select i.number, i.units, t.units as all_units, t.units - ${takenOf(tx)} as left_units, i.payment_id, lower(t.address) as address
+    select i.number, i.units, t.units as all_units, t.units - ${takenOf(tx)} as left_units, i.payment_id, lower(a.address) as address
     from signing_inputs i join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
-    where i.file_id = ${id} and i.released_at is null and not lower(t.address) = any(${unmoved as string[]}::text[])
+    join signing_files f on f.id = i.file_id join deposit_addresses a on a.payment_id = i.payment_id and a.wallet_id = f.wallet_id
+    where i.file_id = ${id} and i.released_at is null and not lower(a.address) = any(${unmoved as string[]}::text[])
   ), whole as (
     select payment_id, sum(left_units) as units from moved where units = all_units group by 1
   ), sent as (

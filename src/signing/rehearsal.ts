@@ -8,8 +8,9 @@ import { CHAINS, type ChainId, COIN, type Coin, type ConfirmationTier, chainOf, 
 import { E8 } from '#core/money';
 import { depositTransaction } from '#core/simulated';
 import { TEST_NETWORK, testDeposit } from '#wallets';
-import { askSimulated, isFirstSent, SIMULATED_CHAIN_ID } from './simulated-accounts.ts';
+import { askSimulated, isFirstSent, isInChain, SIMULATED_CHAIN_ID, wouldBeShort } from './simulated-accounts.ts';
 import { blockOf, heightAt, minedAt } from './simulated-blocks.ts';
+import { inputsOfRaw } from './utxo-check.ts';
 
 /** The context whose chains and networks are those of a mode. */
 export const forMode = (ctx: Context, mode: Mode): Context => (mode === ctx.mode ? ctx : testContext(ctx));
@@ -42,6 +43,11 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
     height < 0 || height > (await tip()).height ? null : blockOf(height);
   const { family } = COIN[coin];
   const leastE8 = isBitcoinLike(family) ? PARAMS[family].floorPerKilobyte * 100_000n : E8;
+  /** Whether it spends what the chain does not have any more. */
+  const isImpossible = async (raw: Uint8Array): Promise<boolean> =>
+    kindOf(coin) === 'ethereum'
+      ? wouldBeShort(ctx, raw)
+      : (await goneAmong(ctx, coin, inputsOfRaw(Buffer.from(raw).toString('hex')))).size > 0;
   const source: ChainSource = {
     coin,
     network: TEST_NETWORK,
@@ -63,10 +69,10 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
     },
     txState: async (txid) => {
       const { sql } = ctx.db;
-      const [sent] = await sql<{ at: Date }[]>`
-        select t.sent_at as at from signed_transactions t join signing_files s on s.id = t.file_id and s.mode = 'test'
+      const [sent] = await sql<{ at: Date; raw: Uint8Array }[]>`
+        select t.sent_at as at, t.raw from signed_transactions t join signing_files s on s.id = t.file_id and s.mode = 'test'
         where t.txid = ${txid} and ${isFirstSent(sql)}`;
-      if (!sent) return { state: 'unknown', blockHash: null, lock: null };
+      if (!sent || (await isImpossible(sent.raw))) return { state: 'unknown', blockHash: null, lock: null };
       const block = await blockAt(minedAt(sent.at));
       return { state: block ? 'mined' : 'mempool', blockHash: block?.hash ?? null, lock: null };
     },
@@ -76,7 +82,10 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
         return { speed, rateE8, units: (rateE8 * 200n) / E8, minutes: '1', source: 'estimate' };
       }),
     outlet: {
-      areUnspent: async (outpoints) => outpoints.map(() => true),
+      areUnspent: async (outpoints) => {
+        const gone = await goneAmong(ctx, coin, outpoints);
+        return outpoints.map((outpoint) => !gone.has(outpoint));
+      },
       readTransactions: (wanted) =>
         readTestDeposits(
           ctx,
@@ -84,7 +93,10 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
           wanted.map(({ txid }) => txid),
         ),
       // The caller records when it was sent, which is all that this chain reads.
-      send: async () => {},
+      send: async (raw) => {
+        if (await isImpossible(raw))
+          throw new ChainError('refused', 'the simulated chain does not have what it spends: inputs are missing');
+      },
     },
     ...(kindOf(coin) === 'ethereum' && {
       ask: (calls) => askSimulated(ctx, { coin, isMined: (sentAt) => minedAt(sentAt) <= heightAt(ctx.clock.now()) }, calls),
@@ -97,6 +109,14 @@ function simulatedChain(ctx: Context, coin: Coin): JoinedSource {
   };
   const named = { name: 'simulated', trust: 'own', source, follows: true } as const;
   return joinSources({ coin, network: TEST_NETWORK, sources: [named], log: ctx.log, clock: ctx.clock });
+}
+
+/** Those of the outpoints whose deposit left the chain. */
+async function goneAmong({ db: { sql } }: Pick<Context, 'db'>, coin: Coin, outpoints: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await sql<{ ref: string }[]>`
+    select t.ref from transfers t join payments p on p.id = t.payment_id and p.mode = 'test'
+    where t.coin = ${coin} and t.ref = any(${outpoints as string[]}::text[]) and not ${isInChain(sql)}`;
+  return new Set(rows.map(({ ref }) => ref));
 }
 
 /** The simulated transactions with these IDs, in order. Errors: ChainError not_found. */

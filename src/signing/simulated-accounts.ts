@@ -27,7 +27,9 @@ type Reply = Awaited<ReturnType<JoinedSource['ask']>>[number];
 /** `used`: nonces of authorizations. */
 type Account = { nonce: number; held: Map<string, bigint>; used: Set<string> };
 /** A transaction in a block. */
-type Mined = { request: AccountRequest; raw: Uint8Array; feeUnits: bigint };
+type Mined = { request: AccountRequest; raw: Uint8Array; feeUnits: bigint; short: Short };
+/** Accounts, in lower case, that have less than a file moves from them, because a deposit left the chain. */
+type Short = ReadonlySet<string>;
 type Chain = { coin: Coin /** Whether what was sent then is in a block now. */; isMined(sentAt: Date): boolean };
 
 const hex = (value: number | bigint): string => `0x${value.toString(16)}`;
@@ -50,10 +52,55 @@ export const isFirstSent = (sql: Sql): Fragment => sql`
   (t.sent_at is not null and not exists (select 1 from signed_transactions o
     where o.file_id = t.file_id and o.number = t.number and o.round < t.round and o.sent_at is not null))`;
 
+/** The transfer `t` is in a block. */
+export const isInChain = (sql: Sql): Fragment => sql`(t.block_height is not null and t.conflict_height is null)`;
+
+/** The accounts of these files that are short. Those of files that ended are known from what became of their transactions. */
+async function readShort(sql: Sql, files: readonly string[]): Promise<ReadonlyMap<string, Short>> {
+  const rows = await sql<{ file: string; account: string }[]>`
+    select i.file_id as file, lower(a.address) as account from signing_inputs i
+    join signing_files s on s.id = i.file_id and s.state in ('signed', 'sent')
+    join wallets w on w.id = s.wallet_id
+    join deposit_addresses a on a.payment_id = i.payment_id and a.family = w.family
+    left join transfers t on t.payment_id = i.payment_id and t.coin = i.coin and t.ref = i.ref
+    where i.file_id = any(${files as string[]}::text[]) and i.released_at is null
+    group by 1, 2, i.payment_id, i.coin
+    -- Unless the customer paid the account again.
+    having sum(i.units) filter (where t.ref is null or not ${isInChain(sql)}) > (
+      select coalesce(sum(t.units), 0) from transfers t where t.payment_id = i.payment_id and t.coin = i.coin and ${isInChain(sql)}
+        and not exists (select 1 from signing_inputs o where o.payment_id = t.payment_id and o.coin = t.coin and o.ref = t.ref
+          and (o.released_at is null or o.taken_units is not null)))
+    union all
+    select t.file_id, lower(one) from signed_transactions t join signing_files s on s.id = t.file_id and s.state in ('confirmed', 'failed')
+    cross join lateral unnest(case when t.failed_at is null then t.unmoved
+      else array[s.file -> 'requests' -> t.number ->> 'from'] end) as one
+    where t.file_id = any(${files as string[]}::text[])`;
+  return new Map([...Map.groupBy(rows, ({ file }) => file)].map(([file, some]) => [file, new Set(some.map(({ account }) => account))]));
+}
+
+/** Native coin that the account does not have is not sent; a contract only refuses to move it. */
+const isRefused = ({ request, short }: Pick<Mined, 'request' | 'short'>): boolean =>
+  request.kind === 'native' && short.has(lower(request.from));
+
+/** Whether a transaction sends native coin that its account does not have any more. */
+export async function wouldBeShort(ctx: Context, raw: Uint8Array): Promise<boolean> {
+  const [row] = await ctx.db.sql<{ id: string; number: number; file: unknown }[]>`
+    select s.id, t.number, s.file from signed_transactions t join signing_files s on s.id = t.file_id and s.mode = 'test'
+    where t.txid = ${transactionId(raw)} limit 1`;
+  const request = row && accountRequest(row.file, row.number);
+  return request != null && isRefused({ request, short: (await readShort(ctx.db.sql, [row!.id])).get(row!.id) ?? new Set() });
+}
+function accountRequest(file: unknown, number: number): AccountRequest | null {
+  const request = signingFileOf(file).requests[number];
+  return request === undefined || request.kind === 'psbt' ? null : request;
+}
+
 /** Answers calls as a node would. */
 export async function askSimulated(ctx: Context, chain: Chain, calls: Calls): Promise<Reply[]> {
   const accounts = await readAccounts(ctx, chain, [...new Set(calls.flatMap(accountsIn))]);
   const replies = calls.map(async (call): Promise<Reply> => {
+    if (call[0] === 'eth_sendRawTransaction' && (await wouldBeShort(ctx, rawOf(call))))
+      return { result: null, error: { code: -32_000, message: 'insufficient funds for gas * price + value' } };
     const result = call[0] === 'eth_getTransactionReceipt' ? await readReceipt(ctx, chain, String(call[1])) : answer(chain, accounts, call);
     return result === undefined
       ? { result: null, error: { code: -32_601, message: `the simulated network has no ${call[0]}` } }
@@ -61,6 +108,8 @@ export async function askSimulated(ctx: Context, chain: Chain, calls: Calls): Pr
   });
   return Promise.all(replies);
 }
+
+const rawOf = ([, raw]: Calls[number]): Uint8Array => Buffer.from(String(raw).slice(2), 'hex');
 
 /** The accounts that a call asks about. */
 function accountsIn([method, about]: Calls[number]): string[] {
@@ -84,7 +133,7 @@ function answer({ coin }: Chain, accounts: ReadonlyMap<string, Account>, [method
       return hex(accounts.get(lower(about))!.nonce);
     case 'eth_sendRawTransaction':
       // The caller records when it was sent, which is all that this chain reads.
-      return transactionId(Buffer.from(String(about).slice(2), 'hex'));
+      return transactionId(rawOf([method, about]));
     case 'eth_estimateGas':
       return hex(gasOf(String(fields(about).data ?? '0x')));
     case 'eth_call':
@@ -162,17 +211,31 @@ async function minedIn({ db: { sql } }: Context, chain: Chain, which: Fragment):
     select t.file_id as id, t.number, t.raw, t.fee_units as "feeUnits", t.sent_at as "sentAt" from signed_transactions t
     where t.file_id = any(${files.map(({ id }) => id)}::text[]) and ${isFirstSent(sql)} order by t.number`;
   const byFile = Map.groupBy(sent, ({ id }) => id);
+  const shortIn = await readShort(
+    sql,
+    files.map(({ id }) => id),
+  );
   return files.flatMap(({ id, file }) => {
-    const { requests } = signingFileOf(file);
+    const short = shortIn.get(id) ?? new Set<string>();
     return (byFile.get(id) ?? []).flatMap(({ number, sentAt, ...one }): Mined[] => {
-      const request = requests[number];
-      return request && request.kind !== 'psbt' && chain.isMined(sentAt) ? [{ ...one, request }] : [];
+      const request = accountRequest(file, number);
+      return request && chain.isMined(sentAt) && !isRefused({ request, short }) ? [{ ...one, request, short }] : [];
     });
   });
 }
 
-/** What a transaction moves. Another round of a file pays another amount of native coin, so the transaction itself says it. */
-function movesOf({ request, raw }: Pick<Mined, 'request' | 'raw'>): { from: string; to: string; held: string; units: bigint }[] {
+type Move = { from: string; to: string; held: string; units: bigint };
+/** What a transaction moves, in order: what an account was to get first and did not get, it does not pay either. */
+function movesOf(mined: Pick<Mined, 'request' | 'raw' | 'short'>): Move[] {
+  const short = new Set(mined.short);
+  return wantedBy(mined).filter(({ from, to }) => {
+    if (short.has(lower(from))) short.add(lower(to));
+    return !short.has(lower(from));
+  });
+}
+
+/** What it would move. Another round of a file pays another amount of native coin, so the transaction itself says it. */
+function wantedBy({ request, raw }: Pick<Mined, 'request' | 'raw'>): Move[] {
   const { from } = request;
   switch (request.kind) {
     case 'native':
@@ -192,7 +255,8 @@ function applyTo(accounts: ReadonlyMap<string, Account>, mined: Mined): void {
     const account = accounts.get(lower(address));
     if (account) account.held.set(held, (account.held.get(held) ?? 0n) + units);
   };
-  for (const { from, to, held, units } of movesOf(mined)) {
+  const moves = movesOf(mined);
+  for (const { from, to, held, units } of moves) {
     add(from, held, -units);
     add(to, held, units);
   }
@@ -200,18 +264,22 @@ function applyTo(accounts: ReadonlyMap<string, Account>, mined: Mined): void {
   const sender = accounts.get(lower(request.from));
   if (sender && request.nonce >= sender.nonce) sender.nonce = request.nonce + 1;
   if (request.kind !== 'batch') return;
-  for (const { from, nonce } of request.authorizations) accounts.get(lower(from))?.used.add(lower(nonce));
+  // One that reverts uses nothing up.
+  for (const { from, nonce } of request.authorizations)
+    if (moves.some((one) => one.from === from)) accounts.get(lower(from))?.used.add(lower(nonce));
 }
 
 /** Null: it is in no block. */
 async function readReceipt(ctx: Context, chain: Chain, txid: string): Promise<object | null> {
   const { sql } = ctx.db;
-  const [row] = await sql<{ number: number; raw: Uint8Array; feeUnits: bigint; sentAt: Date; file: unknown }[]>`
-    select t.number, t.raw, t.fee_units as "feeUnits", t.sent_at as "sentAt", s.file from signed_transactions t
+  const [row] = await sql<{ id: string; number: number; raw: Uint8Array; feeUnits: bigint; sentAt: Date; file: unknown }[]>`
+    select s.id, t.number, t.raw, t.fee_units as "feeUnits", t.sent_at as "sentAt", s.file from signed_transactions t
     join signing_files s on s.id = t.file_id and s.mode = 'test' where t.txid = ${txid} and ${isFirstSent(sql)}`;
-  const request = row && signingFileOf(row.file).requests[row.number];
-  if (!request || request.kind === 'psbt' || !chain.isMined(row.sentAt)) return null;
-  const logs = movesOf({ request, raw: row.raw }).flatMap(({ from, to, held, units }) =>
+  const request = row && accountRequest(row.file, row.number);
+  if (!request || !chain.isMined(row.sentAt)) return null;
+  const short = (await readShort(sql, [row.id])).get(row.id) ?? new Set<string>();
+  if (isRefused({ request, short })) return null;
+  const logs = movesOf({ request, raw: row.raw, short }).flatMap(({ from, to, held, units }) =>
     held === NATIVE ? [] : [{ address: held, topics: [TRANSFER_TOPIC, `0x${word(from)}`, `0x${word(to)}`], data: `0x${word(units)}` }],
   );
   return { status: '0x1', gasUsed: hex(request.gas), effectiveGasPrice: hex(row.feeUnits / request.gas), logs };

@@ -92,6 +92,50 @@ for (const [coin, requests] of SWEPT)
     );
   });
 
+/** A test payment that is completed, and what takes its money back: a block that pays someone else. */
+async function payForAWhile(coin: string): Promise<{ id: string; reverse(): Promise<void> }> {
+  const id = await pay(coin);
+  return {
+    id,
+    reverse: async () => {
+      // What the simulated chain shows from now on.
+      await app.app.ctx.db.sql`update simulations set scenario = 'reversed' where payment_id = ${id}`;
+      await app.test.post('/v1/test/clock/advance', { payment_id: id, seconds: 3_600 });
+      await eventually(
+        async () => (await app.test.get(`/api/payment/${id}`)).json,
+        ({ exceptions }) => exceptions.includes('reorged'),
+      );
+    },
+  };
+}
+/** What a file says of which the network took the money back. */
+const NOT_MOVED = /deposit gone|did not move/;
+
+for (const coin of ['BTC', 'ETH', 'USDC@base', 'DAI@ethereum'])
+  test(`a file of a deposit in ${coin} that the network took back moves nothing, whether it was sent after that or before`, async () => {
+    for (const isSentBefore of [false, true]) {
+      const { reverse } = await payForAWhile(coin);
+      const made = await owner.post('/test/sweeps', { currency: coin });
+      assert.equal(made.status, 200, made.text);
+      const { id } = made.json.sweep;
+      if (!isSentBefore) {
+        await reverse();
+        await sign(id);
+      } else {
+        await sign(id);
+        await app.app.ctx.db.begin(async (tx) => {
+          // Nothing looks at a file while its transactions are locked, so it is not mined yet.
+          const open = await tx`select block_height from signed_transactions where file_id = ${id} for update`;
+          assert.ok(open.length > 0 && open.every((one) => one.block_height === null), 'it is not mined yet');
+          await reverse();
+        });
+      }
+      const end = await confirmed(id);
+      assert.deepEqual([end.state, NOT_MOVED.test(end.failure)], ['failed', true], JSON.stringify(end));
+      await checkBooks(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test' });
+    }
+  });
+
 const CUSTOMER = 'tb1q6rz28mcfaxtmd6v789l9rrlrusdprr9pqcpvkl';
 const eventsOf = async (id: string): Promise<string[]> =>
   (await app.test.get('/v1/events?limit=100')).json.data
