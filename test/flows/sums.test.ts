@@ -145,14 +145,20 @@ async function inParts<T>(list: readonly T[], size: number, work: (part: readonl
   for (let i = 0; i < list.length; i += size) await work(list.slice(i, i + size));
 }
 
-async function create({ merchantId }: Shop, { cents, inEuros }: Life): Promise<string> {
+const CUSTOMERS = ['C-0', 'C-1', 'C-2'];
+/** Which customer the payment at this place is for; one of four names nobody. */
+const customerOf = (place: number): number => place % (CUSTOMERS.length + 1);
+
+async function create({ merchantId }: Shop, { cents, inEuros }: Life, place: number): Promise<string> {
   let id = '';
   const euros = (cents * EUR) / 100_000_000n;
+  const reference = CUSTOMERS[customerOf(place)];
   const fiat = { amount: formatUsd(euros), currency: 'EUR' as const, rateE8: EUR, source: 'static', at: new Date().toISOString() };
   await createPayment(app.app.ctx, {
     ...{ merchantId, mode: 'test', createdWith: 'secret', idempotency: null },
     draft: {
       ...{ amountUsdCents: cents, fixed: null, coin: null, invoiceId: null, metadata: {}, expiresInSeconds: null, scenario: null },
+      customer: reference === undefined ? null : { email: null, name: null, reference },
       request: { returnUrl: null, description: null, items: null, taxMinor: null, fiat: inEuros ? fiat : null, locale: null, asset: null },
     },
     render: (view) => {
@@ -272,7 +278,7 @@ async function step(shop: Shop, number: number): Promise<void> {
   await advanceClock(ctx, { merchantId: shop.merchantId, paymentId: null, seconds: 60 * (7 + random.next(400)), ...done });
   while ((await settleDuePayments(ctx, { limit: 500 })) > 0);
   const born = [...shop.lives.entries()].filter(([, life]) => life.at === number);
-  await inParts(born, 100, (part) => Promise.all(part.map(async ([i, life]) => (shop.ids[i] = await create(shop, life)))));
+  await inParts(born, 100, (part) => Promise.all(part.map(async ([i, life]) => (shop.ids[i] = await create(shop, life, i)))));
   await choose(born.map(([i, { coin, cents }]) => ({ id: shop.ids[i]!, coin, cents })));
   const due = [...shop.lives.entries()].flatMap(([i, life]) => {
     const what = life.then.get(number);
@@ -333,7 +339,8 @@ async function readBooked({ merchantId, mode, zone, inEuros }: Shop): Promise<Bo
   const display = inEuros ? ({ currency: 'EUR', rateE8: EUR } as const) : null;
   for await (const page of readEntries(app.app.ctx, { merchantId, mode, from: new Date(0), until: EVER, display }))
     for (const found of page) {
-      const entry = { ...found, displayed: inEuros ? found.displayed! : found.cents };
+      assert.equal(found.displayed === null, !inEuros, `${found.kind} from ${found.credit} to ${found.debit}`);
+      const entry = { ...found, displayed: found.displayed ?? found.cents };
       booked.kinds.add(entry.kind);
       for (const [account, sign] of [[entry.debit, -1n] as const, [entry.credit, 1n] as const]) {
         const key = `${local(entry.at).day} ${entry.coin}`;
@@ -395,13 +402,28 @@ async function checkHome(shop: Shop, booked: Booked, { from, until, middle }: Re
     for (const coin of ALL_COINS)
       assert.equal(shown.get(coin) ?? '0.00', formatUsd(booked.volume.get(`${day} ${coin}`).cents), `the chart, ${day} ${coin}`);
   }
-  const later = (await ok(shop, `/home?from=${middle}&until=${until}`)).json;
-  assert.equal(
-    later.now.volume_usd,
-    usd(booked.volume, (key) => key >= middle),
-    'the tile of a part of the days',
-  );
+  for (const days of RANGES)
+    for (const last of [until, middle]) {
+      const [first, before] = [plusDays(last, 1 - days), plusDays(last, 1 - 2 * days)];
+      const reply = (await ok(shop, `/home?from=${first}&until=${last}`)).json;
+      const within = (start: string, end: string) => (key: string) => key.slice(0, 10) >= start && key.slice(0, 10) <= end;
+      for (const [totals, accepts] of [
+        [reply.now, within(first, last)],
+        [reply.before, within(before, plusDays(first, -1))],
+      ])
+        assert.deepEqual(
+          [totals.volume_usd, totals.reversed_usd],
+          [usd(booked.volume, accepts), usd(booked.reversed, accepts)],
+          `${days} days until ${last}`,
+        );
+    }
 }
+/** Those that Home offers, and the longest one. */
+const RANGES = [1, 7, 30, 90, 366];
+const plusDays = (day: string, n: number) =>
+  addMs(new Date(day), n * DAY_MS)
+    .toISOString()
+    .slice(0, 10);
 
 async function checkDailyTotals(shop: Shop, booked: Booked, { from, until }: { from: string; until: string }): Promise<void> {
   const rows = rowsOf((await ok(shop, `/reports/file?kind=days&from=${from}&until=${until}`)).text);
@@ -439,34 +461,61 @@ async function checkPayments(shop: Shop, booked: Booked, { from, until }: { from
   assert.equal(files.length, shop.lives.length);
 }
 
-/** The API shows what is on the chain: also what is held, no dust, and no more than what is left after reversals. */
-async function checkApi(shop: Shop, booked: Booked): Promise<void> {
-  const { ctx } = app.app;
+/** All pages of a list. */
+async function readPages(read: (query: string) => Promise<{ data: any[]; has_more: boolean }>): Promise<Map<string, any>> {
   const shown = new Map<string, any>();
-  for (let after: string | null = null; ; ) {
-    const page: { data: any[]; has_more: boolean } = (
-      await shop.api.get(`/v1/payments?limit=100${after === null ? '' : `&starting_after=${after}`}`)
-    ).json;
+  for (let after = ''; ; ) {
+    const page = await read(`limit=100${after}`);
     for (const one of page.data) shown.set(one.id, one);
-    if (!page.has_more) break;
-    after = page.data.at(-1).id;
+    if (!page.has_more) return shown;
+    after = `&starting_after=${page.data.at(-1).id}`;
   }
-  assert.equal(shown.size, shop.lives.length);
+}
+
+/** Lists show what is on the chain: also what is held, no dust, and no more than what is left after reversals. */
+async function checkLists(shop: Shop, booked: Booked): Promise<void> {
+  const { ctx } = app.app;
+  const ofDashboard = (filter: string) => readPages(async (query) => (await ok(shop, `/payments?${query}${filter}`)).json);
+  const shown = await readPages(async (query) => (await shop.api.get(`/v1/payments?${query}`)).json);
+  const listed = await ofDashboard('');
+  assert.deepEqual([shown.size, listed.size], [shop.lives.length, shop.lives.length]);
+  const [units, cents] = [new Map<string, bigint>(), new Map<string, bigint>()];
   await inParts(shop.ids, 250, async (part) => {
     for (const one of await readRecords(ctx, ctx.db.sql, part)) {
       const { id } = one.facts;
       const coin = one.last.coin!;
       // Dust that left the chain is out of the books, though `amount_dust` still names it: it is announced, like money that left.
       const dust = one.transfers.filter(isDust).map(({ ref }) => booked.ofTransfers.get(ref));
-      const received = dust.reduce((rest, { units }) => rest - units, booked.here.get(`${id} ${coin}`).units);
-      assert.equal(shown.get(id).amount_received, formatUnits(coin, received), `the API, ${id}`);
-      const cents = dust.reduce(
-        (rest, one) => rest - one.cents,
-        booked.here.cents((key) => key.startsWith(id)),
+      units.set(
+        id,
+        dust.reduce((rest, { units }) => rest - units, booked.here.get(`${id} ${coin}`).units),
       );
-      assert.equal(shown.get(id).amount_received_usd, formatUsd(cents), `the API in US dollars, ${id}`);
+      cents.set(
+        id,
+        dust.reduce(
+          (rest, one) => rest - one.cents,
+          booked.here.cents((key) => key.startsWith(id)),
+        ),
+      );
+      const received = [formatUnits(coin, units.get(id)!), formatUsd(cents.get(id)!)];
+      for (const [where, list] of Object.entries({ 'the API': shown, 'the dashboard': listed }))
+        assert.deepEqual(
+          [list.get(id).amount_received ?? formatUnits(coin, 0n), list.get(id).amount_received_usd],
+          received,
+          `${where}, ${id}`,
+        );
     }
   });
+  const sum = (ids: Iterable<string>) => [...ids].reduce((total, id) => total + cents.get(id)!, 0n);
+  const named = (await shop.api.get('/v1/customers')).json.data;
+  for (const [nth, reference] of CUSTOMERS.entries()) {
+    const { id } = named.find((one: any) => one.reference === reference);
+    const own = await ofDashboard(`&customer=${id}`);
+    const expected = shop.ids.filter((_, i) => customerOf(i) === nth);
+    assert.deepEqual([...own.keys()].sort(), expected.toSorted(), 'the payments of a customer');
+    const total = [...own.values()].reduce((total, one) => total + signed(one.amount_received_usd, 2), 0n);
+    assert.equal(total, sum(expected), 'what a customer paid');
+  }
 }
 
 async function checkFiles(shop: Shop, booked: Booked, { from, until, middle }: Record<'from' | 'until' | 'middle', string>): Promise<void> {
@@ -591,16 +640,12 @@ const SKR03 = { deposit_addresses: '1360', held_for_review: '1710', overpayments
 async function checkAll(shop: Shop): Promise<Booked> {
   const booked = await readBooked(shop);
   const days = Object.keys(booked.volume.shown(() => true)).map((key) => key.slice(0, 10));
-  const plus = (day: string, n: number) =>
-    addMs(new Date(day), n * DAY_MS)
-      .toISOString()
-      .slice(0, 10);
-  const range = { from: plus(days[0]!, -12), until: plus(days.at(-1)!, 2), middle: days[Math.floor(days.length / 2)]! };
+  const range = { from: plusDays(days[0]!, -12), until: plusDays(days.at(-1)!, 2), middle: days[Math.floor(days.length / 2)]! };
   await checkBooks(app.app.ctx, shop);
   await checkHome(shop, booked, range);
   await checkDailyTotals(shop, booked, range);
   await checkPayments(shop, booked, range);
-  await checkApi(shop, booked);
+  await checkLists(shop, booked);
   await checkFiles(shop, booked, range);
   await checkStatement(shop, booked, range);
   await checkAccountants(shop, booked, range);
