@@ -5,7 +5,8 @@ import { type Fiat, fiatDecimals, isFiat } from '#core/fiat';
 import { type AmountFault, e8ToCents, MAX_USD_CENTS, parseAmount, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
 import { asObject, asText } from '#core/stored-json';
-import { cutText, parseWebUrl } from '#core/text';
+import { cutText, parseWebUrl, toPrintableLine } from '#core/text';
+import { type NamedCustomer, readCustomer } from '#customers';
 import { exactJson, type ParsedBody } from '#http';
 import { createPayment, type IdempotencyClaim, type PaymentDraft, priceAt } from '#payments';
 import { listEndpoints } from '#webhooks';
@@ -23,6 +24,8 @@ const LONGEST_URL = 2_000;
 const AMOUNT_DECIMALS = 8;
 /** Of an order number that the dashboard shows and searches. */
 const LONGEST_INVOICE_ID = 100;
+/** Of the name of a customer. */
+const LONGEST_NAME = 100;
 
 type Order = {
   dialect: ShopDialect;
@@ -34,13 +37,15 @@ type Order = {
   expiresInSeconds: number | null;
   /** What the plugin demands beyond the settings of the merchant. */
   stricter?: PaymentDraft['stricter'];
+  /** Who pays, as the shop names them. */
+  buyer?: { email: unknown; name: unknown };
   idempotency: IdempotencyClaim | null;
 };
 
 type OrderingShop = Pick<ShopKey, 'id' | 'lineId' | 'merchantId' | 'mode' | 'origin'>;
 /** Creates the payment of an order. Returns its ID, which is another one if the request is a repetition. Errors: those of `createPayment`. */
 export async function createOrder(ctx: Context, shop: OrderingShop, order: Order): Promise<string> {
-  const { dialect, price, invoice, returnUrl, description, expiresInSeconds, stricter = null, idempotency } = order;
+  const { dialect, price, invoice, returnUrl, description, expiresInSeconds, stricter = null, buyer, idempotency } = order;
   const { orderId, checkout } = invoice;
   const draft: PaymentDraft = {
     id: invoice.paymentId,
@@ -67,6 +72,7 @@ export async function createOrder(ctx: Context, shop: OrderingShop, order: Order
     expiresInSeconds,
     stricter: stricter?.toleranceBasisPoints == null && stricter?.confirmations == null ? null : stricter,
     scenario: null,
+    customer: buyer ? readBuyer(buyer) : null,
   };
   const { merchantId, mode, id: keyId } = shop;
   const made = await createPayment(ctx, {
@@ -75,6 +81,18 @@ export async function createOrder(ctx: Context, shop: OrderingShop, order: Order
     render: (view) => ({ status: 200, body: Buffer.from(view.facts.id) }),
   });
   return Buffer.from(made.body).toString();
+}
+
+/** The customer of an order by email address; null: the shop sent none that can be one, which keeps nobody from paying. */
+function readBuyer({ email, name }: { email: unknown; name: unknown }): NamedCustomer | null {
+  const address = asText(email)?.trim() ?? '';
+  if (address === '') return null;
+  try {
+    return readCustomer({ email: address, name: cutText(toPrintableLine(asText(name) ?? ''), LONGEST_NAME) });
+  } catch (error) {
+    if (error instanceof Problem) return null;
+    throw error;
+  }
 }
 
 type OrderPrice = Pick<PaymentDraft, 'amountUsdCents' | 'fixed'> & { fiat: PaymentDraft['request']['fiat'] };

@@ -386,6 +386,22 @@ test('a repeated request with an Idempotency-Key creates one invoice', async () 
   assert.notEqual(ok(await call('POST', '/api/v1/invoices', order())).id, first.id);
 });
 
+test('the buyer that an invoice names is a customer; what cannot be one keeps nobody from paying', async () => {
+  const { call, api } = await openShop();
+  const invoice = async (buyer: object) => {
+    const metadata = { orderId: '12', ...buyer };
+    const made = ok(await call('POST', '/api/v1/invoices', order({ metadata })));
+    assert.deepEqual(made.metadata, metadata);
+    return (await api.get(`/v1/payments/${made.id}`)).json.customer;
+  };
+  const ada = await invoice({ buyerEmail: 'ada@example.test', buyerName: 'Ada Byron' });
+  assert.deepEqual([ada.email, ada.name, ada.reference], ['ada@example.test', 'Ada Byron', null]);
+  assert.equal((await invoice({ buyerEmail: 'ADA@example.test' })).id, ada.id);
+  const without = [{}, { buyerName: 'Ada' }, { buyerEmail: '', buyerName: 'Ada' }, { buyerEmail: 'nobody' }, { buyerEmail: 7 }];
+  for (const buyer of without) assert.equal(await invoice(buyer), null, JSON.stringify(buyer));
+  assert.equal((await invoice({ buyerEmail: 'eve@example.test', buyerName: '\u202e' })).name, null);
+});
+
 test('text that would be cut in the middle of a character is stored without half of it', async () => {
   const { call } = await openShop();
   const smile = '\u{1f600}';

@@ -481,10 +481,12 @@ async function createInvoice(ctx: Context, shop: ShopKey, { body, idempotency }:
     ...{ paymentId: id, orderId, metadata: metadata.text },
     checkout: { redirectUrl, redirectAutomatically, language, coins, charge: null },
   };
+  const { buyerEmail, buyerName, itemDesc } = asObject(metadata.value);
   return createOrder(ctx, shop, {
     ...{ dialect: 'greenfield', price, invoice, idempotency },
+    buyer: { email: buyerEmail, name: buyerName },
     returnUrl: filled,
-    description: asText(asObject(metadata.value).itemDesc),
+    description: asText(itemDesc),
     expiresInSeconds: readWindow(checkout.expirationMinutes),
     stricter: { toleranceBasisPoints, confirmations: readSpeed(checkout.speedPolicy) },
   });
