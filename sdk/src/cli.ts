@@ -17,7 +17,7 @@ import {
   padded,
   UsageError,
 } from './cli/terminal.ts';
-import { ApiError, FlorinError, WebhookError } from './errors.ts';
+import { ApiError, ConnectionError, FlorinError, WebhookError } from './errors.ts';
 import { showControls } from './text.ts';
 
 /** First words of the commands that belong to the person who runs the service. */
@@ -177,6 +177,8 @@ main(process.argv.slice(2)).catch((error: unknown) => {
     if (error instanceof ApiError)
       note(`${message}\n  ${showControls(`${error.code}, request ${error.requestId}`)}\n  ${showControls(error.docUrl ?? '')}`);
     else if (error instanceof UsageError) note(`${message}\nSee: florin --help`);
+    else if (error instanceof ConnectionError && !process.env.FLORIN_URL && !process.argv.some((arg) => /^--url(=|$)/.test(arg)))
+      note(`${message}\nIf Florin runs at another address, set FLORIN_URL to it.`);
     else if (error instanceof FlorinError || (error as NodeJS.ErrnoException | null)?.code) note(message);
     else note(error instanceof Error ? (error.stack ?? message) : message);
   }

@@ -483,6 +483,10 @@ test('an error from the service shows its code and request, as text and as JSON'
   const away = await florin(['payments', 'list'], { env: { FLORIN_URL: `http://127.0.0.1:${await freePort()}` } });
   assert.equal(away.code, 1);
   assert.match(away.err, /cannot be reached: .*ECONNREFUSED/);
+  // Where nobody said it, the way to say it. Something else may listen there.
+  const unset = await florin(['payments', 'list'], { env: { FLORIN_URL: '' } });
+  if (/cannot be reached/.test(unset.err)) assert.match(unset.err, /set FLORIN_URL to it/);
+  assert.doesNotMatch(away.err, /set FLORIN_URL/);
 });
 
 const FAULTS = `

@@ -86,7 +86,8 @@ function once<T extends NonNullable<unknown>>(make: () => T): () => T {
 /** `/docs/api` itself is a page of the built app: see the dashboard's files. */
 export function registerDocs(app: FastifyInstance, ctx: Context): void {
   const url = ctx.settings.publicUrl;
-  const documents = readDocuments();
+  // Commands are copied from here, so they call this install.
+  const documents = readDocuments().map((one) => ({ ...one, text: one.text.replaceAll('http://localhost:3000', url) }));
   const contents = contentsOf(documents);
   // Loaded on request: a fault in an example must not keep the service from starting.
   const search = once(async () => (await import('./search.ts')).createSearch(documents));
