@@ -3,9 +3,8 @@ import { Link, useParams } from '@tanstack/react-router';
 import type { Reply } from '../lib/api.ts';
 import { useApi, useMode, useTitle } from '../lib/hooks.ts';
 import { Code, prettyJson } from '../ui/code.tsx';
-import { ModeLink } from '../ui/link.tsx';
 import { Card, Facts } from '../ui/states.tsx';
-import { Back, PendingPage } from '../ui/thing.tsx';
+import { Back, ObjectLink, PendingPage } from '../ui/thing.tsx';
 import { Badge, CopyButton, TestLabel, Time } from '../ui/values.tsx';
 
 type Delivery = Reply<'GET /:mode/events/:id'>['deliveries'][number];
@@ -80,16 +79,7 @@ export function Screen() {
             <Facts
               rows={[
                 ['Time', <Time key="time" at={event.created_at} />],
-                [
-                  'Payment',
-                  event.payment_id ? (
-                    <ModeLink key="payment" to={`payments/${event.payment_id}`} className="font-mono text-xs break-all hover:underline">
-                      {event.payment_id}
-                    </ModeLink>
-                  ) : (
-                    '–'
-                  ),
-                ],
+                ['Object', <ObjectLink key="object" id={event.payment_id} />],
               ]}
             />
           </Card>

@@ -6,6 +6,7 @@ import { ModeLink } from '../ui/link.tsx';
 import { ListCard, NewRows } from '../ui/list.tsx';
 import { SearchBox } from '../ui/search.tsx';
 import type { Column } from '../ui/table.tsx';
+import { ObjectLink } from '../ui/thing.tsx';
 import { Time } from '../ui/values.tsx';
 
 export function Screen() {
@@ -28,16 +29,9 @@ export function Screen() {
       cell: (row) => <ModeLink to={`events/${row.id}`}>{row.type}</ModeLink>,
     },
     {
-      name: 'Payment',
+      name: 'Object',
       phone: 'wide',
-      cell: (row) =>
-        row.payment_id ? (
-          <ModeLink to={`payments/${row.payment_id}`} className="font-mono text-xs break-all hover:underline">
-            {row.payment_id}
-          </ModeLink>
-        ) : (
-          '–'
-        ),
+      cell: (row) => <ObjectLink id={row.payment_id} />,
     },
     { name: 'Time', cell: (row) => <Time at={row.created_at} seconds />, right: true, phone: 'corner' },
   ];

@@ -9,6 +9,19 @@ export const Back = ({ to: [to, name] }: { to: readonly [to: string, name: strin
   </p>
 );
 
+/** Where an object of an event is shown, by the prefix of its ID. */
+const SCREENS: Readonly<Record<string, string>> = { pay: 'payments/', ref: 'refunds?refund=', po: 'payouts?payout=' };
+/** What an event is about: a payment, a refund or a payout. */
+export const ObjectLink = ({ id }: { id: string | null }) => {
+  const screen = SCREENS[id?.split('_')[0] ?? ''];
+  if (id === null || screen === undefined) return '–';
+  return (
+    <ModeLink to={screen + id} className="font-mono text-xs break-all hover:underline">
+      {id}
+    </ModeLink>
+  );
+};
+
 /** Such a page while it loads. The heading is there from the start. */
 export const PendingPage = ({
   of,

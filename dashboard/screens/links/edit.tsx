@@ -9,6 +9,8 @@ import { Field } from '../../ui/field.tsx';
 import { Choice, Tick } from '../../ui/form.tsx';
 
 export type Link = Reply<'GET /:mode/links'>['data'][number];
+/** Why customers could not pay a new link now. */
+export type LinkWarning = Reply<'POST /:mode/links'>['link']['warnings'][number];
 const SHOWN = ['name', 'amount', 'currency', 'return_url'];
 
 export function EditLink({
@@ -18,7 +20,8 @@ export function EditLink({
 }: {
   link: Link | null;
   onClose: () => void;
-  onDone: (link: Link, isNew: boolean) => void;
+  /** `warnings`: null for a link that existed. */
+  onDone: (link: Link, warnings: readonly LinkWarning[] | null) => void;
 }) {
   const create = useAct('POST /:mode/links', { refreshes: [['links']], done: 'Link created', quiet: true });
   const change = useAct('POST /:mode/links/:id', { refreshes: [['links']], done: 'Link updated', quiet: true });
@@ -42,10 +45,13 @@ export function EditLink({
       amount: open ? null : amount.trim(),
       return_url: back.trim() || null,
     };
-    const reply = await (link === null ? create.mutateAsync({ body }) : change.mutateAsync({ params: { id: link.id }, body })).catch(
-      () => null,
-    );
-    if (reply) onDone(reply.link, link === null);
+    if (link === null) {
+      const made = await create.mutateAsync({ body }).catch(() => null);
+      if (made) onDone(made.link, made.link.warnings);
+    } else {
+      const changed = await change.mutateAsync({ params: { id: link.id }, body }).catch(() => null);
+      if (changed) onDone(changed.link, null);
+    }
   };
   return (
     <Dialog open onClose={onClose} title={link === null ? 'New payment link' : 'Edit payment link'}>

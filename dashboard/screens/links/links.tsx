@@ -4,7 +4,7 @@ import { useAct, useApi, useFilters, useList, useMay, useOpened, useTitle } from
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Segments } from '../../ui/form.tsx';
+import { Note, Segments } from '../../ui/form.tsx';
 import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { LinkCode } from '../../ui/link-code.tsx';
@@ -13,7 +13,7 @@ import { Menu } from '../../ui/menu.tsx';
 import { Pending, Skeleton } from '../../ui/states.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Badge, CopyButton, Money, Time } from '../../ui/values.tsx';
-import type { Link } from './edit.tsx';
+import type { Link, LinkWarning } from './edit.tsx';
 
 const ButtonBuilder = lazy(() => import('./button-builder.tsx').then((module) => ({ default: module.ButtonBuilder })));
 const EditLink = lazy(() => import('./edit.tsx').then((module) => ({ default: module.EditLink })));
@@ -50,6 +50,7 @@ function Links() {
   const may = useMay('links.write');
   const [editing, setEditing] = useState<Link | 'new' | null>(null);
   const [drawn, setDrawn] = useOpened('link');
+  const [warnings, setWarnings] = useState<readonly LinkWarning[]>([]);
   const list = useList('GET /:mode/links', ['links', 'list'], { state: filters.state });
   const columns: Column<Link>[] = [
     {
@@ -150,23 +151,42 @@ function Links() {
           <EditLink
             link={editing === 'new' ? null : editing}
             onClose={() => setEditing(null)}
-            onDone={(link, isNew) => {
+            onDone={(link, found) => {
               setEditing(null);
-              if (isNew) setDrawn(link.id);
+              if (found === null) return;
+              setWarnings(found);
+              setDrawn(link.id);
             }}
           />
         </Suspense>
       )}
-      {drawn !== null && <Shared id={drawn} onClose={() => setDrawn(null)} />}
+      {drawn !== null && (
+        <Shared
+          id={drawn}
+          warnings={warnings}
+          onClose={() => {
+            setDrawn(null);
+            setWarnings([]);
+          }}
+        />
+      )}
     </>
   );
 }
 
 /** The link to copy, and as a QR code to print or save. */
-function Shared({ id, onClose }: { id: string; onClose: () => void }) {
+function Shared({ id, warnings, onClose }: { id: string; warnings: readonly LinkWarning[]; onClose: () => void }) {
   const query = useApi('GET /:mode/links/:id', ['links', id], { params: { id } });
   return (
     <Dialog open onClose={onClose} title={query.data?.link.name ?? 'Payment link'}>
+      {warnings.map(({ code, message, doc_url }) => (
+        <Note key={code} tone="warn">
+          <span>{message}</span>{' '}
+          <a href={doc_url} target="_blank" rel="noreferrer">
+            Read the guide
+          </a>
+        </Note>
+      ))}
       {query.data ? <LinkAndCode link={query.data.link} svg={query.data.qr_svg} /> : <Pending of={query} />}
     </Dialog>
   );

@@ -65,6 +65,7 @@ export function Screen() {
         </div>
       </div>
       <Reversed data={data} />
+      <Overpaid data={data} />
       <Decide data={data} />
       <Simulator payment={payment} />
       {/* Amounts come first on a phone. */}
@@ -88,8 +89,8 @@ export function Screen() {
               rows={[
                 ['Created', <Time key="t" at={payment.created_at} />],
                 ['Expires', <Time key="t" at={payment.expires_at} />],
-                ['Completed', <Time key="t" at={payment.completed_at} />],
-                ['Verified by', payment.verified_by === null ? '–' : VERIFIERS[payment.verified_by]],
+                ...(payment.completed_at === null ? [] : [['Completed', <Time key="t" at={payment.completed_at} />] as const]),
+                ...(payment.verified_by === null ? [] : [['Verified by', VERIFIERS[payment.verified_by]] as const]),
                 ['Invoice', payment.invoice_id ?? '–'],
                 ['Description', payment.description ?? '–'],
               ]}
@@ -163,6 +164,19 @@ function Reversed({ data: { payment, uncounted } }: { data: Full }) {
       <p>
         The network took this payment back: <strong>{moneyText(missing)}</strong> is missing. Don’t ship. If the transfer isn’t confirmed
         again, ask the customer to pay once more.
+      </p>
+    </Note>
+  );
+}
+
+/** A completed payment that received too much, until somebody handled that. */
+function Overpaid({ data: { payment, attention } }: { data: Full }) {
+  if (!attention || payment.status !== 'completed' || !payment.exceptions.includes('overpaid') || payment.currency === null) return null;
+  const coin = coinOf({ currency: payment.currency, network: payment.network });
+  return (
+    <Note tone="warn">
+      <p>
+        Paid <strong>{moneyText(payment.amount_overpaid, coin)}</strong> more than due. Refund it, or mark the payment as handled.
       </p>
     </Note>
   );

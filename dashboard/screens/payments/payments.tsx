@@ -61,7 +61,9 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     key: 'invoice',
     name: 'Invoice',
     empty: (row) => row.invoice_id === null,
-    cell: (row) => <span className="line-clamp-1 break-all">{row.invoice_id === null ? '–' : <Marked text={row.invoice_id} />}</span>,
+    cell: (row) => (
+      <span className="line-clamp-2 break-words sm:min-w-28">{row.invoice_id === null ? '–' : <Marked text={row.invoice_id} />}</span>
+    ),
   },
   {
     key: 'description',

@@ -158,8 +158,8 @@ function Days({ zone }: { zone: string }) {
           />
         </div>
         <p className="text-sm text-soft">
-          Where days begin and end: in filters of the payments list, in its CSV file, and in reports and books. Totals on Home, the API and
-          times in files are in UTC.
+          Where days begin and end: on Home, in filters of the payments list, in its CSV file, and in reports and books. The API and times
+          in files are in UTC.
         </p>
         {save.error && <Note tone="bad">{save.error.message}</Note>}
       </div>
