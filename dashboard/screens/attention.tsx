@@ -111,7 +111,7 @@ export function Screen() {
     {
       name: 'Invoice',
       empty: (row) => row.invoice_id === null && row.description === null,
-      cell: (row) => <span className="line-clamp-2 break-words sm:min-w-28">{row.invoice_id ?? row.description ?? '–'}</span>,
+      cell: (row) => <span className="line-clamp-2 wrap-anywhere xl:min-w-28">{row.invoice_id ?? row.description ?? '–'}</span>,
     },
     { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true, phone: 'corner' },
   ];

@@ -277,8 +277,9 @@ export function amountTooSmall(coin: Coin, { usdCents, units, priceE8 }: { usdCe
 const sourceLines = (coin: Coin): string[] =>
   kindOf(coin) === 'ethereum'
     ? [
-        isToken(coin) ? '# your own node, or two providers' : '# your own node, or a provider',
+        isToken(coin) ? '# your own node, or two providers' : '# your own node',
         `${settingOf(coin)}_NODE_URL=http://127.0.0.1:${chainOf(coin).rpcPort}`,
+        ...(isToken(coin) ? [] : PROVEN_PROVIDER),
       ]
     : [
         '# your own node',
@@ -286,6 +287,13 @@ const sourceLines = (coin: Coin): string[] =>
         '# or the peers of its network, without a node (mainnet)',
         `#${coin}_P2P=auto`,
       ];
+/** A provider alone completes no payment. */
+const PROVEN_PROVIDER = [
+  '# or a provider, with a beacon server that proves what it says',
+  '#ETH_NODE_URL=https://PROVIDER',
+  '#ETH_BEACON_URL=https://BEACON_SERVER',
+  '#ETH_CHECKPOINT=ROOT_OF_A_FINALIZED_BLOCK',
+] as const;
 const PASTE = 'Add this to the service’s settings (.env) and restart it:';
 const DOCTOR = 'Run `./florin doctor` on the server to see the cause.';
 const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1).replace(/\.?$/, '.');
@@ -326,7 +334,7 @@ function explain(
     case 'source_missing':
       return told(
         `No ${source} source is connected, so payments cannot be detected.`,
-        `A source is ${kindOf(coin) === 'ethereum' ? (isToken(native) ? 'your own node or two providers' : 'your own node or a provider') : 'your own node, or the peers of its network'}. ${PASTE}`,
+        `A source is ${kindOf(coin) === 'ethereum' ? (isToken(native) ? 'your own node or two providers' : 'your own node, or a provider with a beacon server') : 'your own node, or the peers of its network'}. ${PASTE}`,
         `${guide}#connect-a-node`,
         sourceLines(native),
       );

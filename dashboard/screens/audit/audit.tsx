@@ -100,7 +100,7 @@ function Change({ entry }: { entry: Entry }) {
   return (
     <ul className="grid gap-0.5">
       {all.map(([name, before, after]) => (
-        <li key={name} className="wrap-anywhere sm:min-w-40">
+        <li key={name} className="wrap-anywhere xl:min-w-40">
           <span className="text-soft">{name}: </span>
           {before !== null && <del className="text-soft">{before}</del>}
           {before !== null && after !== null && ' → '}

@@ -62,7 +62,7 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
     name: 'Invoice',
     empty: (row) => row.invoice_id === null,
     cell: (row) => (
-      <span className="line-clamp-2 break-words sm:min-w-28">{row.invoice_id === null ? '–' : <Marked text={row.invoice_id} />}</span>
+      <span className="line-clamp-2 wrap-anywhere xl:min-w-28">{row.invoice_id === null ? '–' : <Marked text={row.invoice_id} />}</span>
     ),
   },
   {
