@@ -1910,6 +1910,7 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
+        earlier_invoice: boolean;
         customer: {
           id: string;
           email: string | null;
@@ -1935,6 +1936,62 @@ export type Api = {
       }[];
       left_email: string | null;
       mails: boolean;
+    };
+  };
+  'POST /:mode/refunds/:id/preimage': {
+    query: undefined;
+    body: {
+      /** The preimage that your wallet shows for the paid invoice: 64 hex digits. */
+      preimage: string;
+    };
+    reply: {
+      success: boolean;
+      refund: {
+        /** Always true: failed requests return an error object instead. */
+        success: boolean;
+        /** Identifier of the refund. */
+        id: string;
+        /** The payment that is refunded. */
+        payment_id: string;
+        /** `requested`: waiting for the address or for your approval. `approved`: to be signed and sent by you. `signed`: not sent yet. `sent`: waiting for confirmations. `confirmed`: returned. `failed`: its transaction can no longer be mined; the amount stays reserved until a member marks the refund as sent or cancels it. `canceled`: by you. */
+        status: RefundStatus;
+        /** Whether this belongs to live mode or to test mode, as the API key did. */
+        mode: Mode;
+        /** Amount in the coin of the payment. */
+        amount: string;
+        /** Coin that is returned. */
+        currency: ArrivedCoin;
+        /** Network that it is returned on. */
+        network: PaymentNetwork;
+        /** What it is worth in US dollars, at `rate`. */
+        amount_usd: string;
+        /** Rate that was used: that of the payment, or the one when the refund was requested. */
+        rate: RefundRate;
+        /** Where the money goes: an address, or a Lightning invoice of the customer. Null until the customer enters it, and again after the invoice expired. */
+        address: string | null;
+        /** Until when the Lightning invoice in `address` can be paid. Null if that is not an invoice. */
+        invoice_expires_at: string | null;
+        /** Page on which the customer enters the address and sees the status: send it only to the customer. Null if you gave the address. */
+        claim_url: string | null;
+        /** Until when the customer can enter the address. Null if you gave the address. */
+        claim_expires_at: string | null;
+        /** Why you return the money. Null when you gave no reason. */
+        reason: string | null;
+        /** Transaction that returned the money, or the payment hash of the invoice. Null until it is sent. */
+        transaction_hash: string | null;
+        /** Why it failed; while it is `signed`, why its transaction is not sent yet; while it is `sent`, that its transaction does not pay it. Otherwise null. */
+        failure: string | null;
+        /** When the refund was requested. */
+        created_at: string;
+        /** When it was approved. Null until then. */
+        approved_at: string | null;
+        /** When it was sent. Null until then. */
+        sent_at: string | null;
+        /** When it was confirmed, failed or canceled. Null until then. */
+        ended_at: string | null;
+        /** The payment as it is now. Only with `expand=payment`. */
+        payment?: PaymentDetail | undefined;
+      };
     };
   };
   'POST /:mode/refunds': {
@@ -2072,7 +2129,9 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
+        earlier_invoice: boolean;
       };
+      invoice_qr: string | null;
     };
   };
   'GET /:mode/refunds/counts': {
@@ -2144,7 +2203,9 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
+        earlier_invoice: boolean;
       };
+      invoice_qr: string | null;
     };
   };
   'GET /:mode/refund-files/coins': {
@@ -2232,7 +2293,9 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
+        earlier_invoice: boolean;
       };
+      invoice_qr: string | null;
     };
   };
   'POST /:mode/refunds/:id/sent': {
@@ -2294,7 +2357,9 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
+        earlier_invoice: boolean;
       };
+      invoice_qr: string | null;
     };
   };
   'POST /:mode/refunds/:id/cancel': {
@@ -2565,6 +2630,7 @@ export type Api = {
           is_mailed: boolean;
         } | null;
         claim_expired: boolean;
+        earlier_invoice: boolean;
       }[];
       payouts: {
         /** Identifier of the payout. */

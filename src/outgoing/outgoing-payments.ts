@@ -7,7 +7,7 @@
  * but what its file spends stays reserved while somebody may have kept that file.
  */
 import type { Context } from '#context';
-import { apiNamesOf, type Coin, type Mode, onChainCoin } from '#core/coin';
+import { apiNamesOf, type Coin, LIGHTNING, type Mode, onChainCoin } from '#core/coin';
 import { formatUnits, formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
 import { REFUND_STATES, type RefundEmailSource, type RefundRate, type RefundState } from '#core/refund';
@@ -51,6 +51,8 @@ export type Refund = Common<'refund'> & {
   paymentId: string;
   /** When the Lightning invoice in `address` ends; null: it is an address on-chain. */
   invoiceExpiresAt: Date | null;
+  /** Whether an earlier invoice of it expired after it was approved, so that it may have been paid. */
+  hasEarlierInvoice: boolean;
   rate: RefundRate;
   reason: string | null;
   claimUntil: Date | null;
@@ -84,7 +86,10 @@ export const OUTGOING_COLUMNS = (sql: Sql | Tx) => sql`
   requested_by as "requestedBy", backed_by as "backedBy", approved_by as "approvedBy", created_at as "createdAt", approved_at as "approvedAt",
   sent_at as "sentAt", ended_at as "endedAt", file_id as "sweepId",
   (select s.id from signing_files s where s.id = file_id and s.state <> 'canceled') as "fileId",
-  payment_id as "paymentId", invoice_expires_at as "invoiceExpiresAt", rate, reason, claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt",
+  payment_id as "paymentId", invoice_expires_at as "invoiceExpiresAt",
+  coin = ${LIGHTNING} and state in ('requested', 'approved') and exists (
+    select 1 from refund_invoices i where i.refund_id = id and i.approved_at is not null and i.expires_at <= clock_timestamp()) as "hasEarlierInvoice",
+  rate, reason, claim_until as "claimUntil", claim_number as "claimNumber", link_ended_at as "linkEndedAt",
   link_mailed as "linkMailed", email, email_from as "emailFrom",
   batch_id as "batchId", reference, description, published_until as "publishedUntil", event_count as "eventCount"`;
 

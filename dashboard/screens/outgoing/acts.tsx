@@ -108,6 +108,7 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
     say(now === 'requested' ? 'Approved. A second member has to approve it too.' : `${kind.title} approved.`);
   };
   const options = { params: { id }, body: {} };
+  const paysInvoice = 'invoice_expires_at' in one && one.invoice_expires_at !== null;
   const rehearses = mode === 'test' && (COIN_KINDS as Readonly<Record<string, string>>)[coinOf(one)] !== 'lightning';
   const sum = <Money amount={amount} currency={coinOf(one)} />;
   return (
@@ -117,7 +118,7 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
           Approve
         </Button>
       )}
-      {state !== 'requested' && (
+      {state !== 'requested' && !paysInvoice && (
         <Button look="main" onClick={() => setAsked('sent')}>
           {isWrong ? 'Correct the transaction' : 'Mark as sent'}
         </Button>
@@ -132,10 +133,14 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
         onClose={close}
         title={kind.askApprove}
         text={
-          <>
-            {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what {kind.told} told you.
-            {rehearses && <Rehearse checked={signs} onChange={setSigns} />}
-          </>
+          paysInvoice ? (
+            <>You pay {sum} to the Lightning invoice of the customer, with your own wallet.</>
+          ) : (
+            <>
+              {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what {kind.told} told you.
+              {rehearses && <Rehearse checked={signs} onChange={setSigns} />}
+            </>
+          )
         }
         act="Approve"
         onAct={() => {

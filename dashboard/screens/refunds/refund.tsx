@@ -11,6 +11,7 @@ import { Facts, Pending } from '../../ui/states.tsx';
 import { TestLabel, Time } from '../../ui/values.tsx';
 import { Acts, factsOf } from '../outgoing/acts.tsx';
 import { ClaimEmail } from './claim-email.tsx';
+import { RefundInvoice } from './invoice.tsx';
 import { type Refund, RefundState } from './state.tsx';
 
 /** What an act on a refund changes. */
@@ -36,7 +37,8 @@ export function RefundDrawer({ id, onClose }: { id: string; onClose: () => void 
             <Facts rows={factsOf(refund, aboutOf(refund))} />
           </div>
           {refund.claim && <ClaimLink refund={refund} claim={refund.claim} />}
-          {refund.address !== null && (
+          <RefundInvoice refund={refund} qr={query.data?.invoice_qr ?? null} refreshes={REFUND_READS} />
+          {refund.address !== null && refund.invoice_expires_at === null && (
             <div className="grid gap-2">
               <h3 className="font-medium">Address of the customer</h3>
               <Code text={refund.address} label="Copy the address" />

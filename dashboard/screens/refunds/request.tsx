@@ -15,6 +15,9 @@ export type Refundable = Reply<'GET /:mode/payments/:id/refundable'>['available'
 /** The same amount in the currency of the price. */
 export const worthText = (worth: Refundable['worth']): string => (worth === null ? '' : ` (${moneyText(worth.amount, worth.currency)})`);
 
+const addressLabel = (currency: string): string =>
+  currency === 'BTC@lightning' ? 'Lightning invoice or BTC address of the customer' : `${coinText(currency)} address of the customer`;
+
 type Unit = 'all' | 'coin' | 'usd';
 type Way = 'link' | 'address';
 
@@ -126,13 +129,13 @@ export function RequestRefund({
         />
         {way === 'address' && (
           <Field
-            label={`${coinText(currency)} address of the customer`}
+            label={addressLabel(currency)}
             hint={left !== null && address === left ? `${FROM_PAGE} before you approve the refund.` : undefined}
             required
             autoComplete="off"
             autoCapitalize="none"
             spellCheck={false}
-            maxLength={200}
+            maxLength={2000}
             value={address}
             onChange={(event) => setAddress(event.target.value)}
             fault={at('address')}

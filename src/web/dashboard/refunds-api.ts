@@ -18,6 +18,7 @@ import {
   renewClaimLink,
 } from '#outgoing';
 import { readAttention } from '#payments';
+import { svgOf } from '../checkout/parts.ts';
 import { AnyCoinField, CustomerField, Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';
@@ -33,6 +34,8 @@ export const RefundBody = Type.Object({
   claim: Nullable(Type.Object({ url: PlainText, expires_at: Instant, is_unsent: Type.Boolean(), is_mailed: Type.Boolean() })),
   /** Whether the customer can no longer enter an address. */
   claim_expired: Type.Boolean(),
+  /** Whether an earlier Lightning invoice expired after it was approved, so that it may have been paid. */
+  earlier_invoice: Type.Boolean(),
 });
 export function shownRefund(call: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, refund: Refund) {
   const { ctx, member } = call;
@@ -40,6 +43,7 @@ export function shownRefund(call: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, r
   const { claim_url: _url, claim_expires_at: _until, ...detail } = refundDetail(ctx, refund);
   return {
     ...{ ...detail, ...outgoingFields(call, refund) },
+    earlier_invoice: refund.hasEarlierInvoice,
     email: refund.email === null ? null : { address: refund.email, from: refund.emailFrom! },
     // A person with the link enters the address that is paid.
     claim:
@@ -52,11 +56,17 @@ export function shownRefund(call: Pick<MemberCall, 'ctx' | 'mode' | 'member'>, r
     claim_expired: address === null && claimUntil !== null && refund.state === 'requested' && ctx.clock.now() >= claimUntil,
   };
 }
-const One = Type.Object({ success: Type.Boolean(), refund: RefundBody });
-const readOne = async (call: MemberCall, id: string) => ({
-  success: true,
-  refund: shownRefund(call, await getOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'refund', id })),
-});
+/** `invoice_qr`: a Lightning invoice that is to be paid now, as an image. */
+const One = Type.Object({ success: Type.Boolean(), refund: RefundBody, invoice_qr: Nullable(PlainText) });
+const readOne = async (call: MemberCall, id: string) => {
+  const refund = await getOutgoing(call.ctx, { ...ownerOfCall(call), kind: 'refund', id });
+  return { success: true, refund: shownRefund(call, refund), invoice_qr: invoiceCode(refund) };
+};
+function invoiceCode({ state, address, invoiceExpiresAt }: Refund): string | null {
+  if (state !== 'approved' || address === null || invoiceExpiresAt === null) return null;
+  const svg = svgOf(`lightning:${address.toUpperCase()}`, 'QR code of the invoice');
+  return `data:image/svg+xml;base64,${Buffer.from(svg).toString('base64')}`;
+}
 /** An amount in the currency of the price of the payment. */
 const WorthBody = Type.Object({ amount: PlainText, currency: literals(FIATS) });
 
@@ -116,6 +126,7 @@ const ClaimEmail = Type.Optional(Type.String({ maxLength: 200 }));
 const emailOf = (email: string | undefined): string | null | undefined => (email === undefined ? undefined : email.trim() || null);
 
 const ACTS: readonly DashboardRoute[] = [
+  forMembers('proveRefund', { path: '/refunds/:id/preimage', action: 'refunds.approve', recent: true, as: 'refund' }),
   forMembers('createRefund', { path: '/refunds', action: 'refunds.request', as: 'refund' }),
   memberRoute({
     method: 'POST',
