@@ -21,6 +21,7 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
+import { longTest } from '../../test/kit/long.ts';
 import { createLog } from '../log.ts';
 import { type Db, openDb } from './db.ts';
 import { claimServe, type Embedded, serverSizes, startEmbedded } from './embedded.ts';
@@ -195,7 +196,7 @@ test('a server that is killed under its users is restarted for them, with all da
   assert.ok(!runs(folder));
 });
 
-test('users that arrive while the last one leaves get a server, every time', async (t) => {
+longTest('users that arrive while the last one leaves get a server, every time', async (t) => {
   const folder = newFolder(t);
   const first = await start(folder);
   await write(first, 'first');
@@ -215,7 +216,7 @@ test('users that arrive while the last one leaves get a server, every time', asy
   assert.ok(!runs(folder));
 });
 
-test('a user of the server remains one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
+longTest('a user of the server remains one, hours later and after the server lost all its sessions: others do not stop it', async (t) => {
   const folder = newFolder(t);
   const other = await start(folder);
   // Half an hour and more passes in half a second: longer than a connection of a pool is kept.
@@ -300,7 +301,7 @@ test('an unusable folder is reported with its cause', async (t) => {
   ]);
 });
 
-test('root may use a folder that only root can enter, and one that everyone can', { skip: !isRoot && 'needs root' }, async (t) => {
+longTest('root may use a folder that only root can enter, and one that everyone can', { skip: !isRoot && 'needs root' }, async (t) => {
   for (const mode of [0o700, 0o755]) {
     const folder = newFolder(t, { mode });
     assert.equal(statSync(folder).mode & 0o777, mode);
@@ -353,7 +354,7 @@ test('an interrupted creation of the database starts over', async (t) => {
   await embedded.release();
 });
 
-test('another user who creates the socket folder first does not keep the service from starting', async (t) => {
+longTest('another user who creates the socket folder first does not keep the service from starting', async (t) => {
   const folder = newFolder(t);
   const first = await start(folder);
   await write(first, 'a');

@@ -10,6 +10,7 @@ import type { Browser, Page } from 'playwright-core';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { assertStill, auditAccessibility, openTab, readQr, startBrowser, type Tab } from '../kit/browser.ts';
+import { longTest } from '../kit/long.ts';
 import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
@@ -84,7 +85,7 @@ const audit = async (tab: Tab, scripts: boolean) => {
   if (scripts) assert.deepEqual(await auditAccessibility(tab.page), []);
 };
 
-test('a window that ends tomorrow: the customer sees their own date and time, and nothing moves when it replaces UTC', async () => {
+longTest('a window that ends tomorrow: the customer sees their own date and time, and nothing moves when it replaces UTC', async () => {
   const created = await service.live.post('/api/payment/create/simple', {
     amount_usd: '25.00',
     return_url: 'https://shop.example/thanks',
@@ -246,7 +247,7 @@ test('updates do not wait for a reload: a partial transfer changes amount and QR
   await tab.close();
 });
 
-test('times are in the customer’s time zone and in the format of the page’s language', async () => {
+longTest('times are in the customer’s time zone and in the format of the page’s language', async () => {
   const { id } = await create('live');
   await service.choose(id, 'BTC');
   for (const [lang, timeZone] of [
@@ -343,7 +344,7 @@ for (const scripts of [true, false]) {
   });
 }
 
-test('the operator sets how the page looks; a receipt can be printed', async () => {
+longTest('the operator sets how the page looks; a receipt can be printed', async () => {
   const run = (...args: string[]) => service.florin('checkout', 'set', '--merchant', service.merchantId, ...args);
   const folder = mkdtempSync(join(tmpdir(), 'florin-logo-'));
   const logo = join(folder, 'logo.svg');

@@ -20,6 +20,7 @@ import { asIfFollowed } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { cameraFlags, showToCamera } from '../kit/camera.ts';
 import { startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 import { multisigDescriptor } from '../kit/multisig.ts';
 import { PHRASE, sweepFile } from '../kit/signing.ts';
 
@@ -169,90 +170,93 @@ test('a page over plain HTTP says that it cannot use the camera, and the key can
 });
 
 // Invariant: The codes of a sweep carry exactly its PSBT, and a signed transaction that was read by camera is checked like an uploaded one.
-test('a sweep is signed by camera: its PSBT is shown as codes, and the codes of the signed transaction are read and checked', async () => {
-  const { file, destination, outputs } = sweepFile('BTC', 'p2wpkh', 3);
-  const content = signingFileText(file);
-  const { sql } = app.app.ctx.db;
-  await sql`
+longTest(
+  'a sweep is signed by camera: its PSBT is shown as codes, and the codes of the signed transaction are read and checked',
+  async () => {
+    const { file, destination, outputs } = sweepFile('BTC', 'p2wpkh', 3);
+    const content = signingFileText(file);
+    const { sql } = app.app.ctx.db;
+    await sql`
     insert into signing_files (id, merchant_id, wallet_id, coin, state, file, destination, total_units, fee_units, input_count, made_by)
     select ${file.id}, merchant_id, id, 'BTC', 'made', ${sql.json(JSON.parse(content))}, ${destination},
       ${file.totalUnits.toString()}, ${file.feeUnits.toString()}, 3, 'Test' from wallets limit 1`;
-  await page.context().grantPermissions(['camera']);
-  await go('live/sweeps', 'Sweeps');
-  await page.getByRole('table', { name: 'Sweeps' }).getByRole('button').first().click();
-  const [request] = file.requests;
-  assert.ok(request?.kind === 'psbt');
-  await page.getByRole('button', { name: 'Sign with another wallet' }).click();
-  await page.getByText('imported without its origin').waitFor();
-  const highest = outputs.map(({ index }) => Number(index)).toSorted((a, b) => b - a)[0]!;
-  const hint = await page.getByText('This file spends from addresses up to index').innerText();
-  const [index, limit] = [...hint.matchAll(/\d+/g)].map(([digits]) => Number(digits));
-  assert.equal(index, highest);
-  assert.ok(limit! > highest && limit! <= highest + 50, hint);
-  await audit('PSBTs of a sweep');
-  const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download PSBT' }).click()]);
-  assert.equal(download.suggestedFilename(), `${file.id}.psbt`);
-  assert.equal(readFileSync(await download.path(), 'base64'), request.psbt);
-  await page.keyboard.press('Escape');
-  await page.getByRole('button', { name: 'Show as QR codes' }).click();
-  const code = page.getByRole('img', { name: /^QR code/ });
-  const reader = createBbqrReader();
-  for (let isWhole = false; !isWhole; ) {
-    const { data, width, height } = PNG.sync.read(await code.screenshot());
-    const seen = reader.add(decode({ data: new Uint8Array(data), width, height }));
-    assert.ok(seen !== null && seen.total > 1);
-    isWhole = seen.have === seen.total;
-  }
-  const { type, bytes } = await reader.file();
-  assert.deepEqual([type, Buffer.from(bytes).toString('base64')], ['P', request.psbt]);
-  await page.getByLabel('Kind of codes').selectOption('ur');
-  const urReader = createUrReader();
-  for (let psbt: Uint8Array | null = null; psbt === null; ) {
-    const { data, width, height } = PNG.sync.read(await code.screenshot());
-    const seen = urReader.add(decode({ data: new Uint8Array(data), width, height }));
-    // Until the codes of the other kind were replaced.
-    if (seen === null) continue;
-    assert.ok(seen.total > 1);
-    psbt = seen.bytes === null ? null : (readCbor(seen.bytes) as Uint8Array);
-    if (psbt) assert.equal(Buffer.from(psbt).toString('base64'), request.psbt);
-  }
-  await page.getByLabel('Kind of codes').selectOption('file');
-  const fileReader = createBbqrReader();
-  for (let isWhole = false; !isWhole; ) {
-    const { data, width, height } = PNG.sync.read(await page.getByRole('img', { name: /of the signing file$/ }).screenshot());
-    const seen = fileReader.add(decode({ data: new Uint8Array(data), width, height }));
-    assert.ok(seen !== null && seen.total > 1);
-    isWhole = seen.have === seen.total;
-  }
-  const whole = await fileReader.file();
-  const scanned = { content: Buffer.from(whole.bytes).toString(), secret: PHRASE, destination };
-  assert.deepEqual([whole.type, signFile(scanned).text], ['J', signFile({ content, secret: PHRASE, destination }).text]);
-  await page.getByRole('button', { name: 'Pause' }).click();
-  await audit('codes of a sweep');
-  await page.keyboard.press('Escape');
-  await page.keyboard.press('Escape');
+    await page.context().grantPermissions(['camera']);
+    await go('live/sweeps', 'Sweeps');
+    await page.getByRole('table', { name: 'Sweeps' }).getByRole('button').first().click();
+    const [request] = file.requests;
+    assert.ok(request?.kind === 'psbt');
+    await page.getByRole('button', { name: 'Sign with another wallet' }).click();
+    await page.getByText('imported without its origin').waitFor();
+    const highest = outputs.map(({ index }) => Number(index)).toSorted((a, b) => b - a)[0]!;
+    const hint = await page.getByText('This file spends from addresses up to index').innerText();
+    const [index, limit] = [...hint.matchAll(/\d+/g)].map(([digits]) => Number(digits));
+    assert.equal(index, highest);
+    assert.ok(limit! > highest && limit! <= highest + 50, hint);
+    await audit('PSBTs of a sweep');
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download PSBT' }).click()]);
+    assert.equal(download.suggestedFilename(), `${file.id}.psbt`);
+    assert.equal(readFileSync(await download.path(), 'base64'), request.psbt);
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Show as QR codes' }).click();
+    const code = page.getByRole('img', { name: /^QR code/ });
+    const reader = createBbqrReader();
+    for (let isWhole = false; !isWhole; ) {
+      const { data, width, height } = PNG.sync.read(await code.screenshot());
+      const seen = reader.add(decode({ data: new Uint8Array(data), width, height }));
+      assert.ok(seen !== null && seen.total > 1);
+      isWhole = seen.have === seen.total;
+    }
+    const { type, bytes } = await reader.file();
+    assert.deepEqual([type, Buffer.from(bytes).toString('base64')], ['P', request.psbt]);
+    await page.getByLabel('Kind of codes').selectOption('ur');
+    const urReader = createUrReader();
+    for (let psbt: Uint8Array | null = null; psbt === null; ) {
+      const { data, width, height } = PNG.sync.read(await code.screenshot());
+      const seen = urReader.add(decode({ data: new Uint8Array(data), width, height }));
+      // Until the codes of the other kind were replaced.
+      if (seen === null) continue;
+      assert.ok(seen.total > 1);
+      psbt = seen.bytes === null ? null : (readCbor(seen.bytes) as Uint8Array);
+      if (psbt) assert.equal(Buffer.from(psbt).toString('base64'), request.psbt);
+    }
+    await page.getByLabel('Kind of codes').selectOption('file');
+    const fileReader = createBbqrReader();
+    for (let isWhole = false; !isWhole; ) {
+      const { data, width, height } = PNG.sync.read(await page.getByRole('img', { name: /of the signing file$/ }).screenshot());
+      const seen = fileReader.add(decode({ data: new Uint8Array(data), width, height }));
+      assert.ok(seen !== null && seen.total > 1);
+      isWhole = seen.have === seen.total;
+    }
+    const whole = await fileReader.file();
+    const scanned = { content: Buffer.from(whole.bytes).toString(), secret: PHRASE, destination };
+    assert.deepEqual([whole.type, signFile(scanned).text], ['J', signFile({ content, secret: PHRASE, destination }).text]);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await audit('codes of a sweep');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
 
-  const [signed = ''] = readSignedFile(signFile({ content, secret: PHRASE, destination }).text).transactions;
-  for (const [number, input] of inputsOfRaw(signed).entries())
-    await sql`insert into signing_inputs (file_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
+    const [signed = ''] = readSignedFile(signFile({ content, secret: PHRASE, destination }).text).transactions;
+    for (const [number, input] of inputsOfRaw(signed).entries())
+      await sql`insert into signing_inputs (file_id, number, chain, input) values (${file.id}, ${number}, ${COIN.BTC.chain}, ${input})`;
 
-  // A wallet with UR codes: they are read whole, and the server says that nobody signed this PSBT.
-  await page.context().grantPermissions(['camera']);
-  showToCamera(film, splitUr(Buffer.from(request.psbt, 'base64'))!.toReversed());
-  await page.getByRole('button', { name: 'Scan signed transaction' }).click();
-  await page.getByRole('alert').getByText(/sign/).waitFor();
+    // A wallet with UR codes: they are read whole, and the server says that nobody signed this PSBT.
+    await page.context().grantPermissions(['camera']);
+    showToCamera(film, splitUr(Buffer.from(request.psbt, 'base64'))!.toReversed());
+    await page.getByRole('button', { name: 'Scan signed transaction' }).click();
+    await page.getByRole('alert').getByText(/sign/).waitFor();
 
-  // The signed transaction in the form that hardware wallets show. The second half comes first.
-  const half = Math.ceil(signed.length / 4) * 2;
-  const parts = [signed.slice(0, half), signed.slice(half)].map((part, i) => `B$HT020${i}${part.toUpperCase()}`);
-  showToCamera(film, 'https://shop.example');
-  await page.getByRole('button', { name: 'Scan signed transaction' }).click();
-  await page.getByRole('dialog').getByText('not a signed transaction').waitFor();
-  await page.keyboard.press('Escape');
-  showToCamera(film, parts.toReversed());
-  await page.getByRole('button', { name: 'Scan signed transaction' }).click();
-  await page.getByText('The signed file is correct').waitFor();
-  const [{ state } = { state: '' }] = await sql<{ state: string }[]>`select state from signing_files where id = ${file.id}`;
-  assert.notEqual(state, 'made');
-  noFaults(/signed$/, /422 \(Unprocessable Entity\)$/);
-});
+    // The signed transaction in the form that hardware wallets show. The second half comes first.
+    const half = Math.ceil(signed.length / 4) * 2;
+    const parts = [signed.slice(0, half), signed.slice(half)].map((part, i) => `B$HT020${i}${part.toUpperCase()}`);
+    showToCamera(film, 'https://shop.example');
+    await page.getByRole('button', { name: 'Scan signed transaction' }).click();
+    await page.getByRole('dialog').getByText('not a signed transaction').waitFor();
+    await page.keyboard.press('Escape');
+    showToCamera(film, parts.toReversed());
+    await page.getByRole('button', { name: 'Scan signed transaction' }).click();
+    await page.getByText('The signed file is correct').waitFor();
+    const [{ state } = { state: '' }] = await sql<{ state: string }[]>`select state from signing_files where id = ${file.id}`;
+    assert.notEqual(state, 'made');
+    noFaults(/signed$/, /422 \(Unprocessable Entity\)$/);
+  },
+);

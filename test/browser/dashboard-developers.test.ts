@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setBranding } from '../../src/merchants/settings.ts';
 import { eventually } from '../kit/app.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 
 const { app, page, open, audit, noFaults, forgiveFaults, failRequests, ageSessions } = await startDashboard();
 let keyText = '';
@@ -250,7 +251,7 @@ test('a key is revoked by typing its name', async () => {
   noFaults();
 });
 
-test('empty lists say so and offer the next step', async () => {
+longTest('empty lists say so and offer the next step', async () => {
   await open('live/keys?state=ended');
   await page.getByText('No revoked or expired keys').waitFor();
   await audit('keys, none ended');
@@ -271,7 +272,7 @@ test('empty lists say so and offer the next step', async () => {
   noFaults();
 });
 
-test('failures show the reason and can be retried', async () => {
+longTest('failures show the reason and can be retried', async () => {
   await failing('test/keys', /\/dashboard\/api\/test\/keys\?/, () => page.getByRole('table', { name: 'Secret keys' }).waitFor());
   await failing('test/events', /\/dashboard\/api\/test\/events/, () => page.getByRole('table', { name: 'Events' }).waitFor());
   await failing('test/requests', /\/dashboard\/api\/test\/requests/, () => page.getByRole('table', { name: 'Requests' }).waitFor());

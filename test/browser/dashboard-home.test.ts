@@ -8,6 +8,7 @@ import type { Download, Request } from 'playwright-core';
 import { eventually } from '../kit/app.ts';
 import { readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 
 const { app, page, openOwn, audit, noFaults, forgiveFaults, failRequests, ageSessions } = await startDashboard();
 const textOf = async (download: Download) => readFileSync(await download.path(), 'utf8');
@@ -284,7 +285,7 @@ test('filters, views and columns of the list are kept; the file contains what th
   noFaults();
 });
 
-test('an ended payment is archived, found among the archived ones, and restored', async () => {
+longTest('an ended payment is archived, found among the archived ones, and restored', async () => {
   await go('Payments');
   await page.locator('tbody tr', { hasText: 'Completed' }).first().getByRole('link').click();
   await page.getByRole('button', { name: 'Archive', exact: true }).press('Enter');
@@ -312,7 +313,7 @@ test('an ended payment is archived, found among the archived ones, and restored'
   noFaults();
 });
 
-test('a person can choose compact rows for all tables, which survives a reload; other people keep their own setting', async () => {
+longTest('a person can choose compact rows for all tables, which survives a reload; other people keep their own setting', async () => {
   const heights = async () => {
     await page.locator('tbody tr').first().waitFor();
     return page.locator('tbody tr').evaluateAll((rows) => rows.map((row: any) => row.getBoundingClientRect().height as number));

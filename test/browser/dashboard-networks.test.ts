@@ -11,6 +11,7 @@ import { signingFileText } from '../../src/core/signing-file.ts';
 import { getMerchant } from '../../src/merchants/merchants.ts';
 import { eventually } from '../kit/app.ts';
 import { startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 import { ON_SECOND, SECOND, TOKEN } from '../kit/more-rows.ts';
 import { giveWallet } from '../kit/shop.ts';
 import { PHRASE, sweepFile } from '../kit/signing.ts';
@@ -195,7 +196,7 @@ test('a sweep: its destination waits, a file with a seed phrase is refused, and 
   noFaults();
 });
 
-test('a refund: requested with a link, entered by the customer, approved, and marked as sent', async () => {
+longTest('a refund: requested with a link, entered by the customer, approved, and marked as sent', async () => {
   const body = { amount: 25.5, currency_fiat: 'USD', crypto: TOKEN, payment_address: 'test_usdx_second_success' };
   const { json } = await app.test.post('/v1/transactions/create', body);
   await fetch(json.payment_url);

@@ -9,6 +9,7 @@ import { asIfFollowed, eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { openTab, readQr } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 
 // The node is never called: it only makes the coin a configured one. The tests write what a follower would write.
 const dashboard = await startDashboard({
@@ -143,7 +144,7 @@ test('a replacement key waits and says so, and can be dropped; requesting it req
   noFaults();
 });
 
-test('the waiting period is turned off after its time or when a second owner confirms, and turned on at once', async () => {
+longTest('the waiting period is turned off after its time or when a second owner confirms, and turned on at once', async () => {
   const { sql } = app.app.ctx.db;
   const turnOff = async () => {
     await page.getByRole('button', { name: 'Turn the wait off' }).click();
@@ -408,7 +409,7 @@ test('business: saved; turning on erasing requires a confirmation', async () => 
   noFaults();
 });
 
-test('business: amounts are shown in the display currency too, marked as approximate', async () => {
+longTest('business: amounts are shown in the display currency too, marked as approximate', async () => {
   await go('test/business', 'Business');
   const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
   await page.getByLabel('Display currency').selectOption('EUR');
@@ -439,7 +440,7 @@ test('business: amounts are shown in the display currency too, marked as approxi
   noFaults();
 });
 
-test('business: unknown request parameters are refused once the box is checked, in both modes', async () => {
+longTest('business: unknown request parameters are refused once the box is checked, in both modes', async () => {
   await go('test/business', 'Business');
   const box = page.getByLabel('Reject unknown parameters');
   assert.equal(await box.isChecked(), false);
@@ -452,7 +453,7 @@ test('business: unknown request parameters are refused once the box is checked, 
   noFaults();
 });
 
-test('a screen that fails to load shows the reason and can be retried; a viewer can look but not change', async () => {
+longTest('a screen that fails to load shows the reason and can be retried; a viewer can look but not change', async () => {
   const tryAgain = await failRequests('**/dashboard/api/test/settings/checkout');
   await go('test/checkout', 'Checkout');
   await page.getByRole('alert').getByText('Something failed.').waitFor();

@@ -9,6 +9,7 @@ import { changeFromJson } from '../../src/people/members.ts';
 import { eventually } from '../kit/app.ts';
 import { openTab, type Tab } from '../kit/browser.ts';
 import { addAuthenticator, noFaults as noFaultsIn, OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 import { createSigner, serveReleases } from '../kit/releases.ts';
 
 const signer = createSigner();
@@ -276,79 +277,82 @@ test('the operator sees the install and sets a plan, which the usage page then s
   noFaults();
 });
 
-test('keyboard: the palette jumps and searches, g navigates, j and k move through rows, and single keys can be turned off', async () => {
-  await app.test.post('/api/payment/create/simple', { amount_usd: 31, return_url: 'https://a.example/', invoice_id: 'INV-31' });
-  await app.test.post('/api/payment/create/simple', { amount_usd: 32, return_url: 'https://a.example/' });
-  await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Search screens/ }).fill('audit');
-  await audit('palette');
-  await page.keyboard.press('Enter');
-  await heading('Audit log');
-  await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Search screens/ }).fill('nv-31');
-  const found = page.getByRole('option', { name: /\$31\.00 Pending TEST Invoice: INV-31/ });
-  await found.waitFor();
-  assert.equal(await found.locator('mark').textContent(), 'NV-31');
-  await page.getByRole('option', { name: 'Show all payments with “nv-31”' }).waitFor();
-  await audit('palette with payments');
-  // The payment is already selected; its ID is in the URL.
-  await page.keyboard.press('ArrowDown');
-  await page.keyboard.press('Enter');
-  await page.getByRole('link', { name: '$31.00' }).waitFor();
-  assert.match(page.url(), /payments\?search=nv-31$/);
-  // Results follow the typing, without Enter.
-  await page.getByRole('searchbox', { name: 'Search payments' }).fill('$32.00');
-  await page.getByRole('link', { name: '$32.00' }).waitFor();
-  await page.getByRole('link', { name: '$31.00' }).waitFor({ state: 'detached' });
-  assert.equal(
-    await page
-      .getByRole('cell', { name: /^Amount: 32\.00 USD$/ })
-      .locator('mark')
-      .textContent(),
-    '32.00',
-  );
-  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Search payments');
-  await audit('payments with a search');
-  await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Search screens/ }).fill('INV-31');
-  await found.waitFor();
-  await page.keyboard.press('Enter');
-  await page.waitForURL(/payments\/pay_/);
-  // The second key counts only for a moment.
-  const goTo = (key: string, name: string) =>
-    eventually(
-      async () => {
-        await page.keyboard.press('g');
-        await page.keyboard.press(key);
-        return page.getByRole('heading', { name, exact: true }).isVisible();
-      },
-      (isThere) => isThere,
+longTest(
+  'keyboard: the palette jumps and searches, g navigates, j and k move through rows, and single keys can be turned off',
+  async () => {
+    await app.test.post('/api/payment/create/simple', { amount_usd: 31, return_url: 'https://a.example/', invoice_id: 'INV-31' });
+    await app.test.post('/api/payment/create/simple', { amount_usd: 32, return_url: 'https://a.example/' });
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: /Search screens/ }).fill('audit');
+    await audit('palette');
+    await page.keyboard.press('Enter');
+    await heading('Audit log');
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: /Search screens/ }).fill('nv-31');
+    const found = page.getByRole('option', { name: /\$31\.00 Pending TEST Invoice: INV-31/ });
+    await found.waitFor();
+    assert.equal(await found.locator('mark').textContent(), 'NV-31');
+    await page.getByRole('option', { name: 'Show all payments with “nv-31”' }).waitFor();
+    await audit('palette with payments');
+    // The payment is already selected; its ID is in the URL.
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: '$31.00' }).waitFor();
+    assert.match(page.url(), /payments\?search=nv-31$/);
+    // Results follow the typing, without Enter.
+    await page.getByRole('searchbox', { name: 'Search payments' }).fill('$32.00');
+    await page.getByRole('link', { name: '$32.00' }).waitFor();
+    await page.getByRole('link', { name: '$31.00' }).waitFor({ state: 'detached' });
+    assert.equal(
+      await page
+        .getByRole('cell', { name: /^Amount: 32\.00 USD$/ })
+        .locator('mark')
+        .textContent(),
+      '32.00',
     );
-  await goTo('t', 'Team');
-  await goTo('p', 'Payments');
-  await page.getByRole('link', { name: '$32.00' }).waitFor();
-  for (const key of ['j', 'j', 'k', 'j']) await page.keyboard.press(key);
-  assert.equal(await page.evaluate('document.activeElement.textContent'), '$31.00');
-  await page.keyboard.press('Enter');
-  await page.getByText('Created with a secret key').waitFor();
-  await page.keyboard.press('?');
-  await heading('Keys');
-  await audit('keys');
-  await page.getByLabel(/Enable single-key shortcuts/).uncheck();
-  await page.keyboard.press('Escape');
-  await page.getByRole('dialog').waitFor({ state: 'hidden' });
-  await page.keyboard.press('?');
-  await page.keyboard.press('g');
-  await page.keyboard.press('t');
-  await page.keyboard.press('Control+k');
-  await page.getByRole('combobox', { name: /Search screens/ }).waitFor();
-  assert.equal(await page.getByRole('heading', { name: 'Keys' }).count(), 0);
-  assert.match(page.url(), /payments\/pay_/);
-  await page.keyboard.press('Escape');
-  noFaults();
-});
+    assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'Search payments');
+    await audit('payments with a search');
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: /Search screens/ }).fill('INV-31');
+    await found.waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/payments\/pay_/);
+    // The second key counts only for a moment.
+    const goTo = (key: string, name: string) =>
+      eventually(
+        async () => {
+          await page.keyboard.press('g');
+          await page.keyboard.press(key);
+          return page.getByRole('heading', { name, exact: true }).isVisible();
+        },
+        (isThere) => isThere,
+      );
+    await goTo('t', 'Team');
+    await goTo('p', 'Payments');
+    await page.getByRole('link', { name: '$32.00' }).waitFor();
+    for (const key of ['j', 'j', 'k', 'j']) await page.keyboard.press(key);
+    assert.equal(await page.evaluate('document.activeElement.textContent'), '$31.00');
+    await page.keyboard.press('Enter');
+    await page.getByText('Created with a secret key').waitFor();
+    await page.keyboard.press('?');
+    await heading('Keys');
+    await audit('keys');
+    await page.getByLabel(/Enable single-key shortcuts/).uncheck();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'hidden' });
+    await page.keyboard.press('?');
+    await page.keyboard.press('g');
+    await page.keyboard.press('t');
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: /Search screens/ }).waitFor();
+    assert.equal(await page.getByRole('heading', { name: 'Keys' }).count(), 0);
+    assert.match(page.url(), /payments\/pay_/);
+    await page.keyboard.press('Escape');
+    noFaults();
+  },
+);
 
-test('offline and too many requests are shown above the screen and disappear automatically; a failure is shown in place', async () => {
+longTest('offline and too many requests are shown above the screen and disappear automatically; a failure is shown in place', async () => {
   await page.context().setOffline(true);
   const stripe = page.getByText('Can’t reach the server.').first();
   await eventually(

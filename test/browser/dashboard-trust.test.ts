@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 import { changeFromJson } from '../../src/people/members.ts';
 import { eventually } from '../kit/app.ts';
 import { addAuthenticator, OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 import { type MailServer, startMailServer } from '../kit/mail.ts';
 import { freshTotp } from '../kit/person.ts';
 
@@ -73,7 +74,7 @@ test('a trusted device is listed with its end and removed; then the code is requ
   noFaults();
 });
 
-test('the timing of emails can be set, is summed up in one line, and stays so', async () => {
+longTest('the timing of emails can be set, is summed up in one line, and stays so', async () => {
   await open('test/notifications');
   await page.getByText('Emails are sent immediately, at most one').waitFor();
   await audit('notifications, at once');

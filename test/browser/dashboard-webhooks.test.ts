@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { eventually } from '../kit/app.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 import { startReceiver } from '../kit/receiver.ts';
 
 const STEP_MS = 60_000;
@@ -100,7 +101,7 @@ test('a test event is sent, and its delivery opens and completes without a reloa
   noFaults();
 });
 
-test('the list: a row opens by keyboard and returns the focus; filters are in the URL, empty by filter', async () => {
+longTest('the list: a row opens by keyboard and returns the focus; filters are in the URL, empty by filter', async () => {
   const row = page.getByRole('table', { name: 'Deliveries' }).getByRole('link', { name: 'payment.completed' });
   await row.waitFor();
   await audit('deliveries');
@@ -189,7 +190,7 @@ test('a payment shows its deliveries and resends them', async () => {
   noFaults();
 });
 
-test('an endpoint that answered 410 shows why it is off and what to do, and is turned on again', async () => {
+longTest('an endpoint that answered 410 shows why it is off and what to do, and is turned on again', async () => {
   hook.answer(410);
   await pay();
   await open(`webhooks/${endpoint}`);
@@ -258,7 +259,7 @@ test('an endpoint is changed, paused and resumed', async () => {
   noFaults();
 });
 
-test('a failure of the service is shown in place and can be retried', async () => {
+longTest('a failure of the service is shown in place and can be retried', async () => {
   const tryAgain = await failRequests('**/dashboard/api/test/webhooks');
   await open('webhooks');
   await page.getByRole('alert').getByText('Something failed.').waitFor();
@@ -285,7 +286,7 @@ test('an endpoint is deleted after typing its host', async () => {
   noFaults();
 });
 
-test('a new endpoint whose server cannot be reached says why and what to do; a second one with its URL is named', async () => {
+longTest('a new endpoint whose server cannot be reached says why and what to do; a second one with its URL is named', async () => {
   const url = hook.url.replace('http:', 'https:');
   for (const turn of ['first', 'second'] as const) {
     await open('webhooks');

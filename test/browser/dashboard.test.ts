@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { changeFromJson } from '../../src/people/members.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { longTest } from '../kit/long.ts';
 import { freshTotp, totp } from '../kit/person.ts';
 
 const { app, page, open, openOwn, signUp, signOut, audit, noFaults, forgiveFaults, ageSessions } = await startDashboard({
@@ -182,7 +183,7 @@ test('the detail page: timeline, canceling, who did it', async () => {
   noFaults();
 });
 
-test('the menu of a row copies, refunds and cancels, as far as the payment allows', async () => {
+longTest('the menu of a row copies, refunds and cancels, as far as the payment allows', async () => {
   const make = async (amount: number): Promise<string> =>
     (await app.test.post('/api/payment/create/simple', { amount_usd: amount, return_url: 'https://shop.example/' })).json.id;
   const [unpaid, paid] = [await make(21), await make(22)];
@@ -239,7 +240,7 @@ test('a risky action asks you to confirm your identity, then continues automatic
   noFaults();
 });
 
-test('the account menu opens, is navigated and closes by keyboard, and returns the focus', async () => {
+longTest('the account menu opens, is navigated and closes by keyboard, and returns the focus', async () => {
   const button = page.getByRole('button', { name: 'Account' });
   const held = async (role: 'button' | 'menuitem', name: string) =>
     page.waitForFunction(

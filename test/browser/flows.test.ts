@@ -8,6 +8,7 @@ import { setBranding } from '../../src/merchants/settings.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, readQr, startBrowser, stopClock } from '../kit/browser.ts';
+import { longTest } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 
 let app: TestApp;
@@ -230,7 +231,7 @@ test('languages: that of the payment, then of the switch, which survives forms; 
   await other.close();
 });
 
-test('branding: logo, accent color and theme, without violating the security policy; names are text', async () => {
+longTest('branding: logo, accent color and theme, without violating the security policy; names are text', async () => {
   const { ctx } = app.app;
   const { merchantId } = app.merchant;
   const logo = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" fill="#ffd500"/></svg>');
@@ -344,7 +345,7 @@ test('offline and a failing server: the content stays, with a message above it, 
   await failing.close();
 });
 
-test('a slow answer shows a skeleton of the QR code instead of the coins', async () => {
+longTest('a slow answer shows a skeleton of the QR code instead of the coins', async () => {
   const tab = await openTab(browser, (await create()).url);
   const { page } = tab;
   let letThrough = () => {};
@@ -421,7 +422,7 @@ test('copying works in browsers without the clipboard API', async () => {
   await tab.close();
 });
 
-test('if the merchant wants it, the screen stays on while a QR code is shown, and no longer', async () => {
+longTest('if the merchant wants it, the screen stays on while a QR code is shown, and no longer', async () => {
   const { merchantId } = app.merchant;
   const locks = "window.locks.map(({ released }) => (released ? 'let go' : 'held')).join()";
   const openAt = async () => {
@@ -456,7 +457,7 @@ test('if the merchant wants it, the screen stays on while a QR code is shown, an
   await tab.close();
 });
 
-test('if a wallet does not open, the customer sees what to do instead, but not before', async () => {
+longTest('if a wallet does not open, the customer sees what to do instead, but not before', async () => {
   const tab = await openTab(browser, (await create()).url);
   const { page } = tab;
   await page.locator('#c-DOGE').check();
@@ -469,7 +470,7 @@ test('if a wallet does not open, the customer sees what to do instead, but not b
   await tab.close();
 });
 
-test('on a network that blocks streams, the page polls', async () => {
+longTest('on a network that blocks streams, the page polls', async () => {
   const { id, url } = await create();
   const tab = await openTab(browser, 'about:blank');
   await tab.page.route('**/pay/events*', (route) => route.abort());

@@ -6,6 +6,7 @@ import { listOperations } from '../../src/http/routes.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser, type Tab } from '../kit/browser.ts';
+import { longTest } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 
 let app: TestApp;
@@ -142,7 +143,7 @@ test('when signed in, a one-day test key is created after a confirmation, filled
   noFaults();
 });
 
-test('the key is still there after a reload, is never on disk, and is revoked on request', async () => {
+longTest('the key is still there after a reload, is never on disk, and is revoked on request', async () => {
   await openReference();
   await page.getByText(/^Requests use the test key sk_test_/).waitFor();
   // It is filled in when the reference is drawn again.

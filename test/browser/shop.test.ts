@@ -13,6 +13,7 @@ import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser } from '../kit/browser.ts';
 import { copySource, terminalEnvironment } from '../kit/copy.ts';
 import { codeBlocks } from '../kit/documents.ts';
+import { longTest } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 
 let app: TestApp;
@@ -99,7 +100,7 @@ test('pressing the button twice creates one order and one payment', async () => 
   assert.equal((await app.test.get(`/api/payment/${id}`)).json.metadata.order, order);
 });
 
-test('the customer goes to the payment page and returns to the order, without scripts too', async () => {
+longTest('the customer goes to the payment page and returns to the order, without scripts too', async () => {
   for (const scripts of [true, false]) {
     const { page, close } = await openTab(browser, url, { scripts });
     await buy(page, 'Buy shirt');
@@ -174,7 +175,7 @@ test('a forged event changes nothing', async () => {
   await close();
 });
 
-test('on a wide screen the payment page opens over a shop whose origin is listed, and otherwise replaces it', async () => {
+longTest('on a wide screen the payment page opens over a shop whose origin is listed, and otherwise replaces it', async () => {
   const pay = async (): Promise<{ page: Page; close: () => Promise<void>; id: string; faults: string[] }> => {
     const { page, close, faults } = await openTab(browser, url, { width: 1200 });
     const { id } = await buy(page, 'Buy mug');

@@ -14,6 +14,7 @@ import { hashSigner } from '../../src/operate/app-build.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
 import { cameraFlags, showToCamera } from '../kit/camera.ts';
+import { longTest } from '../kit/long.ts';
 import { accountFile, PHRASE, refundFile, sweepFile, tokenRefundFile } from '../kit/signing.ts';
 
 let folder = '';
@@ -183,75 +184,78 @@ test('a file that is chosen, pasted or scanned gives the same signed bytes as in
   }
 });
 
-test('the secret stays while an address or a word is corrected, and is cleared after signing, for another file, and for a refused one', async () => {
-  const { file, destination, customer } = refundFile('BTC', 'p2wpkh', 120);
-  const content = signingFileText(file);
-  const browser = await startBrowser();
-  try {
-    const { page: tab, faults } = await openTab(browser, `file://${page}`, { width: 390 });
-    const read = async (text: string) => {
-      await tab.getByLabel('Text', { exact: true }).fill(text);
-      await tab.getByRole('button', { name: 'Read text' }).click();
-    };
-    const [own, others, secret] = [tab.getByLabel('Your own address'), tab.getByLabel('Recipients'), tab.getByLabel('Seed phrase')];
-    const press = (name: string) => tab.getByRole('button', { name, exact: true }).click();
-    const focused = () => tab.evaluate(() => document.activeElement?.id);
-    await read(content);
-    await secret.fill(PHRASE);
-    await tab.getByLabel('Passphrase').fill('trezor');
-    const attempts: [fill: () => Promise<void>, says: string, field: string][] = [
-      [async () => {}, 'Enter your own address.', 'destination'],
-      [() => own.fill(customer), 'not the address that you entered', 'destination'],
-      [() => own.fill(destination), 'Enter the recipients.', 'recipients'],
-      [() => others.fill(destination), 'not among the recipients', 'recipients'],
-      [() => others.fill(customer), 'This secret belongs to another wallet', 'secret'],
-    ];
-    for (const [fill, says, field] of attempts) {
-      await fill();
-      await press('Sign');
-      await tab.getByRole('alert').getByText(says).waitFor();
-      assert.deepEqual(
-        [await focused(), await secret.inputValue(), await tab.getByLabel('Passphrase').inputValue()],
-        [field, PHRASE, 'trezor'],
-      );
-    }
-    const isClear = async () => {
-      assert.deepEqual([await secret.inputValue(), await tab.getByLabel('Passphrase').inputValue()], ['', '']);
-    };
-    await press('Clear');
-    await isClear();
-    await secret.fill(PHRASE);
-    await read(content);
-    await isClear();
-    const refused = signingFileText({ ...file, feeUnits: 1n });
-    const fill = async (text: string) => {
-      await read(text);
-      await own.fill(destination.toUpperCase());
-      await others.fill(customer.toUpperCase());
+longTest(
+  'the secret stays while an address or a word is corrected, and is cleared after signing, for another file, and for a refused one',
+  async () => {
+    const { file, destination, customer } = refundFile('BTC', 'p2wpkh', 120);
+    const content = signingFileText(file);
+    const browser = await startBrowser();
+    try {
+      const { page: tab, faults } = await openTab(browser, `file://${page}`, { width: 390 });
+      const read = async (text: string) => {
+        await tab.getByLabel('Text', { exact: true }).fill(text);
+        await tab.getByRole('button', { name: 'Read text' }).click();
+      };
+      const [own, others, secret] = [tab.getByLabel('Your own address'), tab.getByLabel('Recipients'), tab.getByLabel('Seed phrase')];
+      const press = (name: string) => tab.getByRole('button', { name, exact: true }).click();
+      const focused = () => tab.evaluate(() => document.activeElement?.id);
+      await read(content);
       await secret.fill(PHRASE);
-      await press('Sign');
-    };
-    await fill(refused);
-    await tab.getByRole('alert').getByText('not the sum of its fees').waitFor();
-    await isClear();
-    await tab.evaluate(() => {
-      const seen: string[] = [];
-      Object.assign(window, { seen });
-      const progress = document.querySelector('#progress')!;
-      new MutationObserver(() => seen.push(progress.textContent!)).observe(progress, { childList: true });
-    });
-    await fill(content);
-    await tab.getByRole('heading', { name: 'Signed' }).waitFor();
-    await isClear();
-    const seen = (await tab.evaluate('window.seen')) as string[];
-    assert.ok(seen.filter((text) => /^Signing \d+ of 120$/.test(text)).length > 1, seen.join());
-    assert.equal(await tab.locator('#progress').isVisible(), false);
-    assert.equal(
-      await tab.getByLabel('Signed file').inputValue(),
-      signFile({ content, secret: PHRASE, destination, recipients: customer }).text,
-    );
-    assert.deepEqual(faults, []);
-  } finally {
-    await browser.close();
-  }
-});
+      await tab.getByLabel('Passphrase').fill('trezor');
+      const attempts: [fill: () => Promise<void>, says: string, field: string][] = [
+        [async () => {}, 'Enter your own address.', 'destination'],
+        [() => own.fill(customer), 'not the address that you entered', 'destination'],
+        [() => own.fill(destination), 'Enter the recipients.', 'recipients'],
+        [() => others.fill(destination), 'not among the recipients', 'recipients'],
+        [() => others.fill(customer), 'This secret belongs to another wallet', 'secret'],
+      ];
+      for (const [fill, says, field] of attempts) {
+        await fill();
+        await press('Sign');
+        await tab.getByRole('alert').getByText(says).waitFor();
+        assert.deepEqual(
+          [await focused(), await secret.inputValue(), await tab.getByLabel('Passphrase').inputValue()],
+          [field, PHRASE, 'trezor'],
+        );
+      }
+      const isClear = async () => {
+        assert.deepEqual([await secret.inputValue(), await tab.getByLabel('Passphrase').inputValue()], ['', '']);
+      };
+      await press('Clear');
+      await isClear();
+      await secret.fill(PHRASE);
+      await read(content);
+      await isClear();
+      const refused = signingFileText({ ...file, feeUnits: 1n });
+      const fill = async (text: string) => {
+        await read(text);
+        await own.fill(destination.toUpperCase());
+        await others.fill(customer.toUpperCase());
+        await secret.fill(PHRASE);
+        await press('Sign');
+      };
+      await fill(refused);
+      await tab.getByRole('alert').getByText('not the sum of its fees').waitFor();
+      await isClear();
+      await tab.evaluate(() => {
+        const seen: string[] = [];
+        Object.assign(window, { seen });
+        const progress = document.querySelector('#progress')!;
+        new MutationObserver(() => seen.push(progress.textContent!)).observe(progress, { childList: true });
+      });
+      await fill(content);
+      await tab.getByRole('heading', { name: 'Signed' }).waitFor();
+      await isClear();
+      const seen = (await tab.evaluate('window.seen')) as string[];
+      assert.ok(seen.filter((text) => /^Signing \d+ of 120$/.test(text)).length > 1, seen.join());
+      assert.equal(await tab.locator('#progress').isVisible(), false);
+      assert.equal(
+        await tab.getByLabel('Signed file').inputValue(),
+        signFile({ content, secret: PHRASE, destination, recipients: customer }).text,
+      );
+      assert.deepEqual(faults, []);
+    } finally {
+      await browser.close();
+    }
+  },
+);

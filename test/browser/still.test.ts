@@ -10,6 +10,7 @@ import type { Browser } from 'playwright-core';
 import { fixturesAt } from '../../src/web/checkout/states.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { assertStill, openTab, startBrowser } from '../kit/browser.ts';
+import { firstOf } from '../kit/long.ts';
 import { DATES, shiftMs } from '../kit/shifted-clock.ts';
 import { stateUrl } from './states.ts';
 
@@ -24,7 +25,7 @@ after(async () => {
 });
 
 const TIMED = ['choose, priced in euros', 'awaiting BTC', 'awaiting, until tomorrow', 'underpaid'];
-for (const timeZone of ['Pacific/Kiritimati', 'Etc/GMT+12']) {
+for (const timeZone of firstOf(['Pacific/Kiritimati', 'Etc/GMT+12'])) {
   test(`${timeZone}: no state with a time moves at 360 and 390 px, in languages with short and long times`, async () => {
     for (const width of [360, 390]) {
       const tab = await openTab(browser, 'about:blank', { timeZone, width });

@@ -9,10 +9,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { HDKey } from '@scure/bip32';
 import { type Client, eventually, type Reply } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
+import { isLongRun } from '../kit/long.ts';
 import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
-const KILLS = process.env.FLORIN_LONG ? 300 : 10;
+const KILLS = isLongRun ? 300 : 6;
 /** So many customers pay at a time, so that every kill hits payments in each phase. */
 const PAYERS = 6;
 /** At least so many payments are paid meanwhile. If they take longer, there are more kills, up to twice as many. */

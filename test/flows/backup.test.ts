@@ -36,6 +36,7 @@ import { rotateSecret } from '../../src/webhooks/endpoints.ts';
 import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { longTest } from '../kit/long.ts';
 import { freePort, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
@@ -516,7 +517,7 @@ test('an install from before the check value gets one from the key that opens wh
   await assert.rejects(open(full, 'a wrong key'), /SECRET_KEY is not the key/);
 });
 
-test('a backup that an older version made with a wrong key is restored with the key that opens its secrets', async (t) => {
+longTest('a backup that an older version made with a wrong key is restored with the key that opens its secrets', async (t) => {
   const { full, empty, path } = await pair(t);
   await seals(full, 'we_right', RIGHT);
   await backup(full, path, RIGHT);
@@ -539,7 +540,7 @@ test('a lost key is replaced by the operator, who learns what cannot be read any
   await assert.rejects(open(full, RIGHT), /SECRET_KEY is not the key/);
 });
 
-test('a refused restore into a new folder leaves nothing there', async () => {
+longTest('a refused restore into a new folder leaves nothing there', async () => {
   const fresh = join(folder, 'refused');
   const environment = testEnvironment('', fresh, { SECRET_KEY: 'a key' });
   const bad = join(folder, 'not-a.backup');
@@ -552,7 +553,7 @@ test('a refused restore into a new folder leaves nothing there', async () => {
   assert.deepEqual(readdirSync(fresh), ['wallet-indexes.json']);
 });
 
-test('the key in a backup replaces a key that never sealed anything, and the old key is kept', async (t) => {
+longTest('the key in a backup replaces a key that never sealed anything, and the old key is kept', async (t) => {
   const { full, empty, path } = await pair(t);
   writeFileSync(join(full.folder, 'secret.key'), 'the right key\n');
   await backup(full, path);

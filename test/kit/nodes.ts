@@ -8,9 +8,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anvilProgram, bitcoindCommand } from './tools.ts';
 
-/** Stories that are much the same on each: only the first in the usual run, all in the long one. */
-export const firstOf = <T>(list: readonly T[]): readonly T[] => (process.env.FLORIN_LONG ? list : list.slice(0, 1));
-
 export type TestNode = {
   /** In the format of the configuration: http://user:pass@host:port. */
   url: string;

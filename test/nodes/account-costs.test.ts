@@ -20,6 +20,7 @@ import { makeAccountRequests, TRANSFER_BYTES } from '../../src/signing/make-acco
 import { makeSweep, readFileToSign } from '../../src/signing/signing-files.ts';
 import { type AccountDesk, DESTINATION, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';
+import { longTest } from '../kit/long.ts';
 import { nodeInterface, publishingFee } from '../kit/token-contracts.ts';
 
 const OPTIMISM = 'USDC@optimism' satisfies Coin;
@@ -170,7 +171,7 @@ test('an authorization that a stranger executed does not keep the fee of the oth
   assert.equal((await desk.held(coin, DESTINATION)) - before, 50_000_000n);
 });
 
-test('OP Mainnet: gas addresses pay for publishing too, in the file and when its fee is raised', async () => {
+longTest('OP Mainnet: gas addresses pay for publishing too, in the file and when its fee is raised', async () => {
   const coin = OPTIMISM_USDT;
   await desk.paid(coin, 1);
   // More than the gas of a transfer costs.
@@ -226,7 +227,7 @@ test('OP Mainnet: gas addresses pay for publishing too, in the file and when its
   assert.equal(await desk.held(OPTIMISM, customer), 20_000_000n);
 });
 
-test('addresses that were emptied with another wallet take no place in a file', async () => {
+longTest('addresses that were emptied with another wallet take no place in a file', async () => {
   const coin = USDC;
   await desk.paid(coin, 1);
   const [wallet] = await readWallets(desk.ctx, desk.owner);

@@ -4,10 +4,11 @@
  */
 // Invariant: Over random schedules of refunds, payouts and sweeps, with processes killed and blocks replaced, nobody is paid twice, nothing is lost, and the books agree with the chain.
 import { test } from 'node:test';
+import { isLongRun } from '../kit/long.ts';
 import { openAccountGround } from '../kit/money-accounts.ts';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 
-const SCHEDULES = 12;
+const SCHEDULES = isLongRun ? 12 : 5;
 
 test(`${SCHEDULES} random schedules of accounts: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
   const seed = Number(process.env.FLORIN_SEED ?? 1);

@@ -59,7 +59,7 @@ const FLOOD = '610258' + '5b60006000620200006000600061dead5af150' + '60019003806
 
 /** The same stories with each method of reading value moves that a node may offer. */
 const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner: boolean; isMore?: true }[] = [
-  { name: 'a node that runs the tracers of others', refused: [], namesInner: true },
+  { name: 'a node that runs the tracers of others', refused: [], namesInner: true, isMore: true },
   {
     name: 'a node with flat traces, without block receipts and mempool',
     refused: ['debug_traceTransaction', 'debug_traceBlockByHash', 'eth_getBlockReceipts', 'txpool_status'],
@@ -74,7 +74,7 @@ const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner
 ];
 
 for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
-  // The other two are the extremes.
+  // Most shops have a provider like the last one.
   if (isMore && process.env.FLORIN_LONG === undefined) continue;
   describe(provider, () => {
     let node: EthNode;

@@ -20,7 +20,8 @@ import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import { acceptSigned, getSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
 import { client, eventually, startTestApp } from '../kit/app.ts';
-import { firstOf, type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
+import { firstOf, longTest } from '../kit/long.ts';
+import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 import { createRegtestHeaders } from '../kit/regtest-chain.ts';
 import { account, beginFollowing, giveWallet, openPayment, reach } from '../kit/shop.ts';
 
@@ -122,25 +123,28 @@ test('peers that take 1, 8 and 100 sat/vB: nothing is sent that peers refuse in 
   await service.sender.send(raised);
 });
 
-test('a single peer that refuses in silence is found out, and one that takes the transaction is heard on a second connection', async () => {
-  const nodes = await startNodes(['0.00008']);
-  const [node] = nodes as [RealNode];
-  const service = await connect(nodes);
-  const [coin] = (await node.rpc('listunspent', 1, 9_999_999, [], true, { minimumAmount: 1 })) as { txid: string; vout: number }[];
-  const spend = { txid: coin!.txid, vout: coin!.vout };
-  const low = await sign(node, spend, 2);
-  await assert.rejects(service.sender.send(low), unseen(/./));
-  assert.deepEqual([service.sender.isOut(low.txid), await has(node, low.txid)], [false, false]);
-  const enough = await sign(node, spend, 10);
-  const sending = service.sender.send(enough).catch(() => {});
-  await eventually(
-    async () => service.sender.isOut(enough.txid),
-    (isOut) => isOut,
-    60_000,
-  );
-  await sending;
-  assert.equal(await has(node, enough.txid), true);
-});
+longTest(
+  'a single peer that refuses in silence is found out, and one that takes the transaction is heard on a second connection',
+  async () => {
+    const nodes = await startNodes(['0.00008']);
+    const [node] = nodes as [RealNode];
+    const service = await connect(nodes);
+    const [coin] = (await node.rpc('listunspent', 1, 9_999_999, [], true, { minimumAmount: 1 })) as { txid: string; vout: number }[];
+    const spend = { txid: coin!.txid, vout: coin!.vout };
+    const low = await sign(node, spend, 2);
+    await assert.rejects(service.sender.send(low), unseen(/./));
+    assert.deepEqual([service.sender.isOut(low.txid), await has(node, low.txid)], [false, false]);
+    const enough = await sign(node, spend, 10);
+    const sending = service.sender.send(enough).catch(() => {});
+    await eventually(
+      async () => service.sender.isOut(enough.txid),
+      (isOut) => isOut,
+      60_000,
+    );
+    await sending;
+    assert.equal(await has(node, enough.txid), true);
+  },
+);
 
 const actor = { userId: '', name: 'Test', ip: '' };
 for (const { coin, start } of firstOf([

@@ -5,7 +5,8 @@ import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
-import { firstOf, rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { firstOf, isLongRun, longTest } from '../kit/long.ts';
+import { rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type NodeProxy, startProxy } from '../kit/proxy.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { lookFor, openSource } from '../kit/source.ts';
@@ -154,7 +155,7 @@ for (const together of firstOf([true, false])) {
   });
 }
 
-test('killed between the mempool and the block: counted once, with its first sighting', async () => {
+longTest('killed between the mempool and the block: counted once, with its first sighting', async () => {
   const { id, address } = await open('created processing completed');
   await pegOut(address);
   const seen = await reach(id, 'processing');
@@ -168,7 +169,7 @@ test('killed between the mempool and the block: counted once, with its first sig
   await reach(id, 'completed');
 });
 
-test('sent and mined while the service is down: found only in the block', async () => {
+longTest('sent and mined while the service is down: found only in the block', async () => {
   const { id, address } = await open('created processing completed');
   await service.end('SIGKILL');
   await pegOut(address);
@@ -188,7 +189,7 @@ async function replaceTip(hash: string, txid: string): Promise<void> {
   await node.rpc('prioritisetransaction', txid, 0, 100_000_000);
 }
 
-for (const seenFirst of [true, false]) {
+for (const seenFirst of firstOf([true, false])) {
   const how = seenFirst ? 'seen before its block' : 'found in its block';
   test(`${how}, then reorganized away and mined by another transaction: it counts once throughout`, async () => {
     const { id, address } = await open('created processing completed');
@@ -222,7 +223,7 @@ for (const seenFirst of [true, false]) {
   });
 }
 
-test('a reorganization between reading the blocks and the mempool: it counts once throughout', async () => {
+longTest('a reorganization between reading the blocks and the mempool: it counts once throughout', async () => {
   const { id, address } = await open('created processing completed');
   await service.end('SIGKILL');
   const txid = await pegOut(address);
@@ -237,7 +238,7 @@ test('a reorganization between reading the blocks and the mempool: it counts onc
   assert.deepEqual([done.transfers.length, done.amount_received], [1, AMOUNT]);
 });
 
-test('seen before its block, and back in the mempool before the next look: it counts once throughout', async () => {
+longTest('seen before its block, and back in the mempool before the next look: it counts once throughout', async () => {
   const { id, address } = await open('created processing completed');
   const txid = await pegOut(address);
   await reach(id, 'processing');
@@ -306,5 +307,5 @@ test('every event arrived exactly once, in order, with a valid signature', async
       60_000,
     );
   }
-  assert.equal(expected.size, process.env.FLORIN_LONG ? 12 : 11);
+  assert.equal(expected.size, isLongRun ? 12 : 6);
 });

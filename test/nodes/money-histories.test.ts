@@ -4,10 +4,11 @@
  */
 // Invariant: Over random schedules of refunds, payouts and sweeps, with processes killed and blocks replaced, nobody is paid twice, nothing is lost, and the books agree with the chain.
 import { test } from 'node:test';
+import { isLongRun } from '../kit/long.ts';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 import { openOutputGround } from '../kit/money-outputs.ts';
 
-const SCHEDULES = 30;
+const SCHEDULES = isLongRun ? 30 : 10;
 
 test(`${SCHEDULES} random schedules: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
   const seed = Number(process.env.FLORIN_SEED ?? 1);

@@ -5,8 +5,9 @@ import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync }
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../kit/app.ts';
+import { firstOf, longTest } from '../kit/long.ts';
 import { AMOUNT, openNodeShop } from '../kit/node-shop.ts';
-import { firstOf, type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
+import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 
 test('no address of a coin is issued before its follower has started: it is refused, the page disables it, and later it can be paid', async (t) => {
   const node = await startBitcoind();
@@ -60,7 +61,7 @@ test('a node that is away is reported at once, and noticed again within five sec
   await reach(id, 'completed');
 });
 
-test('a payment to an address issued before the follower started is found, and nothing expires before that', async (t) => {
+longTest('a payment to an address issued before the follower started is found, and nothing expires before that', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   const { service, open, reach, begun } = await openNodeShop(t, [node]);
@@ -160,7 +161,7 @@ test('a node that lost power and returns with an older state of its chain is beh
   await carriesOn(node, shop, both);
 });
 
-test('a node that lost its blocks and reads the chain from the start is behind until it has caught up', async (t) => {
+longTest('a node that lost its blocks and reads the chain from the start is behind until it has caught up', async (t) => {
   const node = await startBitcoind();
   t.after(() => node.destroy());
   const shop = await openNodeShop(t, [node]);

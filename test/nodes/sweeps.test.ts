@@ -20,6 +20,7 @@ import {
   replaceSweep,
 } from '../../src/signing/signing-files.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { firstOf } from '../kit/long.ts';
 import { startBitcoind, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { startScriptedNode } from '../kit/scripted-node.ts';
 import { account, giveWallet, openPayment, reach } from '../kit/shop.ts';
@@ -184,7 +185,7 @@ test('nodes of DASH replace nothing: the first transaction stays, and the sweep 
   assert.equal(done.failure, null);
 });
 
-for (const coin of ['BTC', 'LTC'] as const)
+for (const coin of firstOf(['BTC', 'LTC'] as const))
   test(`a refund in ${coin}: in a signing file, sent with a higher fee, paid once and in full, and reported`, async () => {
     const { ctx } = app.app;
     const { sql } = ctx.db;

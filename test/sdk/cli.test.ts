@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { VERSION, webhooks } from '../../sdk/src/index.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
+import { longTest } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
@@ -253,7 +254,7 @@ test('listen forwards every new event once, in order, signed with the printed se
   );
 });
 
-test('listen filters by type, and survives a service that is away', async () => {
+longTest('listen filters by type, and survives a service that is away', async () => {
   const way = await startReceiver();
   const own = await startTestApp();
   const env = environment({ FLORIN_URL: own.url, FLORIN_API_KEY: own.merchant.keys.testSecret });
@@ -527,7 +528,7 @@ test('with --json every failure is one JSON object on standard error, and nothin
   });
 });
 
-test('with --json everything that a stream prints is JSON', async () => {
+longTest('with --json everything that a stream prints is JSON', async () => {
   const port = await freePort();
   // The first request is answered, then the service is away: it is restarting.
   const way = createServer((_request, reply) => {
@@ -597,7 +598,7 @@ const SHELLS: Readonly<Record<string, (file: string, text: string) => string[]>>
   ],
   fish: (file, text) => ['-N', '-c', `source ${file}; complete -C '${text}'`],
 };
-test('the installed shells load the completion, which knows commands, their words and the flags', async (t) => {
+longTest('the installed shells load the completion, which knows commands, their words and the flags', async (t) => {
   const offered = async (shell: string, text: string): Promise<string[]> => {
     const { out } = await run(shell, SHELLS[shell]!(join(folder, `florin.${shell}`), text));
     const found = out.split('\n').map((line) => line.trim());

@@ -1,5 +1,6 @@
 /** The WooCommerce plugin under everything at once: webhooks, the customer, checks, the administration, the stock job, in several PHP processes. */
 import { test } from 'node:test';
+import { isLongRun } from '../kit/long.ts';
 import { copyShops } from '../kit/shop-copies.ts';
 import { interleave } from '../kit/shop-interleavings.ts';
 import { noPhp } from '../kit/wordpress.ts';
@@ -11,7 +12,7 @@ for (const [cached, from] of [
   test(
     `whatever meets whatever${cached ? ', with an object cache' : ''}: an order is completed once at its price, and no money is lost from sight`,
     { skip: noPhp() },
-    (t) => interleave(t, { from, runs: 250, steps: 2, cached }),
+    (t) => interleave(t, { from, runs: isLongRun ? 250 : 70, steps: 2, cached }),
   );
 
 test(
@@ -19,5 +20,5 @@ test(
   {
     skip: noPhp(),
   },
-  (t) => copyShops(t, { from: 1, runs: 30, steps: 8 }),
+  (t) => copyShops(t, { from: 1, runs: isLongRun ? 30 : 10, steps: 8 }),
 );

@@ -7,6 +7,7 @@ import { type PsbtRequest, readSignedFile, type SigningFile, signingFileText } f
 import { readUpload } from '../../src/signing/signed.ts';
 import { inputSizeOf } from '../../src/signing/utxo.ts';
 import { sizeOfRaw } from '../../src/signing/utxo-check.ts';
+import { isLongRun } from '../kit/long.ts';
 import { multisigFile, type Policy, signer } from '../kit/multisig.ts';
 
 const POLICIES: readonly Policy[] = [
@@ -73,13 +74,13 @@ test('a key of another wallet signs nothing', () => {
   assert.throws(() => sign(file, destination, 9), /belongs to another wallet/);
 });
 
-test('every changed byte of a PSBT between two signers is refused', { timeout: 300_000 }, () => {
+test('changed bytes of a PSBT between two signers are refused, each in long runs', { timeout: 300_000 }, () => {
   const { file, destination } = multisigFile({ required: 2, of: 3 }, 1);
   const partly = read(sign(file, destination, 1)).sign(file)!.file;
   const { psbt } = partly.requests[0] as PsbtRequest;
   const bytes = Buffer.from(psbt, 'base64');
   assert.equal(read(psbt).sign(file)!.signers.length, 1, 'unchanged it is taken');
-  for (let at = 0; at < bytes.length; at++)
+  for (let at = 0; at < bytes.length; at += isLongRun ? 1 : 7)
     for (const change of [1 << (at % 8), 0xff]) {
       const changed = Buffer.from(bytes);
       changed[at]! ^= change;

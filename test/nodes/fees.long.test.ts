@@ -9,6 +9,7 @@ import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { minerUnits } from '../../src/core/confirmation.ts';
 import { createLog } from '../../src/log.ts';
 import { type Client, client, eventually, startTestApp } from '../kit/app.ts';
+import { firstOf, longTest } from '../kit/long.ts';
 import { startBitcoind } from '../kit/nodes.ts';
 import { createPeerChain } from '../kit/peer-chain.ts';
 import { transaction } from '../kit/regtest-chain.ts';
@@ -37,13 +38,13 @@ const SCRIPT = `6a${'00'.repeat(250)}`;
 const large = (): Buffer => transaction(Array.from({ length: 251 }, () => ({ script: SCRIPT, units: 0n })));
 const FULL = 12;
 
-for (const { coin, shown } of [
+for (const { coin, shown } of firstOf([
   { coin: 'BTC', shown: { fast: 8, normal: 7, slow: 6 } },
   { coin: 'LTC', shown: { fast: 8, normal: 7, slow: 6 } },
   { coin: 'DOGE', shown: { fast: 8_000, normal: 7_000, slow: 6_000 } },
   // Its blocks do not say what they were paid.
   { coin: 'DASH', shown: { fast: 6, normal: 6, slow: 6 } },
-] as const)
+] as const))
   test(`${coin}: the speeds are those of full blocks and of what peers take, in each process and after a restart, without a download for them`, async () => {
     const { floorPerKilobyte: lowest } = PARAMS[coin];
     const network = peerNetwork(coin, 'regtest');
@@ -105,7 +106,7 @@ for (const { coin, shown } of [
     assert.deepEqual(await feesIn(coin, apart), { fast: flat, normal: flat, slow: flat });
   });
 
-test('a node that never has an estimate: the speeds are those of the full blocks that were read', async () => {
+longTest('a node that never has an estimate: the speeds are those of the full blocks that were read', async () => {
   const node = await startBitcoind();
   closers.push(node.destroy);
   // Without the transactions of others it estimates nothing.
