@@ -127,6 +127,17 @@ export async function checkByInvoice(
   return { leastMsat: 1_000n, mostMsat, payee: ownsNode ? decodeInvoice(bolt11).payee : null };
 }
 
+/** Whether a URL that a provider named can be asked, without asking it. Errors: BackEndError. */
+export async function vetUrl(ctx: Context, target: { merchantId: string; url: string }): Promise<void> {
+  try {
+    await ctx.outgoing.vetMerchantUrl(target);
+  } catch (error) {
+    throw new BackEndError(`it names a URL that cannot be asked: ${error instanceof Error ? error.message : String(error)}`, {
+      cause: error,
+    });
+  }
+}
+
 const LONGEST_ANSWER = 64 * 1024;
 
 const readJson = (bytes: Uint8Array): unknown => {

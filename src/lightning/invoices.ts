@@ -38,6 +38,8 @@ const SLOW_MS = 2_000;
 /** No payment is larger than all bitcoin. */
 const ALL_MSAT = 21_000_000n * 10n ** 11n;
 
+const OF_EARLIER = 'its invoice has the payment hash of an earlier one';
+
 type Wanted = { merchantId: string; paymentId: string; units: bigint; until: Date };
 
 /** Gets a new invoice for a payment, which `store` records. Errors: chain_unavailable. */
@@ -55,12 +57,14 @@ export const askInvoice = (ctx: Context) => async (wanted: Wanted) => {
     const made = await openBackEnd(ctx, { merchantId, ...backEnd }).create(asked);
     const network = ctx.settings.networks.bitcoin;
     const invoice = checkInvoice(made, { msat, network, payee: backEnd.payee, now: ctx.clock.now() });
+    const known = await ctx.db.sql`select 1 from lightning_invoices where payment_hash = ${invoice.paymentHash}`;
+    if (known.length > 0) throw new BackEndError(OF_EARLIER);
     const store = async (tx: Tx): Promise<void> => {
       const stored = await tx`
         insert into lightning_invoices (payment_hash, payment_id, merchant_id, backend_id, bolt11, handle, msat, shown_until, expires_at)
         values (${invoice.paymentHash}, ${paymentId}, ${merchantId}, ${backEnd.id}, ${made.bolt11}, ${made.handle}, ${msat.toString()}, ${until},
           ${invoice.expiresAt}) on conflict do nothing`;
-      if (stored.count === 0) throw unavailable(new BackEndError('its invoice has the payment hash of an earlier one'));
+      if (stored.count === 0) throw unavailable(new BackEndError(OF_EARLIER));
     };
     return { bolt11: made.bolt11, expiresAt: invoice.expiresAt, store };
   } catch (error) {

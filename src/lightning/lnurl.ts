@@ -6,7 +6,16 @@ import { createHash } from 'node:crypto';
 import type { Context } from '#context';
 import { decodeInvoice } from '#core/bolt11';
 import { asBoolean, asList, asText, asWhole, type StoredJson } from '#core/stored-json';
-import { askJson, type BackEnd, BackEndError, type BackEndKind, type MadeInvoice, type OpenAccess, refuseAccess } from './back-end.ts';
+import {
+  askJson,
+  type BackEnd,
+  BackEndError,
+  type BackEndKind,
+  type MadeInvoice,
+  type OpenAccess,
+  refuseAccess,
+  vetUrl,
+} from './back-end.ts';
 
 /** LUD-16: these characters only. */
 const ADDRESS = /^([a-z0-9._-]{1,64})@([a-z0-9.-]{1,253}(?::\d{1,5})?)$/;
@@ -47,6 +56,8 @@ function openAddress(ctx: Context, { merchantId, address }: OpenAccess): BackEnd
     if (bolt11 === null) throw new BackEndError('its answer has no invoice');
     if (handle === null)
       throw new BackEndError('it does not say whether an invoice is paid (LUD-21 "verify"); use another provider or a node');
+    // What could never be looked at must not be shown.
+    await vetUrl(ctx, { merchantId, url: handle });
     return { bolt11, handle: `${handle} ${bolt11}`, descriptionHash: createHash('sha256').update(metadata).digest('hex') };
   };
   const look: BackEnd['look'] = async (handle) => {

@@ -3,14 +3,13 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
-import { inspect } from 'node:util';
-import { bech32 } from '@scure/base';
 import { decodeInvoice } from '../../src/core/bolt11.ts';
+import { chainOf } from '../../src/core/coin.ts';
 import type { LightningKind } from '../../src/lightning/access.ts';
 import type { NostrEvent } from '../../src/lightning/nostr.ts';
 import { eventually } from '../kit/app.ts';
-import { type FrontAnswer, LNBITS_KEYS, PHOENIXD_PASSWORDS, startLightningFronts } from '../kit/lightning-fronts.ts';
-import { CREDENTIALS, type LightningShop, MACAROONS, runeOf, startLightningShop } from '../kit/lightning-shop.ts';
+import { startLightningFronts } from '../kit/lightning-fronts.ts';
+import { type LightningShop, startLightningShop } from '../kit/lightning-shop.ts';
 import { NWC_SECRET } from '../kit/nostr-relay.ts';
 import { agePayment } from '../kit/payments.ts';
 
@@ -29,81 +28,6 @@ afterEach(async () => {
 /** Answers the requests whose path contains a text in another way. */
 const lie = (path: string, answer: (json: any) => object): void =>
   shop.fronts.behave((usual, asked) => (asked.path.includes(path) ? { status: 200, json: answer(usual.json) } : usual));
-/** An invoice with another last character, whose checksum is wrong. */
-const broken = (text: string): string => text.slice(0, -1) + (text.endsWith('q') ? 'p' : 'q');
-const resigned = (text: string): string => {
-  const { prefix, words } = bech32.decode(text as `${string}1${string}`, false);
-  return bech32.encode(prefix, [...words.slice(0, -60), (words.at(-60)! + 1) % 32, ...words.slice(-59)], false);
-};
-const MSAT = 10_000_000n;
-
-/** Each: what a Lightning address answers instead of a usable invoice. */
-const UNUSABLE: readonly (readonly [string, () => void])[] = [
-  ['a millisatoshi more', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT + 1n, seconds: 900 }) }))],
-  ['ten times as much', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT * 10n, seconds: 900 }) }))],
-  ['no amount', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: null, seconds: 900 }) }))],
-  ['another network', () => lie('/callback', (json) => ({ ...json, pr: bolt11.valid[1].invoice }))],
-  [
-    'an invoice that ends within a minute',
-    () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT, seconds: 30 }) })),
-  ],
-  ['a wrong checksum', () => lie('/callback', (json) => ({ ...json, pr: broken(json.pr) }))],
-  ['a wrong signature', () => lie('/callback', (json) => ({ ...json, pr: resigned(json.pr) }))],
-  ['no invoice', () => lie('/callback', () => ({ status: 'OK' }))],
-  ['no way to verify', () => lie('/callback', ({ verify: _, ...json }) => json)],
-  ['an error with status 200', () => lie('/callback', () => ({ status: 'ERROR', reason: 'no liquidity' }))],
-  ['metadata that is not JSON', () => lie('/lnurlp/', (json) => ({ ...json, metadata: 'Shop' }))],
-  ['metadata without text', () => lie('/lnurlp/', (json) => ({ ...json, metadata: '[["image/png;base64",""]]' }))],
-  ['a smallest amount as text', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: '1000' }))],
-  ['a smallest amount above the largest', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: json.maxSendable + 1 }))],
-  ['a largest amount of 1e30', () => lie('/lnurlp/', (json) => ({ ...json, maxSendable: 1e30 }))],
-  ['amounts in satoshis', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: 1, maxSendable: 500_000 }))],
-  ['data of the payer that it requires', () => lie('/lnurlp/', (json) => ({ ...json, payerData: { name: { mandatory: true } } }))],
-  ['a callback at a private address', () => lie('/lnurlp/', (json) => ({ ...json, callback: 'https://169.254.169.254/latest' }))],
-  ['a callback that is a file', () => lie('/lnurlp/', (json) => ({ ...json, callback: 'file:///etc/passwd' }))],
-  ['a redirect', () => shop.fronts.behave((usual, { path }) => (path.includes('/callback') ? { status: 302, json: {} } : usual))],
-  ['a page', () => shop.fronts.behave((): FrontAnswer => ({ status: 200, text: '<!doctype html><title>Hello</title>' }))],
-  ['10 MB', () => shop.fronts.behave((): FrontAnswer => ({ status: 200, text: ' '.repeat(10_000_000) }))],
-];
-for (const [what, behave] of UNUSABLE)
-  test(`an address that answers with ${what} gives no invoice, and other coins stay`, async () => {
-    await shop.use('address');
-    const id = await shop.create();
-    behave();
-    const page = await shop.choose(id);
-    assert.equal(page.status, 503, page.text);
-    assert.equal((await shop.detail(id)).payment_address, null);
-    const rows = await shop.app.app.ctx.db.sql`select 1 from lightning_invoices where payment_id = ${id}`;
-    assert.equal(rows.length, 0);
-    const [backEnd] = await shop.app.app.ctx.db.sql`select failure from lightning_backends where active`;
-    assert.ok(backEnd!.failure.length > 5, backEnd!.failure);
-  });
-
-test('an address that hangs is given up after five seconds, and the page answers', async () => {
-  await shop.use('address');
-  const id = await shop.create();
-  shop.fronts.behave(() => null);
-  const started = performance.now();
-  const page = await shop.choose(id);
-  assert.equal(page.status, 503);
-  assert.ok(performance.now() - started < 7_000);
-});
-
-test('an invoice of an earlier payment is refused, and stays that of the earlier payment', async () => {
-  await shop.use('address');
-  const first = await shop.ask();
-  lie('/callback', (json) => ({ ...json, pr: first.invoice }));
-  const id = await shop.create();
-  assert.equal((await shop.choose(id)).status, 503);
-  await shop.row(first.id);
-});
-
-test('a node that suddenly has another key gives no invoice', async () => {
-  await shop.use('lnd');
-  await shop.app.app.ctx.db.sql`update lightning_backends set payee = ${'02'.padEnd(66, '1')} where active`;
-  const id = await shop.create();
-  assert.equal((await shop.choose(id)).status, 503);
-});
 
 /** Each: what `verify` says of an invoice that nobody paid. */
 const sha = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -246,111 +170,116 @@ test('a payment that completed stays completed, whatever the provider says later
   shop.pair.pay(invoice);
   await shop.reached(id, 'completed');
   lie('/verify/', (json) => ({ ...json, settled: false, preimage: null }));
-  await shop.app.app.ctx.db.sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+  const { sql } = shop.app.app.ctx.db;
+  const look = () => sql`update lightning_invoices set due_at = clock_timestamp(), state = 'open' where payment_id = ${id}`;
+  // Nobody asks about it any more. A database that was restored does.
+  await look();
+  await shop.looked(id);
+  assert.equal((await shop.detail(id)).status, 'completed');
+  shop.fronts.behave();
+  await look();
+  await eventually(
+    () => shop.row(id),
+    ({ state }) => state === 'settled',
+  );
   const done = await shop.detail(id);
-  assert.deepEqual([done.status, done.transfers.length], ['completed', 1]);
+  assert.deepEqual([done.status, done.transfers.length, done.amount_received], ['completed', 1, '0.00010000']);
 });
 
-test('a certificate that changed gets no macaroon', async () => {
+test('an answer that ends in the middle says nothing, and one that is repeated counts once', async () => {
+  await shop.use('lnd');
+  const { id, invoice } = await shop.ask();
+  shop.pair.pay(invoice);
+  const { sql } = shop.app.app.ctx.db;
+  await shop.reached(id, 'completed');
+  const again = await shop.ask();
+  shop.fronts.behave((usual, { path }) =>
+    path.startsWith('/v1/invoice/') ? { status: 200, text: JSON.stringify(usual.json).slice(0, -20) } : usual,
+  );
+  shop.pair.pay(again.invoice);
+  assert.equal((await shop.looked(again.id)).status, 'pending');
+  shop.fronts.behave();
+  await shop.reached(again.id, 'completed');
+  for (let turn = 0; turn < 2; turn++) {
+    await sql`update lightning_invoices set due_at = clock_timestamp(), state = 'open' where payment_id = ${again.id}`;
+    await eventually(
+      () => shop.row(again.id),
+      ({ state }) => state === 'settled',
+    );
+  }
+  const { transfers, exception } = await shop.detail(again.id);
+  assert.deepEqual([transfers.length, exception], [1, null]);
+});
+
+test('money that a node holds and gives back completes nothing, and its payment ends', async () => {
   await shop.use('lnd');
   const { id } = await shop.ask();
-  const other = readFileSync('test/fixtures/hooks.example.pem', 'utf8').match(/-----BEGIN CERTIFICATE[\s\S]*?-----END[^\n]*/)![0];
-  const before = shop.fronts.asked.length;
-  await assert.rejects(shop.use('lnd', { certificate: other }), /certificate/);
-  assert.ok(shop.fronts.asked.slice(before).every(({ path }) => path.startsWith('/v1/invoice/')));
-  assert.equal((await shop.detail(id)).status, 'pending');
+  lie('/v1/invoice/', (json) => ({ ...json, state: 'ACCEPTED' }));
+  assert.equal((await shop.looked(id)).status, 'pending');
+  lie('/v1/invoice/', (json) => ({ ...json, state: 'CANCELED' }));
+  await eventually(
+    () => shop.row(id),
+    ({ state }) => state === 'ended',
+  );
+  await agePayment(shop.app.app.ctx.db, id, 7_200);
+  const ended = await shop.reached(id, 'expired');
+  assert.deepEqual([ended.transfers.length, ended.exception], [0, null]);
 });
 
-for (const { name, hex, receive_only: isGood } of MACAROONS)
-  test(`a macaroon is ${isGood ? 'accepted' : 'refused with the command that makes a good one'}: ${name}`, async () => {
-    const before = shop.fronts.asked.length;
-    if (isGood) return shop.use('lnd', { credential: hex });
-    await assert.rejects(shop.use('lnd', { credential: hex }), /can do more than receive \(.*lncli bakemacaroon/);
-    assert.ok(shop.fronts.asked.slice(before).every(({ headers }) => headers['grpc-metadata-macaroon'] !== hex));
-  });
-
-/** Each: a rune, and what it can do beyond receiving; null: nothing. */
-const RUNES: readonly (readonly [string, string | null])[] = [
-  ['=1&method=invoice|method=listinvoices', null],
-  ['=2&method=invoice|method=listinvoices|method=waitanyinvoice|method=getinfo&rate=60', null],
-  // One limit is enough, because all restrictions must hold.
-  ['=3&method=invoice|method=pay&method=invoice|method=listinvoices', null],
-  ['=0', 'every command'],
-  ['=4&method=pay', 'pay'],
-  ['=5&method=invoice|method=xpay', 'xpay'],
-  ['=6&method^list|method^get', 'every command'],
-  ['=7&method=invoice|method^pay', 'every command'],
-  ['=8&method/pay', 'every command'],
-  ['=9&method=invoice|id=03', 'every command'],
-  ['=10&pnameamountmsat<10000', 'every command'],
-  ['=11&method=invoice\\|method=listinvoices', 'invoice\\\\|method=listinvoices'],
-  ['=12&method=Invoice', 'Invoice'],
-];
-for (const [restrictions, excess] of RUNES)
-  test(`a rune is ${excess === null ? 'accepted' : 'refused with the command that makes a good one'}: ${restrictions}`, async () => {
-    const rune = runeOf(restrictions);
-    if (excess === null) return shop.use('cln', { credential: rune });
-    const before = shop.fronts.asked.length;
-    await assert.rejects(shop.use('cln', { credential: rune }), ({ message }: Error) => {
-      assert.ok(message.includes(`it can do more than receive (${excess.replaceAll('\\\\', '\\')})`), message);
-      return message.includes('lightning-cli createrune');
-    });
-    assert.equal(shop.fronts.asked.length, before, 'nothing was sent');
-  });
-test('published runes of Core Lightning that are not limited to receiving are refused', async () => {
-  const { runes } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
-  for (const { rune } of runes.cases) await assert.rejects(shop.use('cln', { credential: rune }), /can do more than receive/);
-  assert.equal(runes.cases.length, 3);
-  await assert.rejects(shop.use('cln', { credential: runeOf('=1&method?pay') }), /a restriction that is not known/);
-  await assert.rejects(shop.use('cln', { credential: 'not a rune' }), /not a rune/);
-});
-
-for (const [kind, credential, advice] of [
-  ['phoenixd', PHOENIXD_PASSWORDS.full, /http-password-limited-access/],
-  ['lnbits', LNBITS_KEYS.admin, /Invoice\/read key/],
+const SLACK = chainOf('BTC@lightning').slackSeconds;
+/** Each: when the node took the money, before and after the end of its payment in seconds, and what follows. */
+for (const [seconds, status, exception] of [
+  [-1, 'completed', null],
+  [0, 'completed', null],
+  [SLACK, 'completed', null],
+  [SLACK + 1, 'expired', 'late'],
 ] as const)
-  test(`a credential of ${kind} that can spend is refused, and so is one of which it does not say`, async () => {
-    await assert.rejects(
-      shop.use(kind, { credential }),
-      (error: Error) => /can do more than receive/.test(error.message) && advice.test(error.message),
+  test(`an invoice that was paid ${seconds} s after the end of its payment, and is seen later, is ${exception ?? status}`, async () => {
+    await shop.use('phoenixd');
+    const { id, invoice } = await shop.ask();
+    const { sql } = shop.app.app.ctx.db;
+    shop.fronts.behave(() => ({ status: 500, json: {} }));
+    await shop.looked(id);
+    const preimage = shop.pair.pay(invoice);
+    // Its last look was before its end, which was two minutes ago.
+    await sql`
+      update lightning_invoices set looked_at = clock_timestamp() - interval '10 minutes', created_at = clock_timestamp() - interval '20 minutes'
+      where payment_id = ${id}`;
+    const [{ past } = { past: 0 }] = await sql<{ past: number }[]>`
+      select extract(epoch from expires_at - clock_timestamp())::float8 + 120 as past from payments where id = ${id}`;
+    await agePayment(shop.app.app.ctx.db, id, Math.ceil(past));
+    const [{ end } = { end: new Date() }] = await sql<{ end: Date }[]>`select expires_at as "end" from payments where id = ${id}`;
+    lie('/payments/incoming/', (json) => ({ ...json, completedAt: end.getTime() + seconds * 1_000 }));
+    await sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+    const done = await eventually(
+      () => shop.detail(id),
+      (one) => one.status === status && one.exception === exception,
     );
-    shop.fronts.behave((usual, { path, body }) => (path === '/payinvoice' || body?.out === true ? { status: 500, json: {} } : usual));
-    await assert.rejects(shop.use(kind), /does not say whether it can pay invoices/);
-    shop.fronts.behave((_, { path, body }) => (path === '/payinvoice' || body?.out === true ? { status: 200, json: {} } : _));
-    await assert.rejects(shop.use(kind), /can do more than receive/);
+    assert.equal(done.transfers.length, 1);
+    assert.equal((await shop.row(id)).preimage, preimage);
   });
 
-test('a connection over NWC that can pay is refused by the name of each method, also where only the wallet says so', async () => {
-  const { says } = shop.fronts.relay;
-  const { nip47 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
-  for (const method of [...nip47.known_other_methods, 'a_method_of_next_year']) {
-    says.methods = ['make_invoice', 'lookup_invoice', method];
-    await assert.rejects(shop.use('nwc'), ({ message }: Error) => message.includes(`can do more than receive (${method})`));
-  }
-  // The wallet can do more than the connection may.
-  says.info = ['pay_invoice', 'make_invoice', 'lookup_invoice'];
-  says.methods = nip47.allowed_methods;
-  await shop.use('nwc');
-  says.methods = null;
-  await assert.rejects(shop.use('nwc'), /can do more than receive \(pay_invoice\)/);
-  says.info = ['make_invoice', 'get_info'];
-  await assert.rejects(shop.use('nwc'), /it cannot lookup_invoice/);
-  shop.fronts.relay.reset();
-  says.encryption = null;
-  await assert.rejects(shop.use('nwc'), /too old/);
-  shop.fronts.relay.reset();
-  says.network = 'mainnet';
-  await assert.rejects(shop.use('nwc'), /on mainnet, not on regtest/);
+test('two relays that answer differently: the answer of the wallet to this request counts, and once', async () => {
+  const other = await startLightningFronts(shop.pair);
+  await shop.use('nwc', { credential: `${shop.fronts.nwc}&relay=${encodeURIComponent(other.url.replace('https', 'wss'))}` });
+  const { id, invoice } = await shop.ask();
+  // The other one answers first, with what the wallet did not sign and with what it signed for another request.
+  let lied = 0;
+  other.relay.garble((answer, { sign, request }) => {
+    lied++;
+    const body = {
+      result_type: 'lookup_invoice',
+      error: null,
+      result: { payment_hash: decodeInvoice(invoice).paymentHash, state: 'failed' },
+    };
+    return [sign(NWC_SECRET, request, body), { ...answer, tags: [['e', 'ff'.repeat(32)]] }];
+  });
+  shop.pair.pay(invoice);
+  const done = await shop.reached(id, 'completed');
+  assert.ok(lied > 0);
+  assert.deepEqual([done.transfers.length, done.amount_received], [1, '0.00010000']);
+  await other.stop();
 });
-
-for (const credential of [
-  'https://example.com',
-  'nostr+walletconnect://00?relay=wss%3A%2F%2Frelay.example&secret=11',
-  `nostr+walletconnect://${'ff'.repeat(32)}?relay=wss%3A%2F%2Frelay.example&secret=${'11'.repeat(32)}`,
-  `nostr+walletconnect://${'ab'.repeat(32)}?relay=file%3A%2F%2F%2Fetc%2Fpasswd&secret=${'11'.repeat(32)}`,
-])
-  test(`${credential.slice(0, 60)} is not a connection over NWC`, () =>
-    assert.rejects(shop.use('nwc', { credential }), /connection string/));
 
 test('an answer over NWC that the wallet did not sign for this request is ignored, and the first right one counts', async () => {
   await shop.use('nwc');
@@ -395,52 +324,6 @@ test('a relay that sends without end is left, and another one answers', async ()
   await shop.reached(again.id, 'completed');
 });
 
-test('a wallet over NWC that does not answer, or not now, gives no invoice', async () => {
-  await shop.use('nwc');
-  const id = await shop.create();
-  lie('nwc:make_invoice', (json) => ({ ...json, result: null, error: { code: 'RATE_LIMITED', message: 'slow down' } }));
-  assert.equal((await shop.choose(id)).status, 503);
-  const failure = async () => (await shop.app.app.ctx.db.sql`select failure from lightning_backends where active`)[0]!.failure;
-  assert.match(await failure(), /RATE_LIMITED and "slow down"/);
-  shop.fronts.behave(() => null);
-  const started = performance.now();
-  assert.equal((await shop.choose(id)).status, 503);
-  assert.ok(performance.now() - started < 7_000);
-  assert.match(await failure(), /no answer in time/);
-});
-
-test('Core Lightning: an invoice whose answer was lost is used again, and one with another amount is not', async () => {
-  await shop.use('cln');
-  const id = await shop.create();
-  let lost = 1;
-  shop.fronts.behave((usual, { path }) => (path === '/v1/invoice' && lost-- > 0 ? { status: 502, json: {} } : usual));
-  assert.equal((await shop.choose(id)).status, 503);
-  await shop.app.app.ctx.db.sql`update lightning_backends set away_until = null`;
-  assert.equal((await shop.choose(id)).status, 200);
-  const made = shop.fronts.asked.filter(({ path, body }) => path === '/v1/invoice' && body.label.startsWith(`florin-${id}`));
-  assert.deepEqual(
-    made.map(({ body }) => body.label),
-    [`florin-${id}-1-1`, `florin-${id}-1-1`],
-  );
-  const asked = shop.fronts.asked.findLast(({ path, body }) => path === '/v1/listinvoices' && body.label !== undefined);
-  assert.equal(asked?.body.label, `florin-${id}-1-1`);
-
-  const other = await shop.create();
-  shop.fronts.make(77_000n, { seconds: 900, memo: 'another', key: `florin-${other}-1-1` });
-  assert.equal((await shop.choose(other)).status, 200);
-  const { msat } = decodeInvoice((await shop.detail(other)).payment_address);
-  assert.equal(msat, MSAT);
-});
-
-test('Core Lightning: an invoice that its channels cannot receive is not shown', async () => {
-  await shop.use('cln');
-  const id = await shop.create();
-  lie('/v1/invoice', (json) => ({ ...json, warning_capacity: 'Insufficient incoming channel capacity' }));
-  assert.equal((await shop.choose(id)).status, 503);
-  const [row] = await shop.app.app.ctx.db.sql`select failure from lightning_backends where active`;
-  assert.match(row!.failure, /cannot receive this amount/);
-});
-
 test('phoenixd: a payment of which it kept a part for a channel is paid in full', async () => {
   await shop.use('phoenixd');
   const { id, invoice } = await shop.ask();
@@ -464,60 +347,3 @@ test('a node that was restored from an older backup, and knows none of its invoi
   await shop.app.app.ctx.db.sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
   await shop.reached(id, 'completed');
 });
-
-/** All that is handed to the log meanwhile. */
-async function logOf(work: () => Promise<void>): Promise<string> {
-  const { log } = shop.app.app.ctx;
-  const before = { ...log };
-  let said = '';
-  for (const level of ['debug', 'info', 'warn', 'error'] as const)
-    log[level] = (fields, message) => {
-      said += `${message} ${inspect(fields, { depth: 8 })}\n`;
-    };
-  try {
-    await work();
-  } finally {
-    Object.assign(log, before);
-  }
-  return said;
-}
-
-for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'] as const)
-  test(`no credential of ${kind} is in the database as it is, nor in an error or the log`, async () => {
-    const credential = kind === 'nwc' ? NWC_SECRET : CREDENTIALS[kind];
-    const log = await logOf(async () => {
-      await shop.use(kind);
-      const asked = await shop.ask();
-      shop.fronts.behave((_, { path, headers }) => {
-        const sent = headers['grpc-metadata-macaroon'] ?? headers.rune ?? headers.authorization ?? headers['x-api-key'] ?? NWC_SECRET;
-        const message = `wrong ${sent}`;
-        const error = { code: 'OTHER', message };
-        return { status: 500, json: { message, detail: message, result_type: path.slice('nwc:'.length), error } };
-      });
-      await eventually(
-        () => shop.row(asked.id),
-        ({ failure }) => failure !== null,
-      );
-      const id = await shop.create();
-      await shop.choose(id);
-    });
-    assert.match(log, /No Lightning invoice/);
-    const { sql } = shop.app.app.ctx.db;
-    const tables = await sql<
-      { name: string }[]
-    >`select table_name as name from information_schema.tables where table_schema = current_schema()`;
-    assert.ok(tables.length > 30);
-    const encoded = [
-      credential,
-      Buffer.from(credential).toString('base64'),
-      Buffer.from(`:${credential}`).toString('base64'),
-      Buffer.from(credential, 'hex').toString('base64'),
-    ];
-    const secrets = encoded.map((secret) => secret.slice(0, 24)).filter((secret) => secret.length === 24);
-    assert.ok(secrets.length >= 1);
-    for (const { name } of tables) {
-      const rows = await sql<{ text: string }[]>`select row_to_json(t)::text as text from ${sql(name)} t`;
-      for (const { text } of rows) for (const secret of secrets) assert.ok(!text.includes(secret), name);
-    }
-    for (const secret of secrets) assert.ok(!log.includes(secret), log);
-  });
