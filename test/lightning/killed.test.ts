@@ -8,7 +8,9 @@ import { gunzipSync } from 'node:zlib';
 import { eventually } from '../kit/app.ts';
 import { type LightningFronts, NODE_CERTIFICATE, startLightningFronts } from '../kit/lightning-fronts.ts';
 import { type LightningPair, startLightningPair } from '../kit/lightning-node.ts';
-import { INVOICE_MACAROON } from '../kit/lightning-shop.ts';
+import { CREDENTIALS, INVOICE_MACAROON } from '../kit/lightning-shop.ts';
+import { isLongRun } from '../kit/long.ts';
+import { NWC_SECRET } from '../kit/nostr-relay.ts';
 import { type Service, startService } from '../kit/service.ts';
 
 let service: Service;
@@ -86,14 +88,69 @@ test('a service that is killed while an invoice is made, shown, paid or recorded
   }
 });
 
-test('a backup has the access to a back end only encrypted', async () => {
+/** When the process is killed: at once, or so many milliseconds after the node was asked for the invoice. */
+const STEPS = isLongRun ? ([null, 0, 1, 2, 3, 5, 8, 13, 20, 30, 50, 100] as const) : ([null, 0, 3, 20] as const);
+test('a request that creates a payment over Lightning is killed at each step and repeated: one payment, whose invoice counts once', async () => {
+  const { sql } = service.database.db;
+  const count = async () => (await sql<{ n: number }[]>`select count(*)::int as n from payments`)[0]!.n;
+  const before = await count();
+  const body = { amount: '9.70', currency: 'USD', crypto: 'BTC', network: 'lightning', return_url: 'https://shop.example/' };
+  const ids: string[] = [];
+  for (const [number, step] of STEPS.entries()) {
+    const order = () => service.live.post('/v1/payments', body, { 'idempotency-key': `order-${number}` });
+    const asked = new Promise<void>((resolve) => {
+      fronts.behave((usual, { path }) => {
+        if (path.endsWith('/v1/invoices')) resolve();
+        return usual;
+      });
+    });
+    const first = order().catch(() => null);
+    if (step !== null) {
+      await asked;
+      await sleep(step);
+    }
+    await service.end('SIGKILL');
+    const acknowledged = await first;
+    fronts.behave();
+    await service.start();
+    const made = await eventually(order, ({ status }) => status === 201, 60_000);
+    if (acknowledged?.status === 201) assert.equal(made.json.id, acknowledged.json.id);
+    pair.pay(made.json.payment_address);
+    ids.push(made.json.id);
+  }
+  assert.equal(await count(), before + STEPS.length, 'each order has one payment');
+  for (const id of ids) {
+    const done = await eventually(
+      async () => (await service.live.get(`/api/payment/${id}`)).json,
+      (one) => one.status === 'completed',
+      60_000,
+    );
+    assert.deepEqual([done.transfers.length, done.amount_received, done.exception], [1, '0.00010000', null]);
+  }
+});
+
+test('a backup has the access to a back end only encrypted, whatever its kind', async () => {
   const file = join(service.database.folder, 'florin.backup');
-  await service.florin('backup', '--file', file);
-  const content = gunzipSync(readFileSync(file));
-  assert.ok(content.includes('lightning_backends') && content.includes(new URL(fronts.url).host));
-  const macaroon = Buffer.from(INVOICE_MACAROON, 'hex');
-  const forms = [macaroon, INVOICE_MACAROON, macaroon.toString('base64'), Buffer.from(INVOICE_MACAROON).toString('hex')];
-  for (const form of forms) assert.equal(content.indexOf(form.slice(0, 40)), -1);
+  const credential = join(service.database.folder, 'credential');
+  const kinds: readonly (readonly [string, string])[] = [
+    ['lnd', CREDENTIALS.lnd],
+    ['cln', CREDENTIALS.cln],
+    ['phoenixd', CREDENTIALS.phoenixd],
+    ['lnbits', CREDENTIALS.lnbits],
+    ['nwc', fronts.nwc],
+  ];
+  for (const [kind, text] of kinds) {
+    writeFileSync(credential, text);
+    const certificate = kind === 'lnd' || kind === 'cln' ? ['--certificate', files.certificate] : [];
+    if (kind === 'nwc') await florin('set', '--nwc', credential);
+    else await florin('set', `--${kind}`, fronts.url, '--credential', credential, ...certificate);
+    await service.florin('backup', '--file', file);
+    const content = gunzipSync(readFileSync(file));
+    assert.ok(content.includes('lightning_backends') && content.includes(kind));
+    const bytes = kind === 'lnd' ? Buffer.from(text, 'hex') : Buffer.from(text);
+    const forms = [text, bytes, bytes.toString('hex'), bytes.toString('base64'), ...(kind === 'nwc' ? [NWC_SECRET] : [])];
+    for (const form of forms) assert.equal(content.indexOf(form.slice(0, 40)), -1, kind);
+  }
 });
 
 async function choose(id: string): Promise<void> {
