@@ -45,6 +45,8 @@ const DETAILS: Readonly<Record<string, string | number>> = {
 const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, string | number>>>>> = {
   money_refunded: { refunded: '0.00010309 BTC' },
   sweep_fee_low: { id: SWEEP_ID, paid: '12.5 gwei', needed: '14.1 gwei' },
+  invoice_amount_wrong: { amount: '0.00005000', sat: '5000' },
+  preimage_wrong: { id: REFUND_ID },
   refund_open: { id: REFUND_ID, state: 'approved' },
   shop_mismatch: { id: EXAMPLE_PAYMENT_ID, shop: 'https://shop.example' },
   payment_replaced: { id: EXAMPLE_PAYMENT_ID, by: 'pay_Ye4fTq0ZcJb8sWn2LxR7vKd1' },
@@ -72,6 +74,7 @@ const OWN_DETAILS: Readonly<Partial<Record<ProblemCode, Readonly<Record<string, 
 };
 const PARAMS: Readonly<Partial<Record<ProblemCode, string>>> = {
   parameter_unknown: 'amountUsd',
+  preimage_wrong: 'preimage',
   parameter_missing: 'return_url',
   parameter_invalid: 'items[2].quantity',
   amount_invalid: 'amount_usd',
