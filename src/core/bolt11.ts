@@ -4,7 +4,7 @@
  */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { sha256 } from '@noble/hashes/sha2.js';
-import { bytesToHex, concatBytes, utf8ToBytes } from '@noble/hashes/utils.js';
+import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { bech32 } from '@scure/base';
 import type { Network } from './coin.ts';
 
@@ -82,6 +82,10 @@ export function decodeInvoice(text: string): Invoice {
     descriptionHash: fields.has('descriptionHash') ? bytesToHex(bytesOf(fields.get('descriptionHash')!)) : null,
   };
 }
+
+/** The payment hash that a preimage proves, both in lower-case hex; null: it is not 32 bytes in that form (BOLT 11). */
+export const paymentHashOf = (preimage: string): string | null =>
+  /^[0-9a-f]{64}$/.test(preimage) ? bytesToHex(sha256(hexToBytes(preimage))) : null;
 
 /** BIP-173 without its limit of 90 characters. */
 function readBech32(text: string): { prefix: string; words: readonly number[] } {

@@ -6,9 +6,8 @@
  * became of its payment, and its money is recorded like any other transfer. A look that fails is repeated, later each time: a payment does
  * not expire while an invoice of it could not be looked at.
  */
-import { createHash } from 'node:crypto';
 import type { Context } from '#context';
-import { decodeInvoice, type Invoice, InvoiceError } from '#core/bolt11';
+import { decodeInvoice, type Invoice, InvoiceError, paymentHashOf } from '#core/bolt11';
 import { chainOf, LIGHTNING, type Network } from '#core/coin';
 import { HOUR_MS, MINUTE_MS } from '#core/dates';
 import { Problem } from '#core/problem';
@@ -110,8 +109,7 @@ export function judgeLook({ paymentHash, msat }: { paymentHash: string; msat: bi
   if (look.state !== 'settled') return { is: look.state === 'canceled' ? 'ended' : 'open' };
   const preimage = look.preimage?.toLowerCase() ?? '';
   if (preimage === '') return { is: 'unproven', reason: 'it calls the invoice paid and shows no preimage' };
-  const isRight =
-    /^[0-9a-f]{64}$/.test(preimage) && createHash('sha256').update(Buffer.from(preimage, 'hex')).digest('hex') === paymentHash;
+  const isRight = paymentHashOf(preimage) === paymentHash;
   if (!isRight) return { is: 'unproven', reason: 'it calls the invoice paid and shows a wrong preimage' };
   const received = look.receivedMsat ?? msat;
   if (received < msat) return { is: 'unproven', reason: 'it calls the invoice paid with less than its amount' };

@@ -3,9 +3,8 @@
  * proves it: an invoice is paid once, so its refund is too. An invoice that ends unpaid is not the end of its refund, which asks the customer
  * for another one and has to be approved again. The preimage of an earlier invoice still proves that the refund was paid.
  */
-import { createHash } from 'node:crypto';
 import type { Context } from '#context';
-import { decodeInvoice, type Invoice, InvoiceError } from '#core/bolt11';
+import { decodeInvoice, type Invoice, InvoiceError, paymentHashOf } from '#core/bolt11';
 import { type Coin, LIGHTNING, type Mode } from '#core/coin';
 import { addMs, HOUR_MS } from '#core/dates';
 import { formatUnits, shownUnit } from '#core/money';
@@ -123,7 +122,7 @@ export async function endInvoices(ctx: Context): Promise<number> {
 export async function provePaid(tx: Tx, { rows, now, write }: Held<'refund'>, preimage: string): Promise<string | null> {
   const before = rows[0]!;
   const text = preimage.trim().toLowerCase();
-  const hash = /^[0-9a-f]{64}$/.test(text) ? createHash('sha256').update(Buffer.from(text, 'hex')).digest('hex') : '';
+  const hash = paymentHashOf(text) ?? '';
   const [invoice] = await tx<{ bolt11: string | null; expiresAt: Date; isApproved: boolean }[]>`
     select bolt11, expires_at as "expiresAt", approved_at is not null as "isApproved" from refund_invoices
     where payment_hash = ${hash} and refund_id = ${before.id}`;
