@@ -24,8 +24,8 @@ export const PHOENIXD_PASSWORDS = { limited: '5f'.repeat(32), full: 'fa'.repeat(
 export const LNBITS_KEYS = { invoice: '1c'.repeat(16), admin: 'ad'.repeat(16) };
 
 type Asked = { path: string; headers: Record<string, string | string[] | undefined>; body: any };
-/** What a front answers: its status and its JSON, or text as it is. `null`: it keeps the caller waiting. */
-export type FrontAnswer = { status: number; json: any } | { status: number; text: string } | null;
+/** What a front answers: its status and its JSON, or text as it is, perhaps without an end. `null`: it keeps the caller waiting. */
+export type FrontAnswer = { status: number; json: any } | { status: number; text: string; location?: string; isEndless?: boolean } | null;
 export type LightningFronts = {
   /** `shop@127.0.0.1:port`, and the address of the node. */
   address: string;
@@ -84,7 +84,15 @@ export async function startLightningFronts(pair: LightningPair): Promise<Lightni
       const said = change ? change(usual, one) : usual;
       if (said === null) return;
       const text = 'text' in said ? said.text : typeof said.json === 'string' ? said.json : JSON.stringify(said.json);
-      reply.writeHead(said.status, { 'content-type': text.startsWith('{') ? 'application/json' : 'text/plain' }).end(text);
+      const headers = { 'content-type': text.startsWith('{') ? 'application/json' : 'text/plain' };
+      const { location, isEndless = false } = 'text' in said ? said : {};
+      reply.writeHead(said.status, { ...headers, ...(location !== undefined && { location }) });
+      if (!isEndless) {
+        reply.end(text);
+        return;
+      }
+      const timer = setInterval(() => reply.write(text), 100);
+      reply.on('close', () => clearInterval(timer));
     });
   });
   const relay = startNostrRelay(server, (method, params) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
 import { inspect } from 'node:util';
+import { readLightning } from '../../src/lightning/access.ts';
 import { eventually } from '../kit/app.ts';
 import { LNBITS_KEYS, PHOENIXD_PASSWORDS } from '../kit/lightning-fronts.ts';
 import { CREDENTIALS, type LightningShop, MACAROONS, runeOf, startLightningShop } from '../kit/lightning-shop.ts';
@@ -19,7 +20,7 @@ afterEach(async () => {
   await shop.app.app.ctx.db.sql`update lightning_backends set away_until = null`;
 });
 
-test('a certificate that changed gets no macaroon', async () => {
+test('hostile case 22: a certificate that changed gets no macaroon', async () => {
   await shop.use('lnd');
   const { id } = await shop.ask();
   const other = readFileSync('test/fixtures/hooks.example.pem', 'utf8').match(/-----BEGIN CERTIFICATE[\s\S]*?-----END[^\n]*/)![0];
@@ -88,7 +89,7 @@ for (const [kind, credential, advice] of [
     await assert.rejects(shop.use(kind), /can do more than receive/);
   });
 
-test('a connection over NWC that can pay is refused by the name of each method, also where only the wallet says so', async () => {
+test('hostile case 17: a connection over NWC that can pay is refused by the name of each method, also where only the wallet says so', async () => {
   const { says } = shop.fronts.relay;
   const { nip47 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
   for (const method of [...nip47.known_other_methods, 'a_method_of_next_year']) {
@@ -109,6 +110,30 @@ test('a connection over NWC that can pay is refused by the name of each method, 
   shop.fronts.relay.reset();
   says.network = 'mainnet';
   await assert.rejects(shop.use('nwc'), /on mainnet, not on regtest/);
+});
+
+test('hostile case 17: a connection over NWC that may pay by the next day is turned off, and the merchant receives a mail', async () => {
+  const { says } = shop.fronts.relay;
+  const { ctx } = shop.app.app;
+  await shop.use('nwc');
+  const { id, invoice } = await shop.ask();
+  const { sql } = ctx.db;
+  says.methods = [...says.methods!, 'pay_invoice', 'multi_pay_keysend'];
+  await sql`update lightning_backends set check_at = check_at - interval '1 day' where active`;
+  await eventually(
+    () => readLightning(ctx, shop.app.merchant),
+    (state) => state === null,
+  );
+  const [told] = await sql<
+    { detail: { off?: string } }[]
+  >`select detail from notices where kind = 'wallet_changed' order by id desc limit 1`;
+  assert.match(told?.detail.off ?? '', /can do more than receive \(pay_invoice, multi_pay_keysend\)/);
+  const audit = await sql`select 1 from audit_log where action = 'lightning.turned_off'`;
+  assert.equal(audit.length, 1);
+  // A customer who has an invoice can still pay it, and no other customer gets one.
+  assert.notEqual((await shop.choose(await shop.create())).status, 200);
+  shop.pair.pay(invoice);
+  await shop.reached(id, 'completed');
 });
 
 for (const credential of [
@@ -138,7 +163,7 @@ async function logOf(work: () => Promise<void>): Promise<string> {
 }
 
 for (const kind of ['lnd', 'cln', 'phoenixd', 'lnbits', 'nwc'] as const)
-  test(`no credential of ${kind} is in the database as it is, nor in an error or the log`, async () => {
+  test(`hostile case 29: no credential of ${kind} is in the database as it is, nor in an error or the log`, async () => {
     const credential = kind === 'nwc' ? NWC_SECRET : CREDENTIALS[kind];
     const log = await logOf(async () => {
       await shop.use(kind);

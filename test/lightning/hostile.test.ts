@@ -29,18 +29,18 @@ afterEach(async () => {
 const lie = (path: string, answer: (json: any) => object): void =>
   shop.fronts.behave((usual, asked) => (asked.path.includes(path) ? { status: 200, json: answer(usual.json) } : usual));
 
-/** Each: what `verify` says of an invoice that nobody paid. */
+/** Each: what `verify` says of an invoice that nobody paid, as "settled". */
 const sha = (text: string): string => createHash('sha256').update(text).digest('hex');
 const UNPROVEN: readonly (readonly [string, object])[] = [
-  ['no preimage', { preimage: null }],
-  ['a preimage of zeros', { preimage: '0'.repeat(64) }],
-  ['the preimage of another invoice', { preimage: sha('another') }],
-  ['a preimage of 31 bytes', { preimage: sha('short').slice(2) }],
+  ['hostile case 9: no preimage', { preimage: null }],
+  ['hostile case 10: a preimage of zeros', { preimage: '0'.repeat(64) }],
+  ['hostile case 10: the preimage of another invoice', { preimage: sha('another') }],
+  ['hostile case 10: a preimage of 31 bytes', { preimage: sha('short').slice(2) }],
   ['the payment hash as preimage', { preimage: 'hash' }],
   ['numbers as preimage', { preimage: [1, 2, 3] }],
 ];
 for (const [what, change] of UNPROVEN)
-  test(`"settled" with ${what} completes nothing, and the payment says what it waits for`, async () => {
+  test(`${what} with "settled" completes nothing, and the payment says what it waits for`, async () => {
     await shop.use('address');
     const { id, invoice } = await shop.ask();
     const { paymentHash } = decodeInvoice(invoice);
@@ -56,7 +56,7 @@ for (const [what, change] of UNPROVEN)
     await shop.reached(id, 'completed');
   });
 
-test('a preimage in capitals is as good', async () => {
+test('hostile case 10: a preimage in capitals is as good', async () => {
   await shop.use('address');
   const { id, invoice } = await shop.ask();
   lie('/verify/', (json) => ({ ...json, preimage: json.preimage?.toUpperCase() ?? null }));
@@ -79,7 +79,7 @@ const ofNwc = (change: object) => (json: any) => ({ ...json, result: { ...json.r
 const OTHER_HASH = 'ab'.repeat(32);
 /** Each: an answer from which nothing follows. */
 const NOTHING: readonly (readonly [string, Answering, (json: any) => object])[] = [
-  ['about another invoice', 'address', (json) => ({ ...json, settled: true, pr: bolt11.valid[0].invoice })],
+  ['hostile case 12: about another invoice', 'address', (json) => ({ ...json, settled: true, pr: bolt11.valid[0].invoice })],
   ['with settled as text', 'address', (json) => ({ ...json, settled: 'true' })],
   ['that the invoice is not known', 'address', () => ({ status: 'ERROR', reason: 'Not found' })],
   ['of another hash', 'lnd', (json) => ({ ...json, state: 'SETTLED', r_hash: Buffer.alloc(32).toString('base64') })],
@@ -104,7 +104,7 @@ const NOTHING: readonly (readonly [string, Answering, (json: any) => object])[] 
   ['to another question', 'nwc', (json) => ({ ...json, result_type: 'get_info' })],
 ];
 for (const [what, kind, answer] of NOTHING)
-  test(`a back end (${kind}) that answers ${what} changes nothing, and the money is found afterwards`, async () => {
+  test(`${what}: that answer (${kind}) changes nothing, and the money is found afterwards`, async () => {
     await shop.use(kind);
     const { id, invoice } = await shop.ask();
     lie(LOOKS[kind], answer);
@@ -115,6 +115,22 @@ for (const [what, kind, answer] of NOTHING)
     await shop.app.app.ctx.db.sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
     await shop.reached(id, 'completed');
   });
+
+test('hostile case 13: a way to verify that leads elsewhere is not followed, and the money is found afterwards', async () => {
+  await shop.use('address');
+  const { id, invoice } = await shop.ask();
+  shop.pair.pay(invoice);
+  const location = `${shop.fronts.url}/verify/${decodeInvoice(invoice).paymentHash}?elsewhere`;
+  shop.fronts.behave((usual, { path }) =>
+    path.includes('/verify/') && !path.endsWith('?elsewhere') ? { status: 302, text: '', location } : usual,
+  );
+  assert.equal((await shop.looked(id)).status, 'pending');
+  assert.match((await shop.row(id)).failure, /status 302/);
+  assert.ok(shop.fronts.asked.every(({ path }) => !path.endsWith('?elsewhere')));
+  shop.fronts.behave();
+  await shop.app.app.ctx.db.sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+  await shop.reached(id, 'completed');
+});
 
 test('a payment does not expire while its invoice cannot be looked at, and counts what was paid meanwhile', async () => {
   await shop.use('lnd');
@@ -164,7 +180,7 @@ test('an invoice that its provider deleted is over an hour after its end, and on
   assert.deepEqual([state, /Not found/.test(failure)], ['ended', true]);
 });
 
-test('a payment that completed stays completed, whatever the provider says later, and is counted once', async () => {
+test('hostile case 11: a payment that completed stays completed, whatever the provider says later, and is counted once', async () => {
   await shop.use('address');
   const { id, invoice } = await shop.ask();
   shop.pair.pay(invoice);
@@ -186,7 +202,7 @@ test('a payment that completed stays completed, whatever the provider says later
   assert.deepEqual([done.status, done.transfers.length, done.amount_received], ['completed', 1, '0.00010000']);
 });
 
-test('an answer that ends in the middle says nothing, and one that is repeated counts once', async () => {
+test('hostile case 20: an answer that ends in the middle says nothing, and one that is repeated counts once', async () => {
   await shop.use('lnd');
   const { id, invoice } = await shop.ask();
   shop.pair.pay(invoice);
@@ -211,7 +227,7 @@ test('an answer that ends in the middle says nothing, and one that is repeated c
   assert.deepEqual([transfers.length, exception], [1, null]);
 });
 
-test('money that a node holds and gives back completes nothing, and its payment ends', async () => {
+test('hostile case 21: money that a node holds and gives back completes nothing, and its payment ends', async () => {
   await shop.use('lnd');
   const { id } = await shop.ask();
   lie('/v1/invoice/', (json) => ({ ...json, state: 'ACCEPTED' }));
@@ -234,7 +250,7 @@ for (const [seconds, status, exception] of [
   [SLACK, 'completed', null],
   [SLACK + 1, 'expired', 'late'],
 ] as const)
-  test(`an invoice that was paid ${seconds} s after the end of its payment, and is seen later, is ${exception ?? status}`, async () => {
+  test(`hostile case 28: an invoice that was paid ${seconds} s after the end of its payment, and is seen later, is ${exception ?? status}`, async () => {
     await shop.use('phoenixd');
     const { id, invoice } = await shop.ask();
     const { sql } = shop.app.app.ctx.db;
@@ -259,7 +275,7 @@ for (const [seconds, status, exception] of [
     assert.equal((await shop.row(id)).preimage, preimage);
   });
 
-test('two relays that answer differently: the answer of the wallet to this request counts, and once', async () => {
+test('hostile case 19: two relays that answer differently: the answer of the wallet to this request counts, and once', async () => {
   const other = await startLightningFronts(shop.pair);
   await shop.use('nwc', { credential: `${shop.fronts.nwc}&relay=${encodeURIComponent(other.url.replace('https', 'wss'))}` });
   const { id, invoice } = await shop.ask();
@@ -281,7 +297,7 @@ test('two relays that answer differently: the answer of the wallet to this reque
   await other.stop();
 });
 
-test('an answer over NWC that the wallet did not sign for this request is ignored, and the first right one counts', async () => {
+test('hostile case 16: an answer over NWC that the wallet did not sign for this request is ignored, and the first right one counts', async () => {
   await shop.use('nwc');
   const { id, invoice } = await shop.ask();
   const preimage = shop.pair.pay(invoice)!;
@@ -305,7 +321,7 @@ test('an answer over NWC that the wallet did not sign for this request is ignore
   assert.deepEqual([done.amount_received, done.transfers.length], ['0.00010000', 1]);
 });
 
-test('a relay that sends without end is left, and another one answers', async () => {
+test('hostile case 18: a relay that sends without end is left, and another one answers', async () => {
   await shop.use('nwc');
   const { id } = await shop.ask();
   shop.fronts.relay.garble((answer) => [...Array.from({ length: 10_000 }, () => ({ ...answer, sig: '00'.repeat(64) })), answer]);
@@ -324,7 +340,7 @@ test('a relay that sends without end is left, and another one answers', async ()
   await shop.reached(again.id, 'completed');
 });
 
-test('phoenixd: a payment of which it kept a part for a channel is paid in full', async () => {
+test('hostile case 24: a payment of which phoenixd kept a part for a channel is paid in full', async () => {
   await shop.use('phoenixd');
   const { id, invoice } = await shop.ask();
   lie('/payments/incoming/', (json) => ({ ...json, receivedSat: 0, fees: 10_000_000 }));
@@ -333,7 +349,7 @@ test('phoenixd: a payment of which it kept a part for a channel is paid in full'
   assert.deepEqual([done.amount_received, done.exception], ['0.00010000', null]);
 });
 
-test('a node that was restored from an older backup, and knows none of its invoices, expires no payment and is named', async () => {
+test('hostile case 27: a node that was restored from an older backup, and knows none of its invoices, expires no payment and is named', async () => {
   await shop.use('cln');
   const { id, invoice } = await shop.ask();
   lie('/v1/listinvoices', () => ({ invoices: [] }));

@@ -39,56 +39,87 @@ const UNKNOWN_FEATURE = Uint8Array.from([0x08, ...Array.from({ length: 12 }, () 
 
 /** Each: what a Lightning address answers instead of a usable invoice. */
 const UNUSABLE: readonly (readonly [string, () => void, RegExp?])[] = [
-  ['a millisatoshi more', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT + 1n, seconds: 900 }) }))],
-  ['ten times as much', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT * 10n, seconds: 900 }) }))],
-  ['no amount', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: null, seconds: 900 }) }))],
-  ['another network', () => lie('/callback', (json) => ({ ...json, pr: bolt11.valid[1].invoice }))],
   [
-    'an invoice that ends within a minute',
+    'hostile case 1: a millisatoshi more',
+    () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT + 1n, seconds: 900 }) })),
+  ],
+  [
+    'hostile case 1: ten times as much',
+    () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT * 10n, seconds: 900 }) })),
+  ],
+  ['hostile case 1: no amount', () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: null, seconds: 900 }) }))],
+  ['hostile case 2: another network', () => lie('/callback', (json) => ({ ...json, pr: bolt11.valid[1].invoice }))],
+  [
+    'hostile case 3: an invoice that ends within a minute',
     () => lie('/callback', (json) => ({ ...json, pr: shop.pair.invoice({ msat: MSAT, seconds: 30 }) })),
   ],
-  ['an invoice that is over', () => forge({ later: -7_200 }), /expires in less than a minute/],
-  ['an invoice of a clock that is two hours ahead', () => forge({ later: 7_200 }), /its clock is off/],
-  ['an invoice without a payment secret', () => forge({ without: [FIELD.secret] }), /secret/],
-  ['an invoice that requires an unknown feature', () => forge({ put: [[FIELD.features, UNKNOWN_FEATURE]] }), /unknown feature 100/],
-  ['a signature in its other form', () => forge({ isHigh: true }), /signature is wrong/],
+  ['hostile case 3: an invoice that is over', () => forge({ later: -7_200 }), /expires in less than a minute/],
+  ['hostile case 26: an invoice of a clock that is two hours ahead', () => forge({ later: 7_200 }), /its clock is off/],
+  ['hostile case 6: an invoice without a payment secret', () => forge({ without: [FIELD.secret] }), /secret/],
   [
-    'the hash of other metadata',
+    'hostile case 6: an invoice that requires an unknown feature',
+    () => forge({ put: [[FIELD.features, UNKNOWN_FEATURE]] }),
+    /unknown feature 100/,
+  ],
+  ['hostile case 6: a signature in its other form', () => forge({ isHigh: true }), /signature is wrong/],
+  [
+    'hostile case 7: the hash of other metadata',
     () => forge({ without: [FIELD.description], put: [[FIELD.descriptionHash, new Uint8Array(32)]] }),
     /describes/,
   ],
-  ['a wrong checksum', () => lie('/callback', (json) => ({ ...json, pr: broken(json.pr) }))],
-  ['a wrong signature', () => lie('/callback', (json) => ({ ...json, pr: resigned(json.pr) }))],
+  ['hostile case 6: a wrong checksum', () => lie('/callback', (json) => ({ ...json, pr: broken(json.pr) }))],
+  ['hostile case 6: a wrong signature', () => lie('/callback', (json) => ({ ...json, pr: resigned(json.pr) }))],
   ['no invoice', () => lie('/callback', () => ({ status: 'OK' }))],
   ['no way to verify', () => lie('/callback', ({ verify: _, ...json }) => json)],
   [
-    'a way to verify at a private address',
+    'hostile case 13: a way to verify at a private address',
     () => lie('/callback', (json) => ({ ...json, verify: 'https://169.254.169.254/latest' })),
     /cannot be asked/,
   ],
-  ['a way to verify that is a file', () => lie('/callback', (json) => ({ ...json, verify: 'file:///etc/passwd' })), /cannot be asked/],
+  [
+    'hostile case 13: a way to verify that is a file',
+    () => lie('/callback', (json) => ({ ...json, verify: 'file:///etc/passwd' })),
+    /cannot be asked/,
+  ],
   ['an error with status 200', () => lie('/callback', () => ({ status: 'ERROR', reason: 'no liquidity' }))],
-  ['metadata that is not JSON', () => lie('/lnurlp/', (json) => ({ ...json, metadata: 'Shop' }))],
-  ['metadata without text', () => lie('/lnurlp/', (json) => ({ ...json, metadata: '[["image/png;base64",""]]' }))],
-  ['a smallest amount as text', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: '1000' }))],
-  ['a smallest amount above the largest', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: json.maxSendable + 1 }))],
-  ['a largest amount of 1e30', () => lie('/lnurlp/', (json) => ({ ...json, maxSendable: 1e30 }))],
-  ['amounts in satoshis', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: 1, maxSendable: 500_000 }))],
+  ['hostile case 8: metadata that is not JSON', () => lie('/lnurlp/', (json) => ({ ...json, metadata: 'Shop' }))],
+  ['hostile case 8: metadata without text', () => lie('/lnurlp/', (json) => ({ ...json, metadata: '[["image/png;base64",""]]' }))],
+  ['hostile case 15: a smallest amount as text', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: '1000' }))],
+  [
+    'hostile case 15: a smallest amount above the largest',
+    () => lie('/lnurlp/', (json) => ({ ...json, minSendable: json.maxSendable + 1 })),
+  ],
+  ['hostile case 15: a largest amount of 1e30', () => lie('/lnurlp/', (json) => ({ ...json, maxSendable: 1e30 }))],
+  ['hostile case 15: amounts in satoshis', () => lie('/lnurlp/', (json) => ({ ...json, minSendable: 1, maxSendable: 500_000 }))],
   ['data of the payer that it requires', () => lie('/lnurlp/', (json) => ({ ...json, payerData: { name: { mandatory: true } } }))],
-  ['a callback at a private address', () => lie('/lnurlp/', (json) => ({ ...json, callback: 'https://169.254.169.254/latest' }))],
-  ['a callback that is a file', () => lie('/lnurlp/', (json) => ({ ...json, callback: 'file:///etc/passwd' }))],
-  ['a redirect', () => shop.fronts.behave((usual, { path }) => (path.includes('/callback') ? { status: 302, json: {} } : usual))],
-  ['a page', () => shop.fronts.behave((): FrontAnswer => ({ status: 200, text: '<!doctype html><title>Hello</title>' }))],
-  ['10 MB', () => shop.fronts.behave((): FrontAnswer => ({ status: 200, text: ' '.repeat(10_000_000) }))],
+  [
+    'hostile case 13: a callback at a private address',
+    () => lie('/lnurlp/', (json) => ({ ...json, callback: 'https://169.254.169.254/latest' })),
+  ],
+  ['hostile case 13: a callback that is a file', () => lie('/lnurlp/', (json) => ({ ...json, callback: 'file:///etc/passwd' }))],
+  [
+    'hostile case 13: a redirect',
+    () => {
+      const redirect = { status: 302, text: '', location: `${shop.fronts.url}/callback?id=8&amount=${MSAT}` };
+      shop.fronts.behave((usual, { path }) => (path.includes('/callback?id=7') ? redirect : usual));
+    },
+    /status 302/,
+  ],
+  ['hostile case 14: a page', () => shop.fronts.behave((): FrontAnswer => ({ status: 200, text: '<!doctype html><title>Hello</title>' }))],
+  ['hostile case 14: 10 MB', () => shop.fronts.behave((): FrontAnswer => ({ status: 200, text: ' '.repeat(10_000_000) }))],
 ];
 for (const [what, behave, reason = /...../] of UNUSABLE)
-  test(`an address that answers with ${what} gives no invoice, and other coins stay`, async () => {
+  test(`${what} from an address gives no invoice, and other coins stay`, async () => {
     await shop.use('address');
     const id = await shop.create();
     behave();
     const page = await shop.choose(id);
     assert.equal(page.status, 503, page.text);
     assert.equal((await shop.detail(id)).payment_address, null);
+    assert.ok(
+      shop.fronts.asked.every(({ path }) => !path.includes('id=8')),
+      'no redirect is followed',
+    );
     const rows = await shop.app.app.ctx.db.sql`select 1 from lightning_invoices where payment_id = ${id}`;
     assert.equal(rows.length, 0);
     const [backEnd] = await shop.app.app.ctx.db.sql`select failure from lightning_backends where active`;
@@ -102,7 +133,7 @@ test('an invoice like the right one that a stranger signed is usable by an addre
   assert.equal((await shop.choose(id)).status, 200);
 });
 
-test('a description that a provider chose does nothing on the page', async () => {
+test('hostile case 30: a description that a provider chose does nothing on the page', async () => {
   await shop.use('address');
   const id = await shop.create();
   const text = `<script>alert(1)</script>\u202e${'x'.repeat(639)}`.slice(0, 600);
@@ -117,14 +148,22 @@ test('a description that a provider chose does nothing on the page', async () =>
   assert.ok(page.text.includes(invoice) && !page.text.includes('alert(1)') && !page.text.includes('\u202e'));
 });
 
-test('an address that hangs is given up after five seconds, and the page answers', async () => {
+test('hostile case 8: an address whose metadata is not JSON, or has no text, is not set up', async () => {
+  for (const metadata of ['Shop', '[["image/png;base64",""]]']) {
+    lie('/lnurlp/', (json) => ({ ...json, metadata }));
+    await assert.rejects(shop.use('address'), /not a pay request: the metadata/);
+  }
+});
+
+test('hostile case 14: an address that hangs, or answers without end, is given up after five seconds, and the page answers', async () => {
   await shop.use('address');
-  const id = await shop.create();
-  shop.fronts.behave(() => null);
+  const ids = [await shop.create(), await shop.create()];
+  let asked = 0;
+  const endless = { status: 200, text: ' ', isEndless: true };
+  shop.fronts.behave((usual, { path }) => (path.includes('/lnurlp/') ? (asked++ === 0 ? null : endless) : usual));
   const started = performance.now();
-  const page = await shop.choose(id);
-  assert.equal(page.status, 503);
-  assert.ok(performance.now() - started < 7_000);
+  for (const page of await Promise.all(ids.map((id) => shop.choose(id)))) assert.equal(page.status, 503);
+  assert.ok(asked === 2 && performance.now() - started < 7_000);
   // It is not offered for half a minute.
   const { ctx } = shop.app.app;
   await getMerchantNow(ctx, shop.app.merchant);
@@ -134,7 +173,7 @@ test('an address that hangs is given up after five seconds, and the page answers
   assert.ok(row!.left > 15 && row!.left <= 30, String(row!.left));
 });
 
-test('an invoice of an earlier payment is refused, and stays that of the earlier payment', async () => {
+test('hostile case 4: an invoice of an earlier payment is refused, and stays that of the earlier payment', async () => {
   await shop.use('address');
   const first = await shop.ask();
   lie('/callback', (json) => ({ ...json, pr: first.invoice }));
@@ -145,7 +184,7 @@ test('an invoice of an earlier payment is refused, and stays that of the earlier
   assert.match(row!.failure, /payment hash of an earlier one/);
 });
 
-test('a node that suddenly has another key gives no invoice', async () => {
+test('hostile case 5: a node that suddenly has another key gives no invoice', async () => {
   await shop.use('lnd');
   await shop.app.app.ctx.db.sql`update lightning_backends set payee = ${'02'.padEnd(66, '1')} where active`;
   const id = await shop.create();
@@ -166,7 +205,7 @@ test('a wallet over NWC that does not answer, or not now, gives no invoice', asy
   assert.match(await failure(), /no answer in time/);
 });
 
-test('Core Lightning: an invoice whose answer was lost is used again, and one with another amount is not', async () => {
+test('hostile case 23: an invoice of Core Lightning whose answer was lost is used again, and one with another amount is not', async () => {
   await shop.use('cln');
   const id = await shop.create();
   let lost = 1;

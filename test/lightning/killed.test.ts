@@ -5,20 +5,26 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
+import { HDKey } from '@scure/bip32';
 import { eventually } from '../kit/app.ts';
+import { base58check } from '../kit/base58.ts';
 import { type LightningFronts, NODE_CERTIFICATE, startLightningFronts } from '../kit/lightning-fronts.ts';
 import { type LightningPair, startLightningPair } from '../kit/lightning-node.ts';
 import { CREDENTIALS, INVOICE_MACAROON } from '../kit/lightning-shop.ts';
 import { isLongRun } from '../kit/long.ts';
+import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { NWC_SECRET } from '../kit/nostr-relay.ts';
 import { type Service, startService } from '../kit/service.ts';
 
 let service: Service;
+let node: TestNode;
 let pair: LightningPair;
 let fronts: LightningFronts;
 let files: { macaroon: string; certificate: string };
 before(async () => {
-  [service, pair] = await Promise.all([startService({ environment: { BTC_NETWORK: 'regtest' } }), startLightningPair()]);
+  node = await startBitcoind();
+  const environment = { BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', BTC_CONFIRMATIONS: '1' };
+  [service, pair] = await Promise.all([startService({ environment }), startLightningPair()]);
   fronts = await startLightningFronts(pair);
   const { folder } = service.database;
   files = { macaroon: join(folder, 'florin.macaroon'), certificate: join(folder, 'tls.cert') };
@@ -28,6 +34,7 @@ before(async () => {
 after(async () => {
   await service?.destroy();
   await fronts?.stop();
+  await node?.destroy();
 });
 
 const florin = (...args: string[]) => service.florin('lightning', args[0]!, '--merchant', service.merchantId, ...args.slice(1));
@@ -50,7 +57,7 @@ const MOMENTS = [
   [300, 150],
   [300, 600],
 ] as const;
-test('a service that is killed while an invoice is made, shown, paid or recorded completes each payment once', async () => {
+test('hostile case 25: a service that is killed while an invoice is made, shown, paid or recorded completes each payment once', async () => {
   const ids: string[] = [];
   for (const [choosing, paying] of MOMENTS) {
     const body = { amount_usd: '9.70', return_url: 'https://shop.example/' };
@@ -90,7 +97,7 @@ test('a service that is killed while an invoice is made, shown, paid or recorded
 
 /** When the process is killed: at once, or so many milliseconds after the node was asked for the invoice. */
 const STEPS = isLongRun ? ([null, 0, 1, 2, 3, 5, 8, 13, 20, 30, 50, 100] as const) : ([null, 0, 3, 20] as const);
-test('a request that creates a payment over Lightning is killed at each step and repeated: one payment, whose invoice counts once', async () => {
+test('hostile case 25: a request that creates a payment over Lightning is killed at each step and repeated: one payment, whose invoice counts once', async () => {
   const { sql } = service.database.db;
   const count = async () => (await sql<{ n: number }[]>`select count(*)::int as n from payments`)[0]!.n;
   const before = await count();
@@ -127,6 +134,48 @@ test('a request that creates a payment over Lightning is killed at each step and
     );
     assert.deepEqual([done.transfers.length, done.amount_received, done.exception], [1, '0.00010000', null]);
   }
+});
+
+test('hostile case 25: a service that is killed while a payment is paid over both rails counts each of them once', async () => {
+  const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(9)).derive("m/84'/1'/0'").publicExtendedKey;
+  await service.florin(
+    ...['wallet', 'set', '--merchant', service.merchantId, '--coin', 'BTC', '--mode', 'live'],
+    ...['--key', base58check.respell(account, 0x043587cf), '--script', 'p2wpkh'],
+  );
+  const [{ transaction_id: id }, { sql }] = [
+    (await service.live.post('/api/payment/create/simple', { amount_usd: '9.70', return_url: 'https://shop.example/' })).json,
+    service.database.db,
+  ];
+  await eventually(
+    () => service.choose(id, 'BTC').catch(() => ''),
+    (page) => page.includes('bitcoin:'),
+    60_000,
+  );
+  const [row] = await eventually(
+    () => sql<{ bolt11: string }[]>`select bolt11 from lightning_invoices where payment_id = ${id}`,
+    ({ length }) => length === 1,
+  );
+  const { payment_address: address } = (await service.live.get(`/api/payment/${id}`)).json;
+  await node.pay(address, '0.0001');
+  pair.pay(row!.bolt11);
+  for (const wait of STEPS) {
+    await sleep(wait ?? 0);
+    await service.end('SIGKILL');
+    await service.start();
+  }
+  await node.mine(1);
+  const done = await eventually(
+    async () => (await service.live.get(`/api/payment/${id}`)).json,
+    (one) => one.status === 'completed' && one.transfers.length === 2 && one.exception === 'overpaid',
+    60_000,
+  );
+  assert.equal(done.amount_received_usd, '19.40');
+  const events = await eventually(
+    async () => service.eventsOf(id),
+    (types) => types.includes('completed'),
+    60_000,
+  );
+  assert.equal(events.filter((type) => type === 'completed').length, 1);
 });
 
 test('a backup has the access to a back end only encrypted, whatever its kind', async () => {

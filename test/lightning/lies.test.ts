@@ -15,7 +15,7 @@ test('10,000 generated answers complete nothing without a proof', async () => {
   assert.ok(kinds.has('nwc'), [...kinds].join());
 });
 
-test('an invoice with the hash of other metadata is refused', () => {
+test('hostile case 7: an invoice with the hash of other metadata is refused', () => {
   const { bolt11 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
   const { invoice: text } = bolt11.valid.find(({ decoded }: any) => decoded.description_hash !== null && decoded.network === 'mainnet');
   const { msat, createdAt, descriptionHash } = decodeInvoice(text);
