@@ -121,8 +121,7 @@ function importedNames(paths: readonly string[]): Set<string> {
 const isDoor = (path: string): boolean => /^src\/[\w-]+\/index\.ts$/.test(path);
 /** A door that exports more than forty names is a room that is two rooms. These are not divided yet; none of them may grow. */
 const WIDE: Readonly<Record<string, number>> = {
-  ...{ payments: 145, chains: 82, signing: 109, people: 79 },
-  ...{ http: 62, webhooks: 59, outgoing: 47 },
+  ...{ payments: 145, chains: 82, people: 79, http: 62, webhooks: 59 },
 };
 
 test('a door exports what other rooms use, and a file what other files use', () => {
@@ -148,7 +147,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   merchants: ['usage_alerts', 'merchants', 'merchant_logos', 'live_usage', 'test_clocks', 'clock_advances'],
   keys: ['keys', 'key_hours', 'requests'],
   customers: ['customers'],
-  wallets: ['wallets', 'skipped_indexes', 'wallet_changes', 'wallet_waits_off'],
+  wallets: ['wallets', 'skipped_indexes', 'wallet_changes', 'wallet_waits_off', 'sweep_destinations'],
   people: [
     'users',
     'sessions',
@@ -205,7 +204,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'token_contracts',
   ],
   lightning: ['lightning_backends', 'lightning_invoices'],
-  signing: ['sweep_destinations', 'signing_files', 'signed_transactions', 'signing_inputs', 'moved_deposits'],
+  signing: ['signing_files', 'signed_transactions', 'signing_inputs', 'moved_deposits'],
   outgoing: ['outgoing_payments', 'payout_batches', 'refund_invoices'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],
   http: ['unlisted_proxies'],
@@ -233,6 +232,7 @@ const SHARED: ReadonlySet<string> = new Set([
   'payments signing_files', // and the signing files of both
   'payments signed_transactions',
   'payments shop_refunds',
+  'signing outgoing_payments', // a file takes the refunds and payouts that it pays
   'shops due_work', // the worker takes the payments that have news for shops
 ]);
 

@@ -15,7 +15,7 @@ import { readServiceReadiness } from '../http/health.ts';
 import { readMetrics } from '../http/metrics.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { readUnreachable } from '../payments/coin-health.ts';
-import { settleDuePayments } from '../payments/payments.ts';
+import { settleDuePayments } from '../payments/settle-payments.ts';
 import { readChainStatus, releaseChain } from './chain-acts.ts';
 import { createFollower } from './follow.ts';
 

@@ -15,10 +15,8 @@ export {
   refundDetail,
 } from './outgoing-payments.ts';
 export { batchBody, getBatch, importPayouts, listBatches, MOST_FILE_BYTES } from './payout-batches.ts';
-export { makePayoutFile, readPayoutCoins } from './payout-files.ts';
 export { requestPayout } from './payouts.ts';
 export { readFilePulse, readOutPulse } from './pulse.ts';
-export { makeRefundFile, readReadyCoins } from './refund-files.ts';
 export {
   type AskedRefund,
   claimRefund,

@@ -39,7 +39,6 @@ import { queueTexts } from './texts.ts';
 import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, ReplayableReply } from './view.ts';
 
 export type { PaymentDraft } from './create-payments.ts';
-export { lockAndSettle, settleDuePayments } from './settle-payments.ts';
 
 type Render = (view: PaymentView) => RenderedReply;
 /** Runs in the transaction of a decision, with the payment before and after it, and records who decided. */

@@ -1,93 +1,20 @@
 /** Signing files: what lies on deposit addresses, files to sign offline, checks of what comes back, broadcasting, following. */
-export { boundText, goneText, readPayoutLegacy, readRefundLegacy, usedAmong } from './canceled.ts';
-export {
-  confirmDestination,
-  type Destination,
-  dropDestination,
-  endWaitingDestinations,
-  listDestinations,
-  readDestinations,
-  setDestination,
-} from './destinations.ts';
+export { usedAmong } from './canceled.ts';
 export { FILE_FENCE, newestFile } from './file-fence.ts';
 export { FOLLOW_MS, followRehearsals, MONEY_OUT, startSweeps } from './follow-files.ts';
-export {
-  accountOfAnchor,
-  DEFAULT_WISH,
-  type Holding,
-  hasOpenRefund,
-  nonceIn,
-  type PayoutParts,
-  partsFromJson,
-  partsToJson,
-  readEndHeight,
-  readHoldings,
-  readUnpayable,
-  readWallets,
-  STAY_REASONS,
-  SWEEP_SPEEDS,
-  type SweepWallet,
-  type SweepWish,
-  selectHoldings,
-} from './holdings.ts';
-export {
-  type AccountLot,
-  accountLots,
-  addressesOf,
-  BATCH,
-  batchOf,
-  checkGas,
-  domainFor,
-  EXPIRED_SECONDS,
-  estimateEach,
-  frozenAmong,
-  fundedTransfers,
-  type GasPrice,
-  gasInput,
-  MOST_ADDRESSES,
-  nonceInput,
-  onChain,
-  type PricedWork,
-  readAuthorizationGas,
-  readBalances,
-  readGasAccount,
-  readGasPrice,
-  readNonces,
-  readPublishingFee,
-  readPublishingFees,
-  TRANSFER_BYTES,
-  TRANSFER_GAS,
-  withPostingGas,
-} from './make-accounts.ts';
-export { type MadeUtxoFile, mostBlocksOf, outputsOfHolding, type Previous, previousOf, spentAmong } from './make-utxo.ts';
-export { readRobbed, watchMissing } from './moved.ts';
-export {
-  anchorOf,
-  blocksOf,
-  type Chosen,
-  chooseLots,
-  isDear,
-  lotOf,
-  MAX_REFUND_FEE_PERCENT,
-  MOST_REFUNDS,
-  type OutputLot,
-  readGasPrices,
-} from './out-payments.ts';
+export { accountOfAnchor, DEFAULT_WISH, nonceIn, readEndHeight, STAY_REASONS, SWEEP_SPEEDS, type SweepWish } from './holdings.ts';
+export { EXPIRED_SECONDS } from './make-accounts.ts';
+export { makePayoutFile, readPayoutCoins } from './payout-files.ts';
+export { makeRefundFile, readReadyCoins } from './refund-files.ts';
 export { forMode } from './rehearsal.ts';
 export { keyPathsOf, psbtsOf } from './signed.ts';
 export {
   acceptSigned,
-  asking,
   cancelSweep,
-  chainFor,
-  fileOf,
   getSweep,
   listSweepable,
   listSweeps,
-  lockPayments,
   makeSweep,
-  paymentsIn,
-  rateFor,
   readFileToSign,
   readGasPayments,
   readSigningFileOf,
@@ -95,8 +22,6 @@ export {
   replaceSweep,
   SWEEP_STATES,
   type Sweep,
-  signingChainId,
-  store,
   sweepBody,
 } from './signing-files.ts';
-export { buildPayment, bytesOfOutput, MAX_FEE_PERCENT, MAX_FILE_BYTES } from './utxo.ts';
+export { MAX_FEE_PERCENT } from './utxo.ts';

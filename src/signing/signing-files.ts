@@ -8,8 +8,8 @@ import { Problem } from '#core/problem';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '#core/signing-file';
 import type { Sql, Tx } from '#db';
 import { type Actor, writeAudit } from '#people';
+import { readDestinations } from '#wallets';
 import { usedAmong } from './canceled.ts';
-import { readDestinations } from './destinations.ts';
 import { noteFile } from './file-fence.ts';
 import {
   DEFAULT_WISH,

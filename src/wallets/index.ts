@@ -1,13 +1,14 @@
-/** Account keys of merchants, the addresses derived from them, and their replacement. */
-
+/** Account keys of merchants, the addresses derived from them, their replacement, and where swept money goes. */
 export {
-  keepTestWallet,
-  TEST_NETWORK,
-  TEST_SEED_WORDS,
-  testDeposit,
-  testDestination,
-  testRecipient,
-} from './test-wallets.ts';
+  confirmDestination,
+  type Destination,
+  dropDestination,
+  endWaitingDestinations,
+  listDestinations,
+  readDestinations,
+  setDestination,
+} from './destinations.ts';
+export { keepTestWallet, TEST_NETWORK, TEST_SEED_WORDS, testDeposit, testRecipient } from './test-wallets.ts';
 export {
   applyDueChanges,
   CHANGE_WAIT_HOURS,
@@ -20,7 +21,6 @@ export {
   GAP_LIMIT,
   hasLiveWallet,
   importAccountKey,
-  inEffect,
   listWallets,
   lockMerchant,
   pauseWallet,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually } from '../kit/app.ts';
 import { startDashboard } from '../kit/dashboard.ts';
 import { startBitcoind } from '../kit/nodes.ts';

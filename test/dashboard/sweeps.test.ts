@@ -6,7 +6,7 @@ import { signFile } from '../../signer/sign.ts';
 import { mayDo, ROLES } from '../../src/core/roles.ts';
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { listDestinations } from '../../src/signing/destinations.ts';
+import { listDestinations } from '../../src/wallets/destinations.ts';
 import { DASHBOARD_ROUTES, pathsOf } from '../../src/web/dashboard/serve.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { Person, setUpPartner, setUpPerson } from '../kit/person.ts';

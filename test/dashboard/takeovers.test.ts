@@ -373,7 +373,7 @@ test('who is removed in the moment between the request and its transaction sets 
   const { id } = await newRogue('viewer');
   const actor = { userId: id, name: 'Rogue', ip: '' };
   const { importAccountKey, setWait } = await import('../../src/wallets/wallet-changes.ts');
-  const { setDestination } = await import('../../src/signing/destinations.ts');
+  const { setDestination } = await import('../../src/wallets/destinations.ts');
   const { inviteMember } = await import('../../src/people/team.ts');
   const { merchantId } = app.merchant;
   const preview = await ok(owner.post('/live/wallets/preview', { currency: 'BTC', key: keyOf(9) }));

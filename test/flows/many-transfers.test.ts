@@ -7,7 +7,7 @@ import type { Sql, Tx } from '../../src/db/db.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { readRecords, readTransfers } from '../../src/payments/facts.ts';
 import { readManyTransfers } from '../../src/payments/many-transfers.ts';
-import { lockAndSettle } from '../../src/payments/payments.ts';
+import { lockAndSettle } from '../../src/payments/settle-payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 

@@ -10,15 +10,15 @@ import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/out
 import { followOutgoing, followSentByHand } from '../../src/outgoing/follow-outgoing.ts';
 import { lookForReturn } from '../../src/outgoing/hand-sent.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
-import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
 import { readRefundable } from '../../src/outgoing/refunds.ts';
 import { compareFiles } from '../../src/outgoing/restored.ts';
 import { resolvePayment, reviewPayment } from '../../src/payments/payments.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
+import { makePayoutFile } from '../../src/signing/payout-files.ts';
+import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import { acceptSigned, cancelSweep, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { EVER } from '../kit/books.ts';
 import { nodeOf } from '../kit/schedules.ts';
 import { account } from '../kit/shop.ts';

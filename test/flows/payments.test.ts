@@ -9,11 +9,11 @@ import {
   cancelPayment,
   chooseCoin,
   leaveRefundAddress,
-  lockAndSettle,
   resolvePayment,
   reviewPayment,
   setMetadata,
 } from '../../src/payments/payments.ts';
+import { lockAndSettle } from '../../src/payments/settle-payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { testDatabase } from '../kit/database.ts';
 import { statementsOf } from '../kit/statements.ts';

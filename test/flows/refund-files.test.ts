@@ -6,12 +6,12 @@ import { formatUnits } from '../../src/core/money.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { followOutgoing } from '../../src/outgoing/follow-outgoing.ts';
-import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { readHoldings, readWallets } from '../../src/signing/holdings.ts';
+import { makePayoutFile } from '../../src/signing/payout-files.ts';
+import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import { acceptSigned, cancelSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
 import { neededFor } from '../../src/signing/utxo.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { account, giveWallet } from '../kit/shop.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
 

@@ -10,10 +10,10 @@ import { type AccountRequest, signingFileText } from '../../src/core/signing-fil
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveOutgoing, cancelOutgoing } from '../../src/outgoing/decisions.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
-import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH, type SweepWish } from '../../src/signing/holdings.ts';
+import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import { acceptSigned, cancelSweep, getSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually, startTestApp } from './app.ts';
 import { type EthNode, startAnvil } from './nodes.ts';
 import { account, giveWallet, reach } from './shop.ts';

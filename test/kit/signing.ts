@@ -22,9 +22,9 @@ import {
   type SigningFile,
   type TokenRequest,
 } from '../../src/core/signing-file.ts';
-import { gatherNonce, payoutNonce } from '../../src/outgoing/payout-accounts.ts';
-import { refundNonce } from '../../src/outgoing/refund-accounts.ts';
 import { batchOf } from '../../src/signing/make-accounts.ts';
+import { gatherNonce, payoutNonce } from '../../src/signing/payout-accounts.ts';
+import { refundNonce } from '../../src/signing/refund-accounts.ts';
 import { buildPayment, buildPsbt, inputSizeOf, neededFor, type SpendableOutput } from '../../src/signing/utxo.ts';
 
 /** The phrase of all published vectors (BIP-39). */

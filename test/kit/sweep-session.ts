@@ -8,9 +8,9 @@ import { MULTICALL3, selector, word } from '../../src/chains/ethereum/transactio
 import { COIN, type Coin, isToken } from '../../src/core/coin.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import { acceptSigned, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually, startTestApp, type TestApp } from './app.ts';
 import { type EthNode, startAnvil, startBitcoind, startLitecoind, type TestNode } from './nodes.ts';
 import { startScriptedNode } from './scripted-node.ts';

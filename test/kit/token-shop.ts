@@ -6,8 +6,8 @@ import { MULTICALL3, selector, word } from '../../src/chains/ethereum/transactio
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { acceptSigned, getSweep, readSigningFileOf } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually, startTestApp } from './app.ts';
 import { startAnvil } from './nodes.ts';
 import { giveWallet, reach } from './shop.ts';

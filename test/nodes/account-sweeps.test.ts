@@ -15,9 +15,8 @@ import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
 import { followOutgoing, followSentByHand } from '../../src/outgoing/follow-outgoing.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
-import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
+import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -27,6 +26,7 @@ import {
   readSigningFileOf,
   replaceSweep,
 } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { account, giveWallet, reach } from '../kit/shop.ts';

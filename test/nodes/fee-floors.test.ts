@@ -14,11 +14,11 @@ import { createPeerService, type PeerService } from '../../src/chains/bitcoin/p2
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { createLog } from '../../src/log.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
-import { makePayoutFile } from '../../src/outgoing/payout-files.ts';
-import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
+import { makePayoutFile } from '../../src/signing/payout-files.ts';
+import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import { acceptSigned, getSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { client, eventually, startTestApp } from '../kit/app.ts';
 import { firstOf, longTest } from '../kit/long.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';

@@ -7,9 +7,8 @@ import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts'
 import { readSignedFile, signingFileText } from '../../src/core/signing-file.ts';
 import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
-import { makeRefundFile } from '../../src/outgoing/refund-files.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
+import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import {
   acceptSigned,
   cancelSweep,
@@ -19,6 +18,7 @@ import {
   readSigningFileOf,
   replaceSweep,
 } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { firstOf } from '../kit/long.ts';
 import { startBitcoind, startLitecoind, type TestNode } from '../kit/nodes.ts';

@@ -15,10 +15,10 @@ import { type ChainId, COIN, type Coin, feeCoinOf, isToken } from '../../src/cor
 import { readSigningFile, signingFileText } from '../../src/core/signing-file.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { reviewPayment } from '../../src/payments/payments.ts';
-import { setDestination } from '../../src/signing/destinations.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import { PUBLISHING_CONTRACT } from '../../src/signing/make-accounts.ts';
 import { acceptSigned, getSweep, listSweepable, makeSweep, readSigningFileOf } from '../../src/signing/signing-files.ts';
+import { setDestination } from '../../src/wallets/destinations.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { account, giveWallet, reach } from '../kit/shop.ts';

@@ -22,9 +22,9 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import { chooseSources, gatherNonce, payoutNonce } from '../../src/outgoing/payout-accounts.ts';
 import { DEFAULT_WISH, type Holding, type PayoutParts, partsFromJson, partsToJson, selectHoldings } from '../../src/signing/holdings.ts';
 import type { AccountLot } from '../../src/signing/make-accounts.ts';
+import { chooseSources, gatherNonce, payoutNonce } from '../../src/signing/payout-accounts.ts';
 import { readUpload } from '../../src/signing/signed.ts';
 import { masterKey, PHRASE, recordsFor, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
 

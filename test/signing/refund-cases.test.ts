@@ -18,9 +18,9 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
-import { refundNonce, sharesOf } from '../../src/outgoing/refund-accounts.ts';
 import type { Holding } from '../../src/signing/holdings.ts';
 import { chooseLots, type OutputLot } from '../../src/signing/out-payments.ts';
+import { refundNonce, sharesOf } from '../../src/signing/refund-accounts.ts';
 import { replacePsbts } from '../../src/signing/replace.ts';
 import { readUpload } from '../../src/signing/signed.ts';
 import { addressesOf, PHRASE, refundFile, sentRefundFile, tokenRefundFile } from '../kit/signing.ts';

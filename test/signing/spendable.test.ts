@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import type { PsbtRequest } from '../../src/core/signing-file.ts';
-import { buildRequests, outputLots, planSpendable } from '../../src/outgoing/refund-files.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';
 import { makePsbts } from '../../src/signing/make-utxo.ts';
 import { chooseLots } from '../../src/signing/out-payments.ts';
+import { buildRequests, outputLots, planSpendable } from '../../src/signing/refund-files.ts';
 import { type Deposit, depositsOf } from '../kit/holdings.ts';
 import { sweepFile } from '../kit/signing.ts';
 

@@ -12,11 +12,10 @@ import {
   listBatches,
   listOutgoing,
   MOST_FILE_BYTES,
-  makePayoutFile,
   type Payout,
   payoutDetail,
-  readPayoutCoins,
 } from '#outgoing';
+import { makePayoutFile, readPayoutCoins } from '#signing';
 import { AnyCoinField, Instant, NoFields, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { Approval, OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall } from './route.ts';

@@ -6,18 +6,9 @@ import { REFUND_EMAIL_SOURCES, REFUND_STATES } from '#core/refund';
 import { mayDo } from '#core/roles';
 import { readCustomersOf } from '#customers';
 import { literals, RefundItem } from '#http';
-import {
-  claimUrl,
-  getOutgoing,
-  listOutgoing,
-  makeRefundFile,
-  type Refund,
-  readReadyCoins,
-  readRefundable,
-  refundDetail,
-  renewClaimLink,
-} from '#outgoing';
+import { claimUrl, getOutgoing, listOutgoing, type Refund, readRefundable, refundDetail, renewClaimLink } from '#outgoing';
 import { readAttention } from '#payments';
+import { makeRefundFile, readReadyCoins } from '#signing';
 import { svgOf } from '../checkout/parts.ts';
 import { AnyCoinField, CustomerField, Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { OUTGOING_FIELDS, outgoingFields, outgoingRoutes } from './outgoing-api.ts';

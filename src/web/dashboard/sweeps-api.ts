@@ -11,14 +11,10 @@ import { hashSigner } from '#operate';
 import {
   acceptSigned,
   cancelSweep,
-  confirmDestination,
   DEFAULT_WISH,
-  type Destination,
-  dropDestination,
   forMode,
   getSweep,
   keyPathsOf,
-  listDestinations,
   listSweepable,
   listSweeps,
   MAX_FEE_PERCENT,
@@ -32,10 +28,17 @@ import {
   SWEEP_SPEEDS,
   SWEEP_STATES,
   type SweepWish,
-  setDestination,
   sweepBody,
 } from '#signing';
-import { CHANGE_WAIT_HOURS, TEST_SEED_WORDS } from '#wallets';
+import {
+  CHANGE_WAIT_HOURS,
+  confirmDestination,
+  type Destination,
+  dropDestination,
+  listDestinations,
+  setDestination,
+  TEST_SEED_WORDS,
+} from '#wallets';
 import { AnyCoinField, CoinName, Done, Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, inOnePart, type MemberCall, memberRoute } from './route.ts';
 

@@ -28,8 +28,7 @@ import {
   writeAudit,
 } from '#people';
 import { disconnectShop, endShopClaimLinks, forgetShopApprovals } from '#shops';
-import { endWaitingDestinations } from '#signing';
-import { endWaitingChanges } from '#wallets';
+import { endWaitingChanges, endWaitingDestinations } from '#wallets';
 import { disableEndpoint } from '#webhooks';
 import { Email, Password, PersonName } from './account-api.ts';
 import { Done, Instant, ModeName, NoFields, Nullable, PlainText } from './fields.ts';

@@ -7,7 +7,8 @@ import { mayDo } from '#core/roles';
 import type { Sql, Tx } from '#db';
 import { notifyMembers } from '#notices';
 import { type Actor, checkStanding, type Departure, writeAudit } from '#people';
-import { CHANGE_WAIT_HOURS, checkAsker, checkSecondOwner, inEffect, lockMerchant, readWaitOff, testDestination } from '#wallets';
+import { testDestination } from './test-wallets.ts';
+import { CHANGE_WAIT_HOURS, checkAsker, checkSecondOwner, inEffect, lockMerchant, readWaitOff } from './wallet-changes.ts';
 
 export type Destination = { address: string; askedBy: string | null; askedByName: string; dueAt: Date };
 type Destinations = { current: Destination | null; waiting: Destination | null };

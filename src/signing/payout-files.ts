@@ -12,44 +12,26 @@ import { Problem } from '#core/problem';
 import type { Line, Request } from '#core/signing-file';
 import type { Sql, Tx } from '#db';
 import type { Actor } from '#people';
+import { readDestinations } from '#wallets';
+import { boundText, goneText, readPayoutLegacy } from './canceled.ts';
 import {
-  anchorOf,
-  asking,
-  blocksOf,
-  boundText,
-  type Chosen,
-  chainFor,
-  chooseLots,
   DEFAULT_WISH,
-  fileOf,
-  type GasPrice,
-  goneText,
-  lockPayments,
-  MAX_REFUND_FEE_PERCENT,
-  type MadeUtxoFile,
-  mostBlocksOf,
-  type OutputLot,
   type PayoutParts,
   partsFromJson,
   partsToJson,
-  paymentsIn,
-  rateFor,
-  readDestinations,
-  readGasPrice,
-  readGasPrices,
   readHoldings,
-  readPayoutLegacy,
   readWallets,
-  type Sweep,
   type SweepWallet,
   type SweepWish,
   selectHoldings,
-  signingChainId,
-  store,
-  watchMissing,
-} from '#signing';
+} from './holdings.ts';
+import { type GasPrice, readGasPrice } from './make-accounts.ts';
+import { type MadeUtxoFile, mostBlocksOf } from './make-utxo.ts';
+import { watchMissing } from './moved.ts';
+import { anchorOf, blocksOf, type Chosen, chooseLots, MAX_REFUND_FEE_PERCENT, type OutputLot, readGasPrices } from './out-payments.ts';
 import { makeAccountPayouts } from './payout-accounts.ts';
 import { buildRequests, MOST_TRIES, outputLots, planSpendable } from './refund-files.ts';
+import { asking, chainFor, fileOf, lockPayments, paymentsIn, rateFor, type Sweep, signingChainId, store } from './signing-files.ts';
 
 /** Payouts in one file. The signer shows at most 200 recipients. */
 const MOST_PAYOUTS = 100;

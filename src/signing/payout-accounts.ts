@@ -8,33 +8,29 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { JoinedSource } from '#chains';
 import type { AccountRequest, Authorization, BatchRequest, Line } from '#core/signing-file';
+import { boundText, usedAmong } from './canceled.ts';
+import { accountOfAnchor, type Holding, type PayoutParts } from './holdings.ts';
 import {
   type AccountLot,
   accountLots,
-  accountOfAnchor,
   addressesOf,
   BATCH,
   batchOf,
-  boundText,
   checkGas,
   domainFor,
   frozenAmong,
   gasInput,
-  type Holding,
-  isDear,
-  MAX_REFUND_FEE_PERCENT,
-  type MadeUtxoFile,
   MOST_ADDRESSES,
   onChain,
-  type PayoutParts,
   readAuthorizationGas,
   readGasAccount,
   readPublishingFee,
   readPublishingFees,
   TRANSFER_BYTES,
-  usedAmong,
   withPostingGas,
-} from '#signing';
+} from './make-accounts.ts';
+import type { MadeUtxoFile } from './make-utxo.ts';
+import { isDear, MAX_REFUND_FEE_PERCENT } from './out-payments.ts';
 import {
   type AskedTransfer,
   type FundedRequest,

@@ -8,6 +8,8 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
 import { type JoinedSource, transferData } from '#chains';
 import type { AccountRequest, Line } from '#core/signing-file';
+import { usedAmong } from './canceled.ts';
+import { type Holding, nonceIn } from './holdings.ts';
 import {
   type AccountLot,
   accountLots,
@@ -18,12 +20,6 @@ import {
   frozenAmong,
   fundedTransfers,
   gasInput,
-  type Holding,
-  isDear,
-  MAX_REFUND_FEE_PERCENT,
-  type MadeUtxoFile,
-  MOST_REFUNDS,
-  nonceIn,
   nonceInput,
   onChain,
   type PricedWork,
@@ -35,9 +31,10 @@ import {
   readPublishingFees,
   TRANSFER_BYTES,
   TRANSFER_GAS,
-  usedAmong,
   withPostingGas,
-} from '#signing';
+} from './make-accounts.ts';
+import type { MadeUtxoFile } from './make-utxo.ts';
+import { isDear, MAX_REFUND_FEE_PERCENT, MOST_REFUNDS } from './out-payments.ts';
 
 /** `anchor`: what every transaction of the refund or payout uses, once it was in a file. */
 export type AskedTransfer = { id: string; units: bigint; address: string; anchor: string | null };

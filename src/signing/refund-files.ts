@@ -11,50 +11,35 @@ import { Problem } from '#core/problem';
 import type { Line, PsbtRequest, Request } from '#core/signing-file';
 import type { Tx } from '#db';
 import type { Actor } from '#people';
+import { readDestinations } from '#wallets';
+import { goneText, readRefundLegacy } from './canceled.ts';
 import {
-  anchorOf,
-  asking,
-  blocksOf,
-  buildPayment,
-  bytesOfOutput,
-  type Chosen,
-  chainFor,
-  chooseLots,
   DEFAULT_WISH,
-  fileOf,
-  type GasPrice,
-  goneText,
   type Holding,
   hasOpenRefund,
-  lotOf,
-  MAX_FILE_BYTES,
-  MAX_REFUND_FEE_PERCENT,
-  type MadeUtxoFile,
-  MOST_REFUNDS,
-  mostBlocksOf,
-  type OutputLot,
-  outputsOfHolding,
-  type Previous,
-  paymentsIn,
-  previousOf,
-  rateFor,
-  readDestinations,
-  readGasPrice,
-  readGasPrices,
   readHoldings,
-  readRefundLegacy,
-  readRobbed,
   readUnpayable,
   readWallets,
-  type Sweep,
   type SweepWallet,
   type SweepWish,
-  signingChainId,
-  spentAmong,
-  store,
-  watchMissing,
-} from '#signing';
+} from './holdings.ts';
+import { type GasPrice, readGasPrice } from './make-accounts.ts';
+import { type MadeUtxoFile, mostBlocksOf, outputsOfHolding, type Previous, previousOf, spentAmong } from './make-utxo.ts';
+import { readRobbed, watchMissing } from './moved.ts';
+import {
+  anchorOf,
+  blocksOf,
+  type Chosen,
+  chooseLots,
+  lotOf,
+  MAX_REFUND_FEE_PERCENT,
+  MOST_REFUNDS,
+  type OutputLot,
+  readGasPrices,
+} from './out-payments.ts';
 import { makeAccountRefunds } from './refund-accounts.ts';
+import { asking, chainFor, fileOf, paymentsIn, rateFor, type Sweep, signingChainId, store } from './signing-files.ts';
+import { buildPayment, bytesOfOutput, MAX_FILE_BYTES } from './utxo.ts';
 
 /** Approved refunds that are looked at for one file: more than fit, because some may wait for money. */
 const MOST_LOOKED_AT = 200;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Holding } from '../signing/holdings.ts';
+import type { Holding } from './holdings.ts';
 import { chooseSources, gatherNonce, payoutNonce } from './payout-accounts.ts';
 import { refundNonce, sharesOf, sift } from './refund-accounts.ts';
 
