@@ -1,6 +1,6 @@
 /**
  * From a Lightning payment that its payer's node has settled to a payment that is completed, by each kind of back end, over two real nodes.
- * Goal: p99 under 1 s with a node of the merchant. `PAYMENTS` is how many of each kind.
+ * Goal: p99 under 1 s. `PAYMENTS` is how many of each kind.
  */
 import type { LightningKind } from '../src/lightning/access.ts';
 import { startLightningShop } from '../test/kit/lightning-shop.ts';
@@ -31,6 +31,6 @@ for (const kind of KINDS) {
   const at = (share: number) => took[Math.ceil(took.length * share) - 1]!.toFixed(0);
   console.log(`  ${kind.padEnd(9)} p50 ${at(0.5)} ms p99 ${at(0.99)} ms`);
 }
-console.log('  goal      p99 < 1,000 ms with a node of the merchant');
+console.log('  goal      p99 < 1,000 ms');
 await shop.stop();
 process.exit(0);

@@ -203,7 +203,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
     'old_holdings',
     'token_contracts',
   ],
-  lightning: ['lightning_backends', 'lightning_invoices'],
+  lightning: ['lightning_backends', 'lightning_hosts', 'lightning_invoices'],
   signing: ['signing_files', 'signed_transactions', 'signing_inputs', 'moved_deposits'],
   outgoing: ['outgoing_payments', 'payout_batches', 'refund_invoices'],
   webhooks: ['events', 'endpoints', 'deliveries', 'attempts', 'attempt_counts', 'attempt_hours', 'recoveries', 'endpoint_notices'],

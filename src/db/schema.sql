@@ -115,15 +115,25 @@ CREATE UNIQUE INDEX lightning_backends_active ON lightning_backends USING btree 
 CREATE UNIQUE INDEX lightning_backends_waiting ON lightning_backends USING btree (merchant_id) WHERE (due_at IS NOT NULL);
 CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at, check_at ON lightning_backends FOR EACH ROW EXECUTE FUNCTION wake('lightning_upkeep');
 
+create table lightning_hosts (
+  host text not null,
+  pace_ms integer not null,
+  free_at timestamp with time zone not null default clock_timestamp(),
+  PRIMARY KEY (host),
+  CHECK ((pace_ms > 0))
+);
+
 create table lightning_invoices (
   payment_hash text not null,
   payment_id text collate "C" not null,
   merchant_id text collate "C" not null,
   backend_id text collate "C" not null,
   bolt11 text not null,
+  host text not null,
   handle text not null,
   msat numeric(38,0) not null,
   created_at timestamp with time zone not null default clock_timestamp(),
+  watched_until timestamp with time zone not null default (clock_timestamp() + '00:02:00'::interval),
   shown_until timestamp with time zone not null,
   expires_at timestamp with time zone not null,
   state text not null default 'open'::text,
@@ -134,10 +144,11 @@ create table lightning_invoices (
   failures integer not null default 0,
   failure text,
   PRIMARY KEY (payment_hash),
+  FOREIGN KEY (host) REFERENCES lightning_hosts(host),
   CHECK ((msat > (0)::numeric)),
   CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'ended'::text])))
 );
-CREATE INDEX lightning_invoices_due ON lightning_invoices USING btree (due_at) WHERE (state = 'open'::text);
+CREATE INDEX lightning_invoices_due ON lightning_invoices USING btree (host, due_at) WHERE (state = 'open'::text);
 CREATE INDEX lightning_invoices_of ON lightning_invoices USING btree (payment_id);
 CREATE TRIGGER wake AFTER INSERT OR UPDATE OF due_at ON lightning_invoices FOR EACH ROW WHEN (new.due_at < (clock_timestamp() + '00:00:10'::interval)) EXECUTE FUNCTION wake_when_due('lightning');
 

@@ -29,6 +29,8 @@ export const BACK_ENDS = {
   nwc: NWC,
 } as const satisfies Record<string, BackEndKind>;
 export type LightningKind = keyof typeof BACK_ENDS;
+/** The server that is asked, by the name that people are shown. */
+export const hostOf = (name: string): string => name.slice(name.indexOf('@') + 1);
 /** A back end that a merchant names. */
 export type NamedAccess = { kind: LightningKind } & LightningAccess;
 /** What is shown of a back end. */
@@ -61,6 +63,9 @@ async function storeBackEnd(ctx: Context, tx: Tx, merchantId: string, checked: C
   const { kind, name, sealed, payee, leastMsat, mostMsat } = checked;
   await tx`delete from lightning_backends where merchant_id = ${merchantId} and due_at is not null`;
   if (!waits) await tx`update lightning_backends set active = false where merchant_id = ${merchantId} and active`;
+  await tx`
+    insert into lightning_hosts (host, pace_ms) values (${hostOf(name)}, ${BACK_ENDS[kind].paceMs})
+    on conflict (host) do update set pace_ms = greatest(lightning_hosts.pace_ms, excluded.pace_ms)`;
   const [stored] = await tx<{ dueAt: Date | null }[]>`
     insert into lightning_backends (id, merchant_id, kind, name, access, payee, least_msat, most_msat, active, due_at, asked_by, asked_by_name)
     values (${newId('ln', ctx.random)}, ${merchantId}, ${kind}, ${name}, ${sealed}, ${payee}, ${leastMsat.toString()}, ${mostMsat.toString()},

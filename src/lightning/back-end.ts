@@ -4,6 +4,7 @@
  */
 import type { Context } from '#context';
 import { decodeInvoice } from '#core/bolt11';
+import { HOUR_MS, MINUTE_MS } from '#core/dates';
 import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { asObject, type StoredJson } from '#core/stored-json';
@@ -22,9 +23,12 @@ export type BackEndKind = {
   /** What people are shown of it. */
   name(access: LightningAccess): string;
   open(ctx: Context, access: OpenAccess): BackEnd;
-  /** How often an invoice is looked at while it is shown. */
-  lookMs: number;
+  /** The least time between two looks at its server, whatever the invoices. Servers of providers serve many. */
+  paceMs: number;
 };
+
+/** Of a node of the merchant, and of what serves others as well. */
+export const [OWN_PACE_MS, PROVIDER_PACE_MS] = [50, 334] as const;
 
 /** An invoice to ask for. `key`: the same for a second try of the same one. */
 type WantedInvoice = { msat: bigint; description: string; seconds: number; key: string };
@@ -47,20 +51,27 @@ export type BackEnd = {
   create(wanted: WantedInvoice): Promise<MadeInvoice>;
   /** Errors: BackEndError, also when it does not know the invoice. */
   look(handle: string): Promise<InvoiceLook>;
+  /**
+   * Says of which invoices it is told that they were paid, until the signal: only a reason to look. Errors: BackEndError, when it can no
+   * longer be told.
+   */
+  listen?(paid: (paymentHash: string) => void, ended: AbortSignal): Promise<void>;
 };
 
-type Failing = { isAnswer?: boolean; canSpend?: boolean; cause?: unknown };
+type Failing = { isAnswer?: boolean; canSpend?: boolean; restMs?: number; cause?: unknown };
 /**
- * A back end that does not answer, or answers what cannot be used (`isAnswer`), or one whose credential can spend. The text is for the merchant;
- * no credential is in it.
+ * A back end that does not answer, or answers what cannot be used (`isAnswer`), or one whose credential can spend. `restMs`: how long its server
+ * wants to be left alone. The text is for the merchant; no credential is in it.
  */
 export class BackEndError extends Error {
   readonly isAnswer: boolean;
   readonly canSpend: boolean;
-  constructor(message: string, { isAnswer = true, canSpend = false, ...options }: Failing = {}) {
+  readonly restMs: number;
+  constructor(message: string, { isAnswer = true, canSpend = false, restMs = 0, ...options }: Failing = {}) {
     super(message, options);
     this.isAnswer = isAnswer;
     this.canSpend = canSpend;
+    this.restMs = restMs;
   }
 }
 
@@ -82,9 +93,9 @@ export function readNodeUrl(text: string, { example, mayBePlain = false }: { exa
 export const withoutSecret = (said: string | null, secret: string): string => (said ?? '').replaceAll(secret, '…').slice(0, 200);
 
 /** Of an answer that is not what was asked for. `secret`: what it was asked with. */
-export const refusedBy = ({ status }: { status: number }, said: string | null, secret: string): BackEndError => {
+export const refusedBy = ({ status, restMs }: Pick<JsonReply, 'status' | 'restMs'>, said: string | null, secret: string): BackEndError => {
   const text = withoutSecret(said, secret);
-  return new BackEndError(`it answers with status ${status}${text === '' ? '' : ` and "${text}"`}`, { isAnswer: status < 500 });
+  return new BackEndError(`it answers with status ${status}${text === '' ? '' : ` and "${text}"`}`, { isAnswer: status < 500, restMs });
 };
 
 /**
@@ -139,6 +150,14 @@ export async function vetUrl(ctx: Context, target: { merchantId: string; url: st
 }
 
 const LONGEST_ANSWER = 64 * 1024;
+/** A server that is asked too much, or cannot answer now, rests as long as it says, within these. */
+const [LEAST_REST_MS, MOST_REST_MS] = [10_000, HOUR_MS];
+
+function restAfter({ status, headers }: { status: number; headers: Record<string, string> }): number {
+  if (status !== 429 && status !== 503) return 0;
+  const seconds = Number(headers['retry-after'] ?? 0);
+  return Number.isFinite(seconds) ? Math.min(MOST_REST_MS, Math.max(LEAST_REST_MS, seconds * 1_000)) : MINUTE_MS;
+}
 
 const readJson = (bytes: Uint8Array): unknown => {
   try {
@@ -149,6 +168,8 @@ const readJson = (bytes: Uint8Array): unknown => {
   }
 };
 
+/** `restMs`: how long the server wants to be left alone. */
+type JsonReply = { status: number; body: StoredJson; text: string; restMs: number };
 /** Sends a request through the guard for merchants' URLs and reads the JSON object that answers it. Errors: BackEndError. */
 export async function askJson(
   ctx: Context,
@@ -160,7 +181,7 @@ export async function askJson(
     headers?: Record<string, string>;
     certificate?: string | undefined;
   },
-): Promise<{ status: number; body: StoredJson; text: string }> {
+): Promise<JsonReply> {
   const { body, headers, ...rest } = request;
   const isForm = body instanceof URLSearchParams;
   const sent = body && Buffer.from(isForm ? body.toString() : JSON.stringify(body));
@@ -171,7 +192,10 @@ export async function askJson(
       headers: { accept: 'application/json', 'cache-control': 'no-cache', ...(sent && { 'content-type': type }), ...headers },
       ...(sent && { method: 'POST' as const, body: sent }),
     });
-    return { status: reply.status, body: asObject(readJson(reply.body)), text: Buffer.from(reply.body).toString() };
+    return {
+      ...{ status: reply.status, body: asObject(readJson(reply.body)), text: Buffer.from(reply.body).toString() },
+      restMs: restAfter(reply),
+    };
   } catch (error) {
     throw new BackEndError(error instanceof Error ? error.message : String(error), { isAnswer: false, cause: error });
   }

@@ -11,6 +11,7 @@ import {
   type InvoiceLook,
   madeInvoice,
   type OpenAccess,
+  OWN_PACE_MS,
   readNodeUrl,
   refuseAccess,
   refusedBy,
@@ -42,7 +43,7 @@ export const CLN: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openCln,
-  lookMs: 500,
+  paceMs: OWN_PACE_MS,
 };
 
 type Call = (method: string, body: object) => Promise<StoredJson>;

@@ -12,6 +12,6 @@ export {
   removeLightning,
   setLightning,
 } from './access.ts';
-export { askInvoice, startLightning } from './invoices.ts';
+export { askInvoice, startLightning, watchInvoices } from './invoices.ts';
 export { lookAtTest, testLightning } from './trial.ts';
 export { checkLightning, readLightningHealth, startLightningUpkeep } from './upkeep.ts';

@@ -14,8 +14,8 @@ import { Problem } from '#core/problem';
 import { startQueue, type Tx } from '#db';
 import type { Loop } from '#loop';
 import { lockAndSettle } from '#payments';
-import { BACK_ENDS, openBackEnd, type SealedAccess } from './access.ts';
-import { BackEndError, type InvoiceLook, type MadeInvoice } from './back-end.ts';
+import { hostOf, openBackEnd, type SealedAccess } from './access.ts';
+import { type BackEnd, BackEndError, type InvoiceLook, type MadeInvoice } from './back-end.ts';
 
 /** The shortest that an invoice may still be valid when it is shown. */
 const LEAST_MS = MINUTE_MS;
@@ -23,17 +23,22 @@ const LEAST_MS = MINUTE_MS;
 const CLOCK_MS = 10 * MINUTE_MS;
 /** After a failure, Lightning is not offered for this long. */
 const AWAY_SECONDS = 30;
-/** While it can be paid but is not shown, or its payment waits; and after that. */
+/** While somebody is probably looking at it; while it can be paid but is not shown, or its payment waits; and after that. */
+const WATCHED_MS = 500;
 const WAITING_MS = 30_000;
 const REST_MS = 5 * MINUTE_MS;
+/** After a page was left, its customer may be in a wallet for this long. */
+const LEFT_SECONDS = 60;
 /** An invoice that is not paid is looked at this long after its end. */
 const AFTER_MS = HOUR_MS;
 /** Looks at a time. */
 const MOST_LOOKS = 100;
-/** While that many are under way, the next ones are taken after this long. */
-const FULL_MS = 100;
+/** Looks at one server at once, after it was left alone. */
+const BURST = 3;
 /** A back end that keeps a look waiting this long gets no other until it has answered. */
 const SLOW_MS = 2_000;
+/** How long a back end is listened to at a time. */
+const LISTEN_MS = MINUTE_MS;
 /** No payment is larger than all bitcoin. */
 const ALL_MSAT = 21_000_000n * 10n ** 11n;
 
@@ -44,8 +49,8 @@ type Wanted = { merchantId: string; paymentId: string; units: bigint; until: Dat
 /** Gets a new invoice for a payment, which `store` records. Errors: chain_unavailable. */
 export const askInvoice = (ctx: Context) => async (wanted: Wanted) => {
   const { merchantId, paymentId, units: msat, until } = wanted;
-  const [backEnd] = await ctx.db.sql<({ id: string; payee: string | null; earlier: number } & SealedAccess)[]>`
-    select id, kind, access, payee, (select count(*)::int from lightning_invoices where payment_id = ${paymentId}) as earlier
+  const [backEnd] = await ctx.db.sql<({ id: string; name: string; payee: string | null; earlier: number } & SealedAccess)[]>`
+    select id, name, kind, access, payee, (select count(*)::int from lightning_invoices where payment_id = ${paymentId}) as earlier
     from lightning_backends where merchant_id = ${merchantId} and active`;
   if (!backEnd) throw new Problem('coin_not_configured', { coin: LIGHTNING }, { param: 'currency' });
   try {
@@ -60,8 +65,8 @@ export const askInvoice = (ctx: Context) => async (wanted: Wanted) => {
     if (known.length > 0) throw new BackEndError(OF_EARLIER);
     const store = async (tx: Tx): Promise<void> => {
       const stored = await tx`
-        insert into lightning_invoices (payment_hash, payment_id, merchant_id, backend_id, bolt11, handle, msat, shown_until, expires_at)
-        values (${invoice.paymentHash}, ${paymentId}, ${merchantId}, ${backEnd.id}, ${made.bolt11}, ${made.handle}, ${msat.toString()}, ${until},
+        insert into lightning_invoices (payment_hash, payment_id, merchant_id, backend_id, host, bolt11, handle, msat, shown_until, expires_at)
+        values (${invoice.paymentHash}, ${paymentId}, ${merchantId}, ${backEnd.id}, ${hostOf(backEnd.name)}, ${made.bolt11}, ${made.handle}, ${msat.toString()}, ${until},
           ${invoice.expiresAt}) on conflict do nothing`;
       if (stored.count === 0) throw unavailable(new BackEndError(OF_EARLIER));
     };
@@ -122,10 +127,12 @@ type OpenInvoice = SealedAccess & {
   paymentId: string;
   merchantId: string;
   backendId: string;
+  host: string;
   handle: string;
   bolt11: string;
   msat: bigint;
   createdAt: Date;
+  watchedUntil: Date;
   shownUntil: Date;
   expiresAt: Date;
   lookedAt: Date | null;
@@ -137,48 +144,107 @@ type OpenInvoice = SealedAccess & {
 /** Looks at open invoices when they are due. */
 export function startLightning(ctx: Context): Pick<Loop, 'stop'> {
   const underWay = new Map<Promise<void>, { backendId: string; sinceMs: number }>();
+  const listening = createListening(ctx);
   const queue = startQueue(ctx, {
     name: 'lightning',
-    due: (sql) => sql`(select min(due_at) from lightning_invoices where state = 'open')`,
+    due: (sql) => sql`(
+      select min(greatest(i.due_at, h.free_at)) from lightning_hosts h cross join lateral (
+        select due_at from lightning_invoices where host = h.host and state = 'open' order by due_at limit 1) i)`,
     round: async () => {
       const slowMs = ctx.clock.monotonicMs() - SLOW_MS;
       const busy = [...underWay.values()].filter(({ sinceMs }) => sinceMs < slowMs).map(({ backendId }) => backendId);
-      const limit = MOST_LOOKS - underWay.size;
-      const due = limit > 0 ? await takeDue(ctx, { busy, limit }) : [];
+      const hosts = Math.floor((MOST_LOOKS - underWay.size) / BURST);
+      const due = hosts > 0 ? await takeDue(ctx, { busy, hosts }) : [];
       for (const invoice of due) {
-        const looking = lookAt(ctx, invoice).finally(() => underWay.delete(looking));
+        const looking = lookAt(ctx, invoice, listening).finally(() => underWay.delete(looking));
         underWay.set(looking, { backendId: invoice.backendId, sinceMs: ctx.clock.monotonicMs() });
       }
-      return due.length === limit && FULL_MS;
+      return false;
     },
     failed: (error, failures) => ctx.log.error({ err: error, failures }, 'Could not look at Lightning invoices; retrying'),
   });
   return {
     stop: async () => {
       await queue.stop();
+      listening.stop();
       await Promise.all(underWay.keys());
     },
   };
 }
 
-/** Takes invoices that are due for this process: if it ends, another one looks at them half a minute later. */
-const takeDue = (ctx: Context, { busy, limit }: { busy: readonly string[]; limit: number }): Promise<OpenInvoice[]> =>
+/**
+ * Takes invoices that are due for this process: if it ends, another one looks at them half a minute later. Each server is asked at its pace by all
+ * processes together. Where more are due than it is asked about, those come first that are late for their age, so the youngest before all others.
+ */
+const takeDue = (ctx: Context, { busy, hosts }: { busy: readonly string[]; hosts: number }): Promise<OpenInvoice[]> =>
   ctx.db.sql<OpenInvoice[]>`
-    with taken as (
-      update lightning_invoices set due_at = clock_timestamp() + ${WAITING_MS} * interval '1 millisecond' where payment_hash in (
-        select payment_hash from lightning_invoices
-        where state = 'open' and due_at <= clock_timestamp() and backend_id <> all(${busy as string[]}::text[])
-        order by due_at limit ${limit} for update skip locked)
-      returning *)
+    with hosts as (
+      select host, pace_ms, 1 + least(${BURST - 1}, floor(extract(epoch from clock_timestamp() - free_at) * 1000 / pace_ms))::int as room
+      from lightning_hosts h where free_at <= clock_timestamp() and exists (
+        select 1 from lightning_invoices where host = h.host and state = 'open' and due_at <= clock_timestamp())
+      order by free_at limit ${hosts} for no key update skip locked),
+    picked as (
+      select i.payment_hash, i.host from hosts h cross join lateral (
+        select payment_hash, host from lightning_invoices
+        where host = h.host and state = 'open' and due_at <= clock_timestamp() and backend_id <> all(${busy as string[]}::text[])
+        order by extract(epoch from clock_timestamp() - due_at) / greatest(1, extract(epoch from clock_timestamp() - created_at)) desc
+        limit h.room for update skip locked) i),
+    asked as (
+      update lightning_hosts h
+      set free_at = greatest(free_at, clock_timestamp() - ${BURST - 1} * p.pace) + p.looks * p.pace
+      from (select host, pace_ms * interval '1 millisecond' as pace, count(*) as looks from hosts join picked using (host) group by 1, 2) p
+      where h.host = p.host),
+    taken as (
+      update lightning_invoices set due_at = clock_timestamp() + ${WAITING_MS} * interval '1 millisecond'
+      where payment_hash in (select payment_hash from picked) returning *)
     select i.payment_hash as "paymentHash", i.payment_id as "paymentId", i.merchant_id as "merchantId", i.backend_id as "backendId", b.kind, b.access,
-      i.handle, i.bolt11, i.msat, i.created_at as "createdAt", i.shown_until as "shownUntil", i.expires_at as "expiresAt", i.looked_at as "lookedAt",
-      i.failures, p.status = 'pending' as "isWaiting", clock_timestamp() as now
+      i.host, i.handle, i.bolt11, i.msat, i.created_at as "createdAt", i.watched_until as "watchedUntil", i.shown_until as "shownUntil",
+      i.expires_at as "expiresAt", i.looked_at as "lookedAt", i.failures, p.status = 'pending' as "isWaiting", clock_timestamp() as now
     from taken i join lightning_backends b on b.id = i.backend_id join payments p on p.id = i.payment_id`;
 
-async function lookAt(ctx: Context, invoice: OpenInvoice): Promise<void> {
-  const { paymentHash, handle } = invoice;
+/** The pages of these payments are open: their invoices are looked at as if they were just made. */
+export async function watchInvoices(ctx: Context, { paymentIds }: { paymentIds: readonly string[] }): Promise<void> {
+  await ctx.db.sql`
+    update lightning_invoices set watched_until = clock_timestamp() + ${LEFT_SECONDS} * interval '1 second',
+      due_at = least(due_at, clock_timestamp() + ${WATCHED_MS} * interval '1 millisecond')
+    where payment_id = any(${paymentIds as string[]}::text[]) and state = 'open' and failures = 0 and shown_until > clock_timestamp()`;
+}
+
+type Listening = ReturnType<typeof createListening>;
+/** Listens to back ends that say when an invoice is paid, which is then the first to be looked at. */
+function createListening(ctx: Context) {
+  /** By back end. One that ends early is not listened to again before its time. */
+  const open = new Map<string, AbortController>();
+  const hear = (backendId: string) => (paymentHash: string) =>
+    void ctx.db
+      .sql`update lightning_invoices set due_at = created_at where payment_hash = ${paymentHash} and backend_id = ${backendId} and state = 'open'`.catch(
+      (error: unknown) => ctx.log.warn({ err: error, paymentHash }, 'Could not look at a Lightning invoice earlier'),
+    );
+  return {
+    start: (backendId: string, { listen }: BackEnd): void => {
+      if (!listen || open.has(backendId)) return;
+      const ended = new AbortController();
+      open.set(backendId, ended);
+      setTimeout(() => {
+        open.delete(backendId);
+        ended.abort();
+      }, LISTEN_MS).unref();
+      listen(hear(backendId), ended.signal).catch((error: unknown) =>
+        ctx.log.debug({ err: error, backendId }, 'No news of Lightning payments for now'),
+      );
+    },
+    stop: (): void => {
+      for (const ended of open.values()) ended.abort();
+    },
+  };
+}
+
+async function lookAt(ctx: Context, invoice: OpenInvoice, listening: Listening): Promise<void> {
+  const { paymentHash, handle, backendId } = invoice;
   try {
-    const look = await openBackEnd(ctx, invoice).look(handle);
+    const backEnd = openBackEnd(ctx, invoice);
+    listening.start(backendId, backEnd);
+    const look = await backEnd.look(handle);
     const verdict = judgeLook(invoice, look);
     switch (verdict.is) {
       case 'paid':
@@ -195,9 +261,10 @@ async function lookAt(ctx: Context, invoice: OpenInvoice): Promise<void> {
   }
 }
 
-function pauseMs({ kind, shownUntil, expiresAt, isWaiting, now }: OpenInvoice): number {
-  if (now < shownUntil) return BACK_ENDS[kind].lookMs;
-  return isWaiting || now < expiresAt ? WAITING_MS : REST_MS;
+/** When an invoice that is not paid is looked at again: twice a second while somebody is probably looking at it, and then less and less. */
+function pauseMs({ watchedUntil, shownUntil, expiresAt, isWaiting, now }: OpenInvoice): number {
+  if (now >= shownUntil) return isWaiting || now < expiresAt ? WAITING_MS : REST_MS;
+  return Math.min(WAITING_MS, Math.max(WATCHED_MS, (now.getTime() - watchedUntil.getTime()) / 4));
 }
 
 const recordUnpaid = async (ctx: Context, invoice: OpenInvoice, isOver: boolean): Promise<void> => {
@@ -218,6 +285,10 @@ async function recordFailure(ctx: Context, invoice: OpenInvoice, error: Error): 
     update lightning_invoices set failures = failures + 1, failure = ${error.message.slice(0, 300)}, state = ${isOver ? 'ended' : 'open'},
       due_at = clock_timestamp() + ${ms} * interval '1 millisecond'
     where payment_hash = ${invoice.paymentHash} and state = 'open'`;
+  if (error instanceof BackEndError && error.restMs > 0)
+    await ctx.db.sql`
+      update lightning_hosts set free_at = greatest(free_at, clock_timestamp() + ${error.restMs} * interval '1 millisecond')
+      where host = ${invoice.host}`;
 }
 const isLongOver = ({ now, expiresAt }: OpenInvoice): boolean => now.getTime() > expiresAt.getTime() + AFTER_MS;
 

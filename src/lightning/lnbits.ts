@@ -10,6 +10,7 @@ import {
   type InvoiceLook,
   madeInvoice,
   type OpenAccess,
+  PROVIDER_PACE_MS,
   readNodeUrl,
   refuseAccess,
   refusedBy,
@@ -32,7 +33,7 @@ export const LNBITS: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openLnbits,
-  lookMs: 3_000,
+  paceMs: PROVIDER_PACE_MS,
 };
 
 function openLnbits(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {

@@ -10,6 +10,7 @@ import {
   type InvoiceLook,
   madeInvoice,
   type OpenAccess,
+  OWN_PACE_MS,
   readNodeUrl,
   refuseAccess,
   refusedBy,
@@ -45,7 +46,7 @@ export const LND: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openLnd,
-  lookMs: 500,
+  paceMs: OWN_PACE_MS,
 };
 
 function openLnd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {

@@ -13,6 +13,7 @@ import {
   type BackEndKind,
   type MadeInvoice,
   type OpenAccess,
+  PROVIDER_PACE_MS,
   refuseAccess,
   vetUrl,
 } from './back-end.ts';
@@ -29,7 +30,7 @@ export const ADDRESS_KIND: BackEndKind = {
   },
   name: ({ address }) => address,
   open: openAddress,
-  lookMs: 3_000,
+  paceMs: PROVIDER_PACE_MS,
 };
 
 /** Where a Lightning address is asked for; null if the text is not one. */
@@ -42,10 +43,11 @@ type PayRequest = { callback: string; leastMsat: bigint; mostMsat: bigint; metad
 
 function openAddress(ctx: Context, { merchantId, address }: OpenAccess): BackEnd {
   const get = async (url: string): Promise<StoredJson> => {
-    const { status, body } = await askJson(ctx, { merchantId, url, timeoutMs: ASK_MS });
+    const { status, body, restMs } = await askJson(ctx, { merchantId, url, timeoutMs: ASK_MS });
     // LUD-06: errors come with status 200 as well.
-    if (asText(body.status)?.toUpperCase() === 'ERROR') throw new BackEndError(`it answers "${(asText(body.reason) ?? '').slice(0, 200)}"`);
-    if (status !== 200) throw new BackEndError(`it answers with status ${status}`, { isAnswer: status < 500 });
+    if (asText(body.status)?.toUpperCase() === 'ERROR')
+      throw new BackEndError(`it answers "${(asText(body.reason) ?? '').slice(0, 200)}"`, { restMs });
+    if (status !== 200) throw new BackEndError(`it answers with status ${status}`, { isAnswer: status < 500, restMs });
     return body;
   };
   const ask = async () => readPayRequest(await get(addressUrl(address)!));

@@ -18,6 +18,7 @@ export type NostrEvent = {
 };
 type Unsigned = Pick<NostrEvent, 'created_at' | 'kind' | 'tags' | 'content'>;
 
+const ASK_MS = 5_000;
 const HEX_KEY = /^[0-9a-f]{64}$/;
 /** The longest message, and how many of them are read until a relay is left. */
 const MOST_BYTES = 64 * 1024;
@@ -48,28 +49,30 @@ export function readEvent(value: unknown): NostrEvent | null {
   return bytesToHex(digest) === id && schnorr.verify(hexToBytes(event.sig), digest, hexToBytes(pubkey)) ? event : null;
 }
 
-/** `event`: what is sent. `filter`: what is read. `accept`: null for an event that is not the answer. */
-type Question<T> = { event: NostrEvent | null; filter: object; accept(event: NostrEvent): T | null };
+/** `event`: what is sent. `filter`: what is read. `accept`: null for an event that is not the answer. `stays`: for what is not yet there. */
+type Question<T> = { event: NostrEvent | null; filter: object; stays?: boolean; accept(event: NostrEvent): T | null };
 
-/** Asks all relays at once; the first answer that is accepted counts. Errors: BackEndError, of the last relay. */
+/** Asks all relays at once, for some seconds or until `ended`; the first answer that is accepted counts. Errors: BackEndError, of the last relay. */
 export async function askRelays<T>(
   ctx: Context,
-  { merchantId, relays, timeoutMs, ...question }: { merchantId: string; relays: readonly string[]; timeoutMs: number } & Question<T>,
+  { merchantId, relays, ended, ...question }: { merchantId: string; relays: readonly string[]; ended?: AbortSignal } & Question<T>,
 ): Promise<T> {
-  const ended = new AbortController();
-  const timer = setTimeout(() => ended.abort(), timeoutMs);
+  const over = new AbortController();
+  const end = () => over.abort();
+  const timer = ended ? null : setTimeout(end, ASK_MS);
+  ended?.addEventListener('abort', end, { once: true });
   try {
-    return await Promise.any(relays.map((relay) => askRelay(ctx, { merchantId, relay, timeoutMs, ended: ended.signal, ...question })));
+    return await Promise.any(relays.map((relay) => askRelay(ctx, { merchantId, relay, ended: over.signal, ...question })));
   } catch (error) {
     throw (error as AggregateError).errors.at(-1);
   } finally {
-    clearTimeout(timer);
-    ended.abort();
+    if (timer) clearTimeout(timer);
+    end();
   }
 }
 
-type OfRelay = { merchantId: string; relay: string; timeoutMs: number; ended: AbortSignal };
-const askRelay = <T>(ctx: Context, { merchantId, relay, timeoutMs, ended, event, filter, accept }: OfRelay & Question<T>): Promise<T> =>
+type OfRelay = { merchantId: string; relay: string; ended: AbortSignal };
+const askRelay = <T>(ctx: Context, { merchantId, relay, ended, event, filter, stays, accept }: OfRelay & Question<T>): Promise<T> =>
   new Promise((resolve, reject) => {
     const host = new URL(relay).host;
     const fail = (reason: string, cause?: unknown) => reject(new BackEndError(`${host}: ${reason}`, { isAnswer: false, cause }));
@@ -80,7 +83,7 @@ const askRelay = <T>(ctx: Context, { merchantId, relay, timeoutMs, ended, event,
       else if (kind === 'OK' && of === event?.id && rest[0] === false) fail(`the relay refuses the request: ${said(rest[1])}`);
       else if (kind === 'CLOSED') fail(`the relay ends the subscription: ${said(rest[0])}`);
       // Without an event that is sent, nothing else will come.
-      else if (kind === 'EOSE' && event === null) fail('the wallet has not said there what it can do');
+      else if (kind === 'EOSE' && event === null && !stays) fail('the wallet has not said there what it can do');
       const answer = kind === 'EVENT' ? readEvent(rest[0]) : null;
       const accepted = answer && accept(answer);
       if (accepted !== null) resolve(accepted);
@@ -89,7 +92,7 @@ const askRelay = <T>(ctx: Context, { merchantId, relay, timeoutMs, ended, event,
     if (ended.aborted) return late();
     ended.addEventListener('abort', late, { once: true });
     ctx.outgoing
-      .openMerchantSocket({ merchantId, url: relay, timeoutMs, maxBytes: MOST_BYTES, spoken: { text, end: fail } })
+      .openMerchantSocket({ merchantId, url: relay, timeoutMs: ASK_MS, maxBytes: MOST_BYTES, spoken: { text, end: fail } })
       .then((socket) => {
         ended.addEventListener('abort', () => socket.close(), { once: true });
         if (ended.aborted) return socket.close();

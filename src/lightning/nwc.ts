@@ -13,16 +13,16 @@ import {
   type InvoiceLook,
   madeInvoice,
   type OpenAccess,
+  PROVIDER_PACE_MS,
   refuseAccess,
   withoutSecret,
 } from './back-end.ts';
 import { conversationKey, decryptText, encryptText } from './nip44.ts';
 import { askRelays, type NostrEvent, publicKeyOf, signEvent } from './nostr.ts';
 
-const ASK_MS = 5_000;
 const MOST_RELAYS = 4;
-/** NIP-47: what a wallet can do, a request, and its answer. */
-const [INFO, REQUEST, ANSWER] = [13_194, 23_194, 23_195];
+/** NIP-47: what a wallet can do, a request, its answer, and what it says without being asked. */
+const [INFO, REQUEST, ANSWER, NEWS] = [13_194, 23_194, 23_195, 23_197];
 /** What receiving needs at most. Whatever else a connection may do, known or not, is refused. */
 const ALLOWED: ReadonlySet<string> = new Set([
   ...['get_info', 'get_balance', 'get_budget', 'make_invoice', 'lookup_invoice', 'list_transactions', 'notifications'],
@@ -62,7 +62,7 @@ export const NWC: BackEndKind = {
   },
   name: ({ credential }) => URL.parse(readConnection(credential)?.relays[0] ?? '')?.host ?? '',
   open: openNwc,
-  lookMs: 2_000,
+  paceMs: PROVIDER_PACE_MS,
 };
 
 function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd {
@@ -84,7 +84,7 @@ function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd 
       return body?.result_type === method ? body : null;
     };
     const filter = { kinds: [ANSWER], authors: [wallet], '#p': [client], '#e': [event.id] };
-    const body = await askRelays(ctx, { merchantId, relays, timeoutMs: ASK_MS, event, filter, accept });
+    const body = await askRelays(ctx, { merchantId, relays, event, filter, accept });
     const error = asObject(body.error);
     const code = asText(error.code);
     if (code === null) return asObject(body.result);
@@ -96,10 +96,20 @@ function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd 
     return madeInvoice(asText(result.invoice));
   };
   const look: BackEnd['look'] = async (hash) => readWalletLook(await ask('lookup_invoice', { payment_hash: hash }), hash);
+  const listen: BackEnd['listen'] = async (paid, ended) => {
+    const filter = { kinds: [NEWS], authors: [wallet], '#p': [client], since: Math.floor(ctx.clock.now().getTime() / 1000) };
+    const accept = ({ kind, pubkey, content }: NostrEvent): null => {
+      const body = kind === NEWS && pubkey === wallet ? openAnswer(key, content) : null;
+      const hash = body?.notification_type === 'payment_received' ? asText(asObject(body.notification).payment_hash) : null;
+      if (hash !== null) paid(hash);
+      return null;
+    };
+    await askRelays(ctx, { merchantId, relays, ended, event: null, filter, stays: true, accept });
+  };
   const readInfo = async () => {
     const filter = { kinds: [INFO], authors: [wallet], limit: 1 };
     const accept = (event: NostrEvent) => (event.kind === INFO && event.pubkey === wallet ? event : null);
-    const { content, tags } = await askRelays(ctx, { merchantId, relays, timeoutMs: ASK_MS, event: null, filter, accept });
+    const { content, tags } = await askRelays(ctx, { merchantId, relays, event: null, filter, accept });
     const encryption = tags.find(([tag]) => tag === 'encryption')?.[1] ?? '';
     if (!encryption.split(' ').includes('nip44_v2')) throw new BackEndError('the connection is too old: the wallet does not know NIP-44');
     return content.split(/\s+/).filter((method) => method !== '');
@@ -107,6 +117,7 @@ function openNwc(ctx: Context, { merchantId, credential }: OpenAccess): BackEnd 
   return {
     create,
     look,
+    listen,
     check: async () => {
       refuseMethods(await methodsOf(ctx, { ask, readInfo }));
       return checkByInvoice(ctx, { create, look }, { ownsNode: false });

@@ -10,6 +10,7 @@ import {
   type InvoiceLook,
   madeInvoice,
   type OpenAccess,
+  OWN_PACE_MS,
   readNodeUrl,
   refuseAccess,
   refusedBy,
@@ -30,7 +31,7 @@ export const PHOENIXD: BackEndKind = {
   },
   name: ({ address }) => new URL(address).host,
   open: openPhoenixd,
-  lookMs: 500,
+  paceMs: OWN_PACE_MS,
 };
 
 function openPhoenixd(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {

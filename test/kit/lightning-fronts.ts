@@ -25,7 +25,10 @@ export const LNBITS_KEYS = { invoice: '1c'.repeat(16), admin: 'ad'.repeat(16) };
 
 type Asked = { path: string; headers: Record<string, string | string[] | undefined>; body: any };
 /** What a front answers: its status and its JSON, or text as it is, perhaps without an end. `null`: it keeps the caller waiting. */
-export type FrontAnswer = { status: number; json: any } | { status: number; text: string; location?: string; isEndless?: boolean } | null;
+export type FrontAnswer =
+  | { status: number; json: any; headers?: Record<string, string> }
+  | { status: number; text: string; location?: string; isEndless?: boolean }
+  | null;
 export type LightningFronts = {
   /** `shop@127.0.0.1:port`, and the address of the node. */
   address: string;
@@ -81,10 +84,11 @@ export async function startLightningFronts(pair: LightningPair): Promise<Lightni
       const one = { path: request.url!, headers: request.headers, body: readBody(content, String(request.headers['content-type'])) };
       asked.push(one);
       const usual = answer(one);
-      const said = change ? change(usual, one) : usual;
+      const said: FrontAnswer = change ? change(usual, one) : usual;
       if (said === null) return;
       const text = 'text' in said ? said.text : typeof said.json === 'string' ? said.json : JSON.stringify(said.json);
-      const headers = { 'content-type': text.startsWith('{') ? 'application/json' : 'text/plain' };
+      const type = text.startsWith('{') ? 'application/json' : 'text/plain';
+      const headers = { 'content-type': type, ...('headers' in said && said.headers) };
       const { location, isEndless = false } = 'text' in said ? said : {};
       reply.writeHead(said.status, { ...headers, ...(location !== undefined && { location }) });
       if (!isEndless) {

@@ -19,20 +19,22 @@ export type NostrRelay = {
   says: { info: string[]; methods: string[] | null; encryption: string | null; network: string };
   /** Changes what the relay sends for an answer; without an argument it sends the answer. */
   garble(change?: (answer: NostrEvent, tools: { sign: typeof answerBy; request: NostrEvent }) => readonly unknown[]): void;
+  /** Tells every subscriber that an invoice was paid, as its wallet, or as another key. */
+  announce(paymentHash: string, secret?: string): void;
+  /** How many listen for that. */
+  listeners(): number;
   reset(): void;
   stop(): void;
 };
 
-/** Signs an answer as a key of one's choice. */
-const answerBy = (secret: string, request: NostrEvent, body: object): NostrEvent =>
+/** Signs what a wallet says to a connection, as a key of one's choice. */
+const sayBy = (secret: string, { kind, to, more = [] }: { kind: number; to: string; more?: string[][] }, body: object): NostrEvent =>
   signEvent(secret, {
-    ...{ created_at: Math.floor(Date.now() / 1000), kind: 23_195 },
-    tags: [
-      ['p', request.pubkey],
-      ['e', request.id],
-    ],
-    content: encryptText(conversationKey(secret, request.pubkey), JSON.stringify(body), randomBytes(32)),
+    ...{ created_at: Math.floor(Date.now() / 1000), kind, tags: [['p', to], ...more] },
+    content: encryptText(conversationKey(secret, to), JSON.stringify(body), randomBytes(32)),
   });
+const answerBy = (secret: string, { pubkey: to, id }: NostrEvent, body: object): NostrEvent =>
+  sayBy(secret, { kind: 23_195, to, more: [['e', id]] }, body);
 
 /** Serves the relay on a server. `answer`: what the wallet says to a request; null: nothing. */
 export function startNostrRelay(server: Server, answer: (method: string, params: any) => object | null): NostrRelay {
@@ -41,6 +43,7 @@ export function startNostrRelay(server: Server, answer: (method: string, params:
   });
   const says = usual();
   let change: Parameters<NostrRelay['garble']>[0];
+  const listening = new Set<(event: NostrEvent) => void>();
   const sockets = new WebSocketServer({ server });
   sockets.on('connection', (socket: any) => {
     const send = (message: readonly unknown[]) => socket.send(JSON.stringify(message));
@@ -52,6 +55,11 @@ export function startNostrRelay(server: Server, answer: (method: string, params:
         const tags = says.encryption === null ? [] : [['encryption', says.encryption]];
         if (filter.kinds.includes(13_194)) {
           send(['EVENT', subscription, signEvent(WALLET_SECRET, { created_at: 1, kind: 13_194, tags, content: says.info.join(' ') })]);
+        }
+        if (filter.kinds.includes(23_197)) {
+          const tell = (event: NostrEvent) => send(['EVENT', first, event]);
+          listening.add(tell);
+          socket.on('close', () => listening.delete(tell));
         }
         return send(['EOSE', subscription]);
       }
@@ -75,6 +83,11 @@ export function startNostrRelay(server: Server, answer: (method: string, params:
     garble: (next) => {
       change = next;
     },
+    announce: (payment_hash, secret = WALLET_SECRET) => {
+      const body = { notification_type: 'payment_received', notification: { type: 'incoming', state: 'settled', payment_hash } };
+      for (const tell of listening) tell(sayBy(secret, { kind: 23_197, to: CLIENT }, body));
+    },
+    listeners: () => listening.size,
     reset: () => {
       change = undefined;
       Object.assign(says, usual());

@@ -152,6 +152,13 @@ create unique index lightning_backends_waiting on lightning_backends (merchant_i
 create trigger wake after insert or update of due_at, check_at on lightning_backends
   for each row execute function wake('lightning_upkeep');
 
+-- The servers that are asked about invoices: how long after a look the next one may be, and when that is.
+create table lightning_hosts (
+  host text primary key,
+  pace_ms int not null check (pace_ms > 0),
+  free_at timestamptz not null default clock_timestamp()
+);
+
 -- The invoices that customers were shown, each until it is settled or can no longer be paid.
 create table lightning_invoices (
   payment_hash text primary key,
@@ -159,9 +166,12 @@ create table lightning_invoices (
   merchant_id text collate "C" not null,
   backend_id text collate "C" not null,
   bolt11 text not null,
+  host text not null references lightning_hosts,
   handle text not null,
   msat numeric(38, 0) not null check (msat > 0),
   created_at timestamptz not null default clock_timestamp(),
+  -- Until when a customer is probably looking at it, and may
+  watched_until timestamptz not null default clock_timestamp() + interval '2 minutes',
   shown_until timestamptz not null,
   expires_at timestamptz not null,
   state text not null default 'open' check (state in ('open', 'settled', 'ended')),
@@ -173,7 +183,7 @@ create table lightning_invoices (
   failures int not null default 0,
   failure text
 );
-create index lightning_invoices_due on lightning_invoices (due_at) where state = 'open';
+create index lightning_invoices_due on lightning_invoices (host, due_at) where state = 'open';
 create trigger wake after insert or update of due_at on lightning_invoices
   for each row when (new.due_at < clock_timestamp() + interval '10 seconds') execute function wake_when_due('lightning');
 create index lightning_invoices_of on lightning_invoices (payment_id);

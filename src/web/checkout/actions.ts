@@ -7,6 +7,7 @@ import { matchLocale, TAGS } from '#core/locales';
 import { Problem } from '#core/problem';
 import { MOST_FORM_BYTES } from '#core/text';
 import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked, toProblem } from '#http';
+import { watchInvoices } from '#lightning';
 import { readLogo } from '#merchants';
 import {
   type CustomerView,
@@ -216,7 +217,9 @@ function registerLive(
       const at = ctx.clock.monotonicMs();
       if (at - beatAt >= KEEPALIVE_MS) {
         beatAt = at;
-        const times = await getTimes(ctx, { paymentIds: [...watched.keys()] });
+        const paymentIds = [...watched.keys()];
+        await watchInvoices(ctx, { paymentIds });
+        const times = await getTimes(ctx, { paymentIds });
         for (const [id, { pages: open }] of watched) for (const page of open) page.write(beat(times.get(id) ?? 0n));
       }
     } catch (error) {
@@ -240,6 +243,7 @@ function registerLive(
     const { version, nowMs } = await getMoment(ctx, { paymentId: id });
     // Only the page's script requests updates, so someone is viewing it.
     await markOpened(ctx, { paymentId: id });
+    await watchInvoices(ctx, { paymentIds: [id] });
     const page = reply.raw;
     // It may have left meanwhile.
     if (page.destroyed) return reply.hijack();
