@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { createChainStore } from '#chain-store';
 import { openSources, type SourceReplacements } from '#chains';
 import type { Config } from '#config';
-import { createOutgoing } from '#connections';
+import { createOutgoing, readProxy } from '#connections';
 import type { Context } from '#context';
 import { ASSETS, COIN, type Coin, coinsOf } from '#core/coin';
 import { claimServe, type Db, hasCluster, migrate, openDb, removeCluster, startClock, startEmbedded } from '#db';
@@ -185,7 +185,10 @@ export async function openCore(config: Config, log: Log = createLog(config.logLe
     const sealer = await openSecrets({ db, secretKey: config.secretKey, dataFolder, log });
     const clock = await startClock(db);
     closers.push(() => clock.stop());
-    const outgoing = createOutgoing({ allow: [...config.webhookAllow], log });
+    const outgoing = createOutgoing({
+      ...{ allow: [...config.webhookAllow], log },
+      proxy: config.p2pProxy === null ? null : readProxy(config.p2pProxy),
+    });
     closers.push(() => outgoing.close());
     const mail = config.mail && createMailer(config.mail);
     closers.push(() => mail?.close());

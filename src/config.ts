@@ -189,7 +189,7 @@ export const CONFIG: readonly ConfigKey[] = [
     type: 'url',
     default: '',
     description:
-      'SOCKS5 proxy for connections to peers and Electrum servers, such as Tor: socks5://127.0.0.1:9050. It also resolves their names.',
+      'SOCKS5 proxy for connections to peers, Electrum servers and .onion addresses of merchants, such as Tor: socks5://127.0.0.1:9050. It also resolves their names.',
   },
   {
     name: '<COIN>_TRUST',

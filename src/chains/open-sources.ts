@@ -1,6 +1,7 @@
 /** Opens what the settings name: nodes, peers, Electrum servers and beacon servers, joined into one source for each chain. */
 
 import type { Outgoing } from '#connections';
+import { type PeerAddress, readProxy } from '#connections';
 import { type ChainId, COIN, type Coin, chainOf, isToken, leadingCoins, type Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import { type TrustSetting, trustOf } from '#core/guard';
@@ -13,7 +14,6 @@ import { createTurn } from './bitcoin/header-feed.ts';
 import { createHeaderService, createHeaderServices, type HeaderService, MAIN_STARTS, type ProofStarts } from './bitcoin/header-service.ts';
 import { createNetworkPeers, regtestProof } from './bitcoin/p2p/network-peers.ts';
 import { readEndpoint } from './bitcoin/p2p/peer-book.ts';
-import { type PeerAddress, readProxy } from './bitcoin/p2p/socks5.ts';
 import { isBitcoinLike } from './bitcoin/params.ts';
 import { proofOf, provenSource } from './bitcoin/proven-source.ts';
 import { createWorkThreads, type WorkThreads } from './bitcoin/work-threads.ts';

@@ -9,7 +9,7 @@ import { createGunzip } from 'node:zlib';
 import { matchNetworks } from '#core/networks';
 import type { UnreachedReason } from '#core/unreached';
 import type { Log } from '#log';
-import { type Address, createNames, NameError, type Names } from './names.ts';
+import { type Address, createNames, isOnion, NameError, type Names } from './names.ts';
 import {
   isPublicAddress,
   type Outgoing,
@@ -19,6 +19,7 @@ import {
   type ReachResult,
   type SocketRequest,
 } from './outgoing.ts';
+import { openSocket, type PeerAddress, type SocksProxy } from './socks5.ts';
 import { speakText, startHandshake, type TextSocket } from './web-socket.ts';
 
 /** Importing this module would also load the client behind `fetch`, which takes a tenth of the time in which a command starts. */
@@ -29,17 +30,19 @@ const CHECK_MS = 5_000;
 /** Limit for connecting to it once. */
 const CONNECT_MS = 4_000;
 
-/** Creates the client. `allow`: CIDRs and host names of the operator's network that merchants' URLs may reach anyway. */
+/** Creates the client. `allow`: CIDRs and host names of the operator's network that merchants' URLs may reach anyway. `proxy`: reaches onion services. */
 export function createOutgoing({
   allow,
   log,
   ca,
   resolve,
+  proxy = null,
 }: {
   allow: readonly string[];
   log: Log;
   ca?: string;
   resolve?: Names['resolve'];
+  proxy?: SocksProxy | null;
 }): Outgoing {
   const namesHost = (entry: string) => isIP(entry.split('/')[0]!) === 0;
   const allowedHosts = new Set(allow.filter(namesHost).map((host) => host.toLowerCase()));
@@ -50,7 +53,7 @@ export function createOutgoing({
     http: new http.Agent({ keepAlive: true, maxSockets: 256 }),
     https: new https.Agent({ keepAlive: true, maxSockets: 256, ...(ca && { ca }) }),
   };
-  const way: HttpAgents = { agents, ca };
+  const way: HttpAgents = { agents, ca, proxy };
 
   /** Checks the URL and every address that it resolves to; returns all of them, the only ones to connect to. */
   const check = async (
@@ -58,6 +61,7 @@ export function createOutgoing({
     signal: AbortSignal,
   ): Promise<{ url: URL; at: readonly Address[] }> => {
     const parsed = parseMerchantUrl(url);
+    if (isOnion(parsed.host)) return { url: parsed.url, at: [onionAt(parsed, proxy)] };
     const literal = literalOf(parsed);
     const addresses = literal ? [literal] : await resolveHost(find, parsed.host, { merchantId, signal });
     return { url: parsed.url, at: checkAddresses(parsed, addresses, isAllowed) };
@@ -75,7 +79,7 @@ export function createOutgoing({
       const web = { ...request, url: request.url.replace(/^ws(s?):/, 'http$1:') };
       const { url, at } = await within((signal) => check(web, signal), request.timeoutMs);
       const leftMs = Math.max(1, request.timeoutMs - (performance.now() - started));
-      return openSocket(way, url, { ...web, timeoutMs: leftMs }, at);
+      return upgrade(way, url, { ...web, timeoutMs: leftMs }, at);
     },
     vetMerchantUrl: async (target) => {
       await within((signal) => check(target, signal), CHECK_MS);
@@ -132,8 +136,8 @@ async function within<T>(work: (ended: AbortSignal) => Promise<T>, timeoutMs: nu
 
 // One request and its reply: a time limit for all of it, a size limit for the reply, no redirects.
 
-/** How requests leave: pools of kept connections, and the certificate authority to trust in tests. */
-type HttpAgents = { agents: { http: Agent; https: https.Agent }; ca: string | undefined };
+/** How requests leave: pools of kept connections, the certificate authority to trust in tests, and what reaches onion services. */
+type HttpAgents = { agents: { http: Agent; https: https.Agent }; ca: string | undefined; proxy: SocksProxy | null };
 
 /** How far a request to pinned addresses came. */
 type Progress = { address: string | null; tried: string[]; phase: 'connecting' | 'securing' | 'asking' };
@@ -188,7 +192,7 @@ const exchange = (way: HttpAgents, url: URL, request: OutgoingRequest, pinned?: 
   });
 
 /** Upgrades a connection to a WebSocket. Errors: OutgoingError. */
-const openSocket = (way: HttpAgents, url: URL, request: SocketRequest, at: readonly Address[]): Promise<TextSocket> =>
+const upgrade = (way: HttpAgents, url: URL, request: SocketRequest, at: readonly Address[]): Promise<TextSocket> =>
   new Promise((resolve, reject) => {
     const progress: Progress = { address: null, tried: [], phase: 'connecting' };
     const ended = new AbortController();
@@ -224,9 +228,10 @@ function placed(error: OutgoingError, { address, tried }: Progress): OutgoingErr
 }
 
 type Pinned = { at: readonly Address[]; progress: Progress; ended: AbortSignal };
+type Way = Pinned & { proxy: SocksProxy | null };
 
 function optionsOf(
-  { agents, ca }: HttpAgents,
+  { agents, ca, proxy }: HttpAgents,
   url: URL,
   { method = 'GET', headers, body, gzip, certificate }: OutgoingRequest,
   pinned: Pinned | undefined,
@@ -238,7 +243,7 @@ function optionsOf(
     ...all,
     // Without an agent, so a pinned socket is never reused: a pool is keyed by name, not by the addresses that were checked this time.
     createConnection: (_options, done) => {
-      open(url, certificate === undefined ? { ca } : ownCertificate(certificate), pinned).then(
+      open(url, certificate === undefined ? { ca } : ownCertificate(certificate), { ...pinned, proxy }).then(
         (socket) => done(null, socket),
         (error: Error) => done(error, undefined as never),
       );
@@ -259,10 +264,15 @@ const ownCertificate = (certificate: string): Trust => ({
 });
 
 /** A connection to the first of the checked addresses that accepts one; with TLS, the handshake is under way. */
-async function open(url: URL, trust: Trust, { at, progress, ended }: Pinned): Promise<Socket> {
+async function open(url: URL, trust: Trust, { at, progress, ended, proxy }: Way): Promise<Socket> {
   const isSecure = url.protocol === 'https:';
   const tried = (address: string) => void progress.tried.push(address);
-  const { socket, address } = await dial({ addresses: at, port: Number(url.port || (isSecure ? 443 : 80)), tried, ended });
+  const port = Number(url.port || (isSecure ? 443 : 80));
+  const [first] = at;
+  const { socket, address } =
+    first?.family === ONION
+      ? await dialOnion({ host: first.address, port }, { proxy, ended })
+      : await dial({ addresses: at, port, tried, ended });
   progress.address = address;
   progress.phase = isSecure ? 'securing' : 'asking';
   if (!isSecure) return socket;
@@ -286,7 +296,7 @@ async function reach(way: HttpAgents, url: URL, at: readonly Address[], timeoutM
       const late = () =>
         reject(new OutgoingError('timeout', `no connection within ${timeoutMs} ms`, { reason: TIMED_OUT[progress.phase] }));
       timer = setTimeout(late, timeoutMs);
-      open(url, { ca: way.ca }, { at, progress, ended: ended.signal }).then((opened) => {
+      open(url, { ca: way.ca }, { at, progress, ended: ended.signal, proxy: way.proxy }).then((opened) => {
         socket = opened.on('error', reject).once('close', () => reject(new OutgoingError('reset', 'the connection was closed')));
         if (progress.phase === 'asking') resolve();
         else opened.once('secureConnect', () => resolve());
@@ -478,6 +488,24 @@ export function checkAddresses(
   const port = Number(url.port || 443);
   if ((port !== 443 && port < 1024) || CLOSED_PORTS.has(port)) refuse('refused_address', `webhooks cannot use port ${port}`, 'url_invalid');
   return addresses;
+}
+
+/** In place of the family of an address. */
+const ONION = 0;
+const ONION_MS = 60_000;
+
+/** In place of an address. The name of an onion service is its key (version 3), which authenticates it without TLS. Errors: OutgoingError. */
+function onionAt({ url, host }: MerchantUrl, proxy: SocksProxy | null): Address {
+  if (!/^([a-z0-9-]{1,63}\.){0,3}[a-z2-7]{56}\.onion$/.test(host)) refuse('invalid_url', 'it must name an onion service of version 3');
+  if (!proxy) refuse('connect', `${host} can only be reached through Tor; the operator must set P2P_PROXY`, 'unreachable');
+  if (CLOSED_PORTS.has(Number(url.port))) refuse('refused_address', `port ${url.port} cannot be used`, 'url_invalid');
+  return { address: host, family: ONION };
+}
+
+/** One circuit for each onion service, which is used again (IsolateSOCKSAuth). */
+async function dialOnion(to: PeerAddress, { proxy, ended }: Pick<Way, 'proxy' | 'ended'>): Promise<{ socket: Socket; address: string }> {
+  const isolated = proxy && { ...proxy, user: proxy.user || to.host, password: proxy.password || to.host };
+  return { socket: await openSocket({ to, proxy: isolated, timeoutMs: ONION_MS, ended }), address: to.host };
 }
 
 /** An address in place of a name; null for a name. */

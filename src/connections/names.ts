@@ -10,6 +10,9 @@ import { networkInterfaces } from 'node:os';
 import type { UnreachedReason } from '#core/unreached';
 
 export type Address = { address: string; family: number };
+/** Whether a host is an onion service, which only Tor finds: no name server is asked about it (RFC 7686). */
+export const isOnion = (host: string): boolean => /\.onion\.?$/i.test(host);
+
 /** Why a name does not resolve. Merchants see the message and the reason. */
 export class NameError extends Error {
   readonly reason: Extract<UnreachedReason, `name_${string}`>;

@@ -11,8 +11,10 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { startSocksProxy } from '../../test/kit/socks-proxy.ts';
 import { createOutgoing } from './http-client.ts';
 import { isPublicAddress, OutgoingError, type OutgoingRequest } from './outgoing.ts';
+import { readProxy, type SocksProxy } from './socks5.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const pem = readFileSync(join(import.meta.dirname, '../../test/fixtures/hooks.example.pem'), 'utf8');
@@ -44,13 +46,18 @@ const rawReceiver = (talk: (socket: Socket) => void) =>
   listen(createTcpServer((socket) => void socket.once('data', () => talk(socket)).on('error', () => {})));
 
 /** A client with its own names. Each name resolves to its addresses, in turn if there are several answers. */
-function wayOut(names: Record<string, string[][]> = {}, { allow = [], ca }: { allow?: string[]; ca?: string } = {}) {
+function wayOut(
+  names: Record<string, string[][]> = {},
+  { allow = [], ca, proxy = null }: { allow?: string[]; ca?: string; proxy?: SocksProxy | null } = {},
+) {
   const asked: string[] = [];
   const outgoing = createOutgoing({
     allow,
     log: silent,
     ...(ca && { ca }),
+    proxy,
     resolve: async (host) => {
+      if (host.endsWith('onion')) asked.push(host);
       const answers = names[host];
       if (!answers) throw Object.assign(new Error(`getaddrinfo ENOTFOUND ${host}`), { code: 'ENOTFOUND' });
       const turn = asked.filter((h) => h === host).length;
@@ -567,4 +574,38 @@ test('if the server closes a kept connection as it is reused, only a new connect
   await outgoing.close();
   server.closeAllConnections();
   server.close();
+});
+
+const ONION = `${'abcdefghijklmnopqrstuvwxyz234567'.repeat(2).slice(0, 56)}.onion`;
+
+test('an onion service is reached through the proxy alone: by its name, without TLS, and with the same limits', async () => {
+  const receiver = await httpReceiver((_request, reply) => void reply.end('hello'));
+  const proxy = await startSocksProxy({ where: () => receiver.port });
+  closers.push(() => proxy.close());
+  const { outgoing, asked } = wayOut({}, { proxy: readProxy(proxy.url) });
+  const get = (url: string, more: Partial<OutgoingRequest> = {}) => outgoing.requestMerchantUrl({ url, ...limits, ...more });
+  const reply = await get(`http://${ONION}/hook`);
+  assert.deepEqual([Buffer.from(reply.body).toString(), reply.address], ['hello', ONION]);
+  await get(`http://www.${ONION.toUpperCase()}.:8080/hook`);
+  assert.deepEqual(proxy.asked, [`${ONION}:80`, `www.${ONION}:8080`]);
+  assert.deepEqual(await outgoing.reachMerchantUrl({ merchantId, url: `http://${ONION}` }), { reason: null, address: ONION });
+  await assert.rejects(get(`http://${ONION}:6379`), fails('refused_address'));
+  await assert.rejects(get(`ftp://${ONION}`), fails('invalid_url'));
+  await assert.rejects(get('http://expyuzz4wqqyqhjn.onion'), fails('invalid_url'));
+  assert.deepEqual(asked, [], 'no name server is asked');
+});
+
+test('without a proxy an onion service is refused, and with a proxy that fails it fails; no name server is asked', async () => {
+  const none = wayOut();
+  const get = ({ outgoing }: typeof none) => outgoing.requestMerchantUrl({ url: `http://${ONION}`, ...limits });
+  await assert.rejects(get(none), /can only be reached through Tor; the operator must set P2P_PROXY/);
+  await assert.rejects(none.outgoing.vetMerchantUrl({ merchantId, url: `http://${ONION}` }), fails('connect'));
+  const proxy = await startSocksProxy({ failure: 4 });
+  closers.push(() => proxy.close());
+  const failing = wayOut({}, { proxy: readProxy(proxy.url) });
+  await assert.rejects(get(failing), /the host cannot be reached/);
+  const silent = await rawReceiver(() => {});
+  const late = wayOut({}, { proxy: { host: '127.0.0.1', port: silent.port, user: '', password: '' } });
+  await assert.rejects(late.outgoing.requestMerchantUrl({ url: `http://${ONION}`, ...limits, timeoutMs: 300 }), fails('timeout'));
+  assert.deepEqual([...none.asked, ...failing.asked, ...late.asked], []);
 });

@@ -2,6 +2,7 @@
  * What a node or a provider can do that makes invoices for a merchant, and how its answers are read. Nothing it says completes a payment:
  * `invoices.ts` judges each answer against the invoice that Florin itself decoded.
  */
+import { isOnion } from '#connections';
 import type { Context } from '#context';
 import { decodeInvoice } from '#core/bolt11';
 import { HOUR_MS, MINUTE_MS } from '#core/dates';
@@ -52,8 +53,8 @@ export type BackEnd = {
   /** Errors: BackEndError, also when it does not know the invoice. */
   look(handle: string): Promise<InvoiceLook>;
   /**
-   * Says of which invoices it is told that they were paid, until the signal: only a reason to look. Errors: BackEndError, when it can no
-   * longer be told.
+   * Learns from the back end which invoices were paid, until the signal: only a reason to look. Errors: BackEndError, when it hears nothing any
+   * more.
    */
   listen?(paid: (paymentHash: string) => void, ended: AbortSignal): Promise<void>;
 };
@@ -83,7 +84,7 @@ export const refuseAccess = (param: keyof LightningAccess, reason: string): neve
 /** The URL of a node or a provider, without a final slash. Errors: parameter_invalid. */
 export function readNodeUrl(text: string, { example, mayBePlain = false }: { example: string; mayBePlain?: boolean }): string {
   const url = URL.parse(text);
-  const isKnown = url?.protocol === 'https:' || (mayBePlain && url?.protocol === 'http:');
+  const isKnown = url?.protocol === 'https:' || (url?.protocol === 'http:' && (mayBePlain || isOnion(url.hostname)));
   if (!isKnown || url.username !== '' || url.search !== '' || url.hash !== '')
     return refuseAccess('address', `it must be a URL such as ${example}`);
   return `${url.protocol}//${url.host}${url.pathname.endsWith('/') ? url.pathname.slice(0, -1) : url.pathname}`;
@@ -150,6 +151,8 @@ export async function vetUrl(ctx: Context, target: { merchantId: string; url: st
 }
 
 const LONGEST_ANSWER = 64 * 1024;
+/** How long a server may take to answer. A first connection through Tor may take half a minute. */
+export const askMs = (url: string): number => (isOnion(URL.parse(url)?.hostname ?? '') ? 30_000 : 5_000);
 /** A server that is asked too much, or cannot answer now, rests as long as it says, within these. */
 const [LEAST_REST_MS, MOST_REST_MS] = [10_000, HOUR_MS];
 
@@ -176,7 +179,6 @@ export async function askJson(
   request: {
     merchantId: string;
     url: string;
-    timeoutMs: number;
     body?: object | URLSearchParams;
     headers?: Record<string, string>;
     certificate?: string | undefined;
@@ -188,7 +190,7 @@ export async function askJson(
   const type = isForm ? 'application/x-www-form-urlencoded' : 'application/json';
   try {
     const reply = await ctx.outgoing.requestMerchantUrl({
-      ...{ ...rest, maxReplyBytes: LONGEST_ANSWER, over: 'refuse' as const },
+      ...{ ...rest, timeoutMs: askMs(rest.url), maxReplyBytes: LONGEST_ANSWER, over: 'refuse' as const },
       headers: { accept: 'application/json', 'cache-control': 'no-cache', ...(sent && { 'content-type': type }), ...headers },
       ...(sent && { method: 'POST' as const, body: sent }),
     });

@@ -17,7 +17,6 @@ import {
   refusedBy,
 } from './back-end.ts';
 
-const ASK_MS = 5_000;
 const STATES: Readonly<Record<string, InvoiceLook['state']>> = { unpaid: 'open', paid: 'settled', expired: 'open' };
 /** The error of a label that another invoice has. */
 const LABEL_TAKEN = 900;
@@ -51,7 +50,7 @@ type Call = (method: string, body: object) => Promise<StoredJson>;
 function openCln(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {
   const ask = (method: string, body: object) =>
     askJson(ctx, {
-      ...{ merchantId, url: `${address}/v1/${method}`, timeoutMs: ASK_MS, headers: { rune: credential }, body },
+      ...{ merchantId, url: `${address}/v1/${method}`, headers: { rune: credential }, body },
       certificate: certificate ?? undefined,
     });
   const call: Call = async (method, body) => {

@@ -17,7 +17,6 @@ import {
   refuseSpending,
 } from './back-end.ts';
 
-const ASK_MS = 5_000;
 /** LNbits takes at most 0.1 BTC, if its operator did not change that. */
 const LNBITS_MSAT = 10_000_000_000n;
 /** Where the right one is. */
@@ -39,7 +38,7 @@ export const LNBITS: BackEndKind = {
 function openLnbits(ctx: Context, { merchantId, address, credential, certificate }: OpenAccess): BackEnd {
   const ask = (path: string, body?: object) =>
     askJson(ctx, {
-      ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers: { 'x-api-key': credential } },
+      ...{ merchantId, url: `${address}${path}`, headers: { 'x-api-key': credential } },
       ...{ certificate: certificate ?? undefined, ...(body && { body }) },
     });
   const call: typeof ask = async (path, body) => {

@@ -16,7 +16,6 @@ import {
   refusedBy,
 } from './back-end.ts';
 
-const ASK_MS = 5_000;
 const STATES: Readonly<Record<string, InvoiceLook['state']>> = {
   OPEN: 'open',
   // Parts of it are here, and the payer may still get them back.
@@ -53,7 +52,7 @@ function openLnd(ctx: Context, { merchantId, address, credential, certificate }:
   const call = async (path: string, body?: object): Promise<StoredJson> => {
     const headers = { 'grpc-metadata-macaroon': credential };
     const reply = await askJson(ctx, {
-      ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers, certificate: certificate ?? undefined },
+      ...{ merchantId, url: `${address}${path}`, headers, certificate: certificate ?? undefined },
       ...(body && { body }),
     });
     if (reply.status === 200) return reply.body;

@@ -3,6 +3,7 @@
  * an invoice is valid, and sees every amount.
  */
 import { createHash } from 'node:crypto';
+import { isOnion } from '#connections';
 import type { Context } from '#context';
 import { decodeInvoice } from '#core/bolt11';
 import { asBoolean, asList, asText, asWhole, type StoredJson } from '#core/stored-json';
@@ -20,7 +21,6 @@ import {
 
 /** LUD-16: these characters only. */
 const ADDRESS = /^([a-z0-9._-]{1,64})@([a-z0-9.-]{1,253}(?::\d{1,5})?)$/;
-const ASK_MS = 5_000;
 
 /** A Lightning address, which needs no credential. */
 export const ADDRESS_KIND: BackEndKind = {
@@ -36,14 +36,16 @@ export const ADDRESS_KIND: BackEndKind = {
 /** Where a Lightning address is asked for; null if the text is not one. */
 function addressUrl(address: string): string | null {
   const [, user, host] = ADDRESS.exec(address) ?? [];
-  return user === undefined ? null : `https://${host}/.well-known/lnurlp/${user}`;
+  if (user === undefined) return null;
+  const url = new URL(`https://${host}/.well-known/lnurlp/${user}`);
+  return isOnion(url.hostname) ? url.href.replace('https', 'http') : url.href;
 }
 
 type PayRequest = { callback: string; leastMsat: bigint; mostMsat: bigint; metadata: string };
 
 function openAddress(ctx: Context, { merchantId, address }: OpenAccess): BackEnd {
   const get = async (url: string): Promise<StoredJson> => {
-    const { status, body, restMs } = await askJson(ctx, { merchantId, url, timeoutMs: ASK_MS });
+    const { status, body, restMs } = await askJson(ctx, { merchantId, url });
     // LUD-06: errors come with status 200 as well.
     if (asText(body.status)?.toUpperCase() === 'ERROR')
       throw new BackEndError(`it answers "${(asText(body.reason) ?? '').slice(0, 200)}"`, { restMs });

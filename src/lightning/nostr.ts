@@ -5,7 +5,7 @@ import { sha256 } from '@noble/hashes/sha2.js';
 import { bytesToHex, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import type { Context } from '#context';
 import { asList, asObject, asText, asTexts, asWhole } from '#core/stored-json';
-import { BackEndError } from './back-end.ts';
+import { askMs, BackEndError } from './back-end.ts';
 
 export type NostrEvent = {
   id: string;
@@ -18,7 +18,6 @@ export type NostrEvent = {
 };
 type Unsigned = Pick<NostrEvent, 'created_at' | 'kind' | 'tags' | 'content'>;
 
-const ASK_MS = 5_000;
 const HEX_KEY = /^[0-9a-f]{64}$/;
 /** The longest message, and how many of them are read until a relay is left. */
 const MOST_BYTES = 64 * 1024;
@@ -59,7 +58,7 @@ export async function askRelays<T>(
 ): Promise<T> {
   const over = new AbortController();
   const end = () => over.abort();
-  const timer = ended ? null : setTimeout(end, ASK_MS);
+  const timer = ended ? null : setTimeout(end, Math.max(...relays.map(askMs)));
   ended?.addEventListener('abort', end, { once: true });
   try {
     return await Promise.any(relays.map((relay) => askRelay(ctx, { merchantId, relay, ended: over.signal, ...question })));
@@ -92,7 +91,7 @@ const askRelay = <T>(ctx: Context, { merchantId, relay, ended, event, filter, st
     if (ended.aborted) return late();
     ended.addEventListener('abort', late, { once: true });
     ctx.outgoing
-      .openMerchantSocket({ merchantId, url: relay, timeoutMs: ASK_MS, maxBytes: MOST_BYTES, spoken: { text, end: fail } })
+      .openMerchantSocket({ merchantId, url: relay, timeoutMs: askMs(relay), maxBytes: MOST_BYTES, spoken: { text, end: fail } })
       .then((socket) => {
         ended.addEventListener('abort', () => socket.close(), { once: true });
         if (ended.aborted) return socket.close();

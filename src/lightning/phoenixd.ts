@@ -17,7 +17,6 @@ import {
   refuseSpending,
 } from './back-end.ts';
 
-const ASK_MS = 5_000;
 /** Where the right one is. */
 const LIMITED_PASSWORD =
   'Use http-password-limited-access of ~/.phoenix/phoenix.conf: grep http-password-limited-access ~/.phoenix/phoenix.conf';
@@ -39,7 +38,7 @@ function openPhoenixd(ctx: Context, { merchantId, address, credential, certifica
   const headers = { authorization: `Basic ${basic}` };
   const ask = (path: string, form?: Record<string, string>) =>
     askJson(ctx, {
-      ...{ merchantId, url: `${address}${path}`, timeoutMs: ASK_MS, headers, certificate: certificate ?? undefined },
+      ...{ merchantId, url: `${address}${path}`, headers, certificate: certificate ?? undefined },
       ...(form && { body: new URLSearchParams(form) }),
     });
   const call: typeof ask = async (path, form) => {

@@ -58,8 +58,12 @@ export const ok = (reply: Reply, status = 200): any => {
   return reply.json;
 };
 
-export async function startLightningShop(): Promise<LightningShop> {
-  const [app, pair, receiver] = await Promise.all([startTestApp(ENVIRONMENT), startLightningPair(), startReceiver()]);
+export async function startLightningShop(environment: Record<string, string> = {}): Promise<LightningShop> {
+  const [app, pair, receiver] = await Promise.all([
+    startTestApp({ ...ENVIRONMENT, ...environment }),
+    startLightningPair(),
+    startReceiver(),
+  ]);
   const fronts = await startLightningFronts(pair);
   ok(await app.live.post('/v1/webhook_endpoints', { url: receiver.url, events: ['*'] }), 201);
   const { merchantId } = app.merchant;

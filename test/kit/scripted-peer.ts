@@ -11,7 +11,7 @@ import {
   type WireHeader,
 } from '../../src/chains/bitcoin/p2p/messages.ts';
 import type { PeerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
-import type { PeerAddress } from '../../src/chains/bitcoin/p2p/socks5.ts';
+import type { PeerAddress } from '../../src/connections/socks5.ts';
 
 /** One connection, as seen from the peer. Its functions return true, so that a script can end with them. */
 export type Link = { send(message: PeerMessage): boolean; write(bytes: Buffer): boolean; end(): boolean; socket: Socket };

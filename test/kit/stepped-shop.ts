@@ -1,7 +1,7 @@
 /** A shop whose follower and guard are stepped by the test, over nodes on mainnet: nothing depends on the speed of the machine. */
 import type { Role } from '../../src/app.ts';
-import type { PeerAddress } from '../../src/chains/bitcoin/p2p/socks5.ts';
 import { ChainError } from '../../src/chains/chain-source.ts';
+import type { PeerAddress } from '../../src/connections/socks5.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import type { TrustSetting } from '../../src/core/guard.ts';
 import { createGuard } from '../../src/follow/chain-guard.ts';

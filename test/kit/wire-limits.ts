@@ -29,7 +29,6 @@ import {
   MAX_REFUSED_BYTES,
   WireError,
 } from '../../src/chains/bitcoin/p2p/messages.ts';
-import { openSocket } from '../../src/chains/bitcoin/p2p/socks5.ts';
 import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { MAX_COUNT, sha256d, takeCount, takeTransaction } from '../../src/chains/bitcoin/strict-reader.ts';
@@ -45,6 +44,7 @@ import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
 import { decodeRlp, encodeRlp, LENGTH_BYTES, ProofError, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { NODE_BYTES, PROOF_NODES, readAccountProof } from '../../src/chains/ethereum/trie.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
+import { openSocket } from '../../src/connections/socks5.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
 import { createBeaconChain, smallNetwork } from './beacon-chain.ts';
@@ -170,11 +170,11 @@ async function proxied(kind: number, address: Buffer): Promise<void> {
 }
 const PROXY: readonly Limit[] = [
   {
-    ...{ what: 'the kind of an address in the answer of a SOCKS5 proxy', where: 'bitcoin/p2p/socks5.ts', ours: 4, rule: 4 },
+    ...{ what: 'the kind of an address in the answer of a SOCKS5 proxy', where: 'connections/socks5.ts', ours: 4, rule: 4 },
     ...{ source: 'RFC 1928: 1, 3 and 4', take: (kind: number) => proxied(kind, Buffer.alloc(16)), refusal: Error },
   },
   {
-    ...{ what: 'bytes of a name in the answer of a SOCKS5 proxy', where: 'bitcoin/p2p/socks5.ts', ours: 255, rule: 255 },
+    ...{ what: 'bytes of a name in the answer of a SOCKS5 proxy', where: 'connections/socks5.ts', ours: 255, rule: 255 },
     source: 'RFC 1928: one byte is its length, so that more cannot be said',
     // Of one more, the length is 0, and the name is taken for what the peer sends.
     take: (size) => proxied(3, Buffer.concat([Buffer.from(Uint8Array.of(size)), Buffer.alloc(size, 0x41)])),

@@ -2,8 +2,8 @@
 
 import { isIP, type Socket } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { openSocket, type SocksProxy } from '#connections';
 import type { ChainStore } from '../../store.ts';
-import { openSocket, type SocksProxy } from '../p2p/socks5.ts';
 
 /**
  * Why a server is not asked now. `away`: it does not answer. `busy`: it asks for fewer requests. `certificate`: it shows another one than

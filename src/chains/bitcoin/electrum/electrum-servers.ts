@@ -1,6 +1,7 @@
 /** The Electrum servers of a chain: which of them may be asked now, how much, and why the others are not. */
 
 import { isIP } from 'node:net';
+import type { SocksProxy } from '#connections';
 import type { Clock } from '#core/dates';
 import { defaultTrust } from '#core/guard';
 import type { Log } from '#log';
@@ -8,7 +9,6 @@ import type { ServerState } from '../../chain-source.ts';
 import type { ChainStore } from '../../store.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import { networkGroup } from '../p2p/peer-book.ts';
-import type { SocksProxy } from '../p2p/socks5.ts';
 import type { ProofParams } from '../proof-params.ts';
 import {
   AnswerError,

@@ -18,6 +18,7 @@ import {
 } from '../../../../test/kit/electrum-server.ts';
 import { startSocksProxy } from '../../../../test/kit/socks-proxy.ts';
 import { createChainStore, forgetCertificate } from '../../../chain-store/chain-store.ts';
+import { readProxy } from '../../../connections/socks5.ts';
 import { type Db, openDb } from '../../../db/db.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
@@ -25,7 +26,6 @@ import { addressOfScript } from '../../address.ts';
 import { ChainError, type ChainSource } from '../../chain-source.ts';
 import { workHash } from '../header.ts';
 import { regtestProof } from '../p2p/network-peers.ts';
-import { readProxy } from '../p2p/socks5.ts';
 import { sha256d } from '../strict-reader.ts';
 import { createElectrumSource, type ElectrumOptions } from './electrum-source.ts';
 

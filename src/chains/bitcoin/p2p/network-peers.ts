@@ -4,6 +4,7 @@
  */
 
 import { lookup } from 'node:dns/promises';
+import type { PeerAddress, SocksProxy } from '#connections';
 import { type BitcoinFamily, COIN, type Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
@@ -20,7 +21,6 @@ import { endpointName, readEndpoint } from './peer-book.ts';
 import { createPeerService, type PeerService } from './peer-service.ts';
 import { explainReport, isStale, type PeerPhase, type PeerReport } from './peer-status.ts';
 import { PEERS_LIMITS, type PeerStore, type PeersLimits } from './peers.ts';
-import type { PeerAddress, SocksProxy } from './socks5.ts';
 import { blockZero, createPeerSource, MOST_BLOCKS, noLookUps, readTransactions } from './source.ts';
 
 const WATCH_LIMITS: PeersLimits = { ...PEERS_LIMITS, connections: 4, relaying: 0 };

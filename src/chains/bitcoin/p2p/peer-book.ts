@@ -1,8 +1,8 @@
 /** The known addresses of peers, and which one is tried next. A peer that sends many addresses cannot decide which peers we connect to. */
 import { randomInt } from 'node:crypto';
 import { isIP } from 'node:net';
+import type { PeerAddress } from '#connections';
 import type { Clock } from '#core/dates';
-import type { PeerAddress } from './socks5.ts';
 
 /** Who told us an address; `proven`: it worked before. */
 type Teller = 'proven' | 'seed' | 'fallback' | 'peer';

@@ -1,6 +1,7 @@
 /** One network read from its peers: their headers, blocks of the best chain, and what they announce. */
 import { randomInt } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
+import type { PeerAddress, SocksProxy } from '#connections';
 import { type Clock, MINUTE_MS } from '#core/dates';
 import type { Log } from '#log';
 import { ChainError } from '../../chain-source.ts';
@@ -12,7 +13,6 @@ import { connectPeer, type Peer, type PeerLimits, type PeerNetwork } from './pee
 import { endpointName, networkGroup } from './peer-book.ts';
 import { createPeers, type PeerStore, type Peers, type PeersLimits } from './peers.ts';
 import { createRelay, type Relay } from './relay.ts';
-import type { PeerAddress, SocksProxy } from './socks5.ts';
 
 /** A peer that shows no block of the newest chain for this long is left. */
 const MAX_BEHIND_MS = 20 * 60_000;

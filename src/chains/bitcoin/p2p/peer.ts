@@ -1,6 +1,7 @@
 /** One connection to a peer: the handshake, requests with deadlines, and the reasons for which it is closed. */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
+import { openSocket, type PeerAddress, type SocksProxy } from '#connections';
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import { PARAMS } from '../params.ts';
@@ -22,7 +23,6 @@ import {
   WireError,
   type WireHeader,
 } from './messages.ts';
-import { openSocket, type PeerAddress, type SocksProxy } from './socks5.ts';
 
 /** Times in milliseconds, and amounts for each minute. */
 export type PeerLimits = {

@@ -1,12 +1,12 @@
 /** Keeps connections to peers of one network: discovery, one peer for each network group, rotation, and what is remembered on disk. */
 import { randomInt } from 'node:crypto';
+import type { PeerAddress, SocksProxy } from '#connections';
 import { isPublicAddress } from '#connections';
 import type { Clock } from '#core/dates';
 import type { Log } from '#log';
 import type { Inventory, WireAddress, WireHeader } from './messages.ts';
 import { connectPeer, PEER_LIMITS, type Peer, type PeerLimits, type PeerNetwork, SERVICE } from './peer.ts';
 import { createPeerBook, endpointName, networkGroup, type PeerBook } from './peer-book.ts';
-import type { PeerAddress, SocksProxy } from './socks5.ts';
 
 export type PeersLimits = {
   /** Connections that are kept, and how many of them announce transactions. */

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { startScriptedPeer } from '../../../../test/kit/scripted-peer.ts';
 import { startSocksProxy } from '../../../../test/kit/socks-proxy.ts';
+import { openSocket, readProxy } from '../../../connections/socks5.ts';
 import { connectPeer, peerNetwork } from './peer.ts';
-import { openSocket, readProxy } from './socks5.ts';
 
 const BTC = peerNetwork('BTC', 'regtest');
 const silent = { onHeaders: () => {}, onItems: () => {}, onTransaction: () => {}, onAddresses: () => {}, onClose: () => {} };

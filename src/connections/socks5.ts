@@ -1,4 +1,4 @@
-/** Opens connections to peers: directly, or through a SOCKS5 proxy (RFC 1928) such as Tor, which also resolves the names. */
+/** Opens connections: directly, or through a SOCKS5 proxy (RFC 1928) such as Tor, which also resolves the names. */
 import { randomBytes } from 'node:crypto';
 import { connect, isIP, type Socket } from 'node:net';
 
@@ -29,8 +29,9 @@ export function readProxy(text: string): SocksProxy | null {
   };
 }
 
-/** Connects within the time given. Errors: an Error that says why there is no connection. */
-export function openSocket({ to, proxy, timeoutMs }: { to: PeerAddress; proxy: SocksProxy | null; timeoutMs: number }): Promise<Socket> {
+type Opening = { to: PeerAddress; proxy: SocksProxy | null; timeoutMs: number; ended?: AbortSignal };
+/** Connects within the time given, and before `ended`. Errors: an Error that says why there is no connection. */
+export function openSocket({ to, proxy, timeoutMs, ended }: Opening): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: (proxy ?? to).host, port: (proxy ?? to).port, noDelay: true });
     const fail = (error: Error): void => {
@@ -39,10 +40,12 @@ export function openSocket({ to, proxy, timeoutMs }: { to: PeerAddress; proxy: S
       reject(error);
     };
     const failClosed = (): void => fail(new Error('the connection was closed'));
+    ended?.addEventListener('abort', failClosed, { once: true });
     const timer = setTimeout(() => fail(new Error(`no connection within ${timeoutMs / 1000} s`)), timeoutMs);
     const finish = (): void => {
       clearTimeout(timer);
       socket.off('close', failClosed);
+      ended?.removeEventListener('abort', failClosed);
       resolve(socket);
     };
     // It stays: without a listener an error would end the process.
