@@ -11,7 +11,7 @@ import { decodeInvoice, type Invoice, InvoiceError, paymentHashOf } from '#core/
 import { chainOf, LIGHTNING, type Network } from '#core/coin';
 import { HOUR_MS, MINUTE_MS } from '#core/dates';
 import { Problem } from '#core/problem';
-import { startQueue, type Tx } from '#db';
+import { type Sql, startQueue, type Tx } from '#db';
 import type { Loop } from '#loop';
 import { lockAndSettle } from '#payments';
 import { hostOf, openBackEnd, type SealedAccess } from './access.ts';
@@ -137,6 +137,8 @@ type OpenInvoice = SealedAccess & {
   expiresAt: Date;
   lookedAt: Date | null;
   isWaiting: boolean;
+  /** It was called paid, without proof. */
+  isClaimed: boolean;
   failures: number;
   now: Date;
 };
@@ -199,7 +201,8 @@ const takeDue = (ctx: Context, { busy, hosts }: { busy: readonly string[]; hosts
       where payment_hash in (select payment_hash from picked) returning *)
     select i.payment_hash as "paymentHash", i.payment_id as "paymentId", i.merchant_id as "merchantId", i.backend_id as "backendId", b.kind, b.access,
       i.host, i.handle, i.bolt11, i.msat, i.created_at as "createdAt", i.watched_until as "watchedUntil", i.shown_until as "shownUntil",
-      i.expires_at as "expiresAt", i.looked_at as "lookedAt", i.failures, p.status = 'pending' as "isWaiting", clock_timestamp() as now
+      i.expires_at as "expiresAt", i.looked_at as "lookedAt", i.failures, p.status = 'pending' as "isWaiting", clock_timestamp() as now,
+      exists (select 1 from transfers t where t.payment_id = i.payment_id and t.coin = ${LIGHTNING} and t.ref = 'ln:' || i.payment_hash) as "isClaimed"
     from taken i join lightning_backends b on b.id = i.backend_id join payments p on p.id = i.payment_id`;
 
 /** The pages of these payments are open: their invoices are looked at as if they were just made. */
@@ -267,12 +270,21 @@ function pauseMs({ watchedUntil, shownUntil, expiresAt, isWaiting, now }: OpenIn
   return Math.min(WAITING_MS, Math.max(WATCHED_MS, (now.getTime() - watchedUntil.getTime()) / 4));
 }
 
-const recordUnpaid = async (ctx: Context, invoice: OpenInvoice, isOver: boolean): Promise<void> => {
-  await ctx.db.sql`
+/** What was called paid without proof, and is not any more, was never money. */
+async function recordUnpaid(ctx: Context, invoice: OpenInvoice, isOver: boolean): Promise<void> {
+  const { paymentId, paymentHash } = invoice;
+  const record = (sql: Sql | Tx) => sql`
     update lightning_invoices set looked_at = ${invoice.now}, failures = 0, failure = null, state = ${isOver ? 'ended' : 'open'},
       due_at = clock_timestamp() + ${pauseMs(invoice)} * interval '1 millisecond'
-    where payment_hash = ${invoice.paymentHash} and state = 'open'`;
-};
+    where payment_hash = ${paymentHash} and state = 'open'`;
+  if (!invoice.isClaimed) return void (await record(ctx.db.sql));
+  await ctx.db.begin((tx) =>
+    lockAndSettle(ctx, tx, [paymentId], async () => {
+      await record(tx);
+      await tx`delete from transfers where payment_id = ${paymentId} and coin = ${LIGHTNING} and ref = ${`ln:${paymentHash}`} and lock is null`;
+    }),
+  );
+}
 
 /**
  * An invoice that its back end does not know, an hour after its end, can no longer be paid: providers delete them. One whose back end does not

@@ -56,6 +56,22 @@ for (const [what, change] of UNPROVEN)
     await shop.reached(id, 'completed');
   });
 
+test('a payment that was called paid without proof waits again when its provider takes that back, and expires', async () => {
+  await shop.use('address');
+  const { id } = await shop.ask();
+  lie('/verify/', (json) => ({ ...json, settled: true, preimage: null }));
+  await shop.reached(id, 'processing');
+  shop.fronts.behave();
+  const { sql } = shop.app.app.ctx.db;
+  await sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+  const waits = await shop.reached(id, 'pending');
+  assert.deepEqual([waits.transfers.length, waits.hold_reason, waits.exception], [0, null, null]);
+  await agePayment(shop.app.app.ctx.db, id, 7_200);
+  await sql`update lightning_invoices set due_at = clock_timestamp() where payment_id = ${id}`;
+  const ended = await shop.reached(id, 'expired');
+  assert.deepEqual([ended.transfers.length, ended.exception, ended.amount_received], [0, null, '0.00000000']);
+});
+
 test('hostile case 10: a preimage in capitals is as good', async () => {
   await shop.use('address');
   const { id, invoice } = await shop.ask();
