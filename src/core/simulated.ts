@@ -9,6 +9,7 @@ import type { Tip, Transfer } from './payment.ts';
 export const SCENARIOS = [
   'success',
   'slow',
+  'held',
   'failed',
   'underpaid',
   'overpaid',
@@ -49,13 +50,13 @@ function wrongCoin(scenario: string, coin: Coin): Coin | null {
   if (scenario === 'wrong_network') return there.find((one) => COIN[one].asset === asset) ?? there[0] ?? null;
   return scenario === 'wrong_token' ? (here[0] ?? null) : null;
 }
-/** An invoice is paid as a whole, and settled for good. `slow`: its node holds the payment before it settles it. */
-const OF_LIGHTNING: readonly Scenario[] = ['success', 'slow', 'overpaid', 'late', 'expired'];
+/** An invoice is paid as a whole, and settled for good. `held`: at first it is called paid without the preimage that proves it. */
+const OF_LIGHTNING: readonly Scenario[] = ['success', 'held', 'overpaid', 'late', 'expired'];
 /** The scenarios that a coin can play: its wallet must be able to receive another one. */
 export const scenariosOf = (coin: Coin): readonly Scenario[] =>
   coin === LIGHTNING
     ? OF_LIGHTNING
-    : SCENARIOS.filter((one) => (one !== 'wrong_network' && one !== 'wrong_token') || wrongCoin(one, coin) !== null);
+    : SCENARIOS.filter((one) => one !== 'held' && ((one !== 'wrong_network' && one !== 'wrong_token') || wrongCoin(one, coin) !== null));
 
 /** In the place of a scenario: where the money of test payments comes from. */
 export const PAYER = 'payer';
@@ -181,7 +182,8 @@ function chainOfPlay({ paymentId, coin, scenario, units, startedAt, now, needed,
   };
   const confirmedLater = (share: Share, afterMs: number): Observation =>
     elapsed < afterMs
-      ? chain([seen(hash('tx'), share)], { wakeAt: at(afterMs) })
+      ? // An invoice is seen when it is settled.
+        chain(isInvoice && scenario !== 'held' ? [] : [seen(hash('tx'), share)], { wakeAt: at(afterMs) })
       : chain([seen(hash('tx'), share, { block: { ...mined, time: addMs(startedAt, afterMs) } })], { deep: true });
   return { elapsed, hash, mined, at, seen, chain, confirmedLater };
 }
@@ -206,6 +208,7 @@ function simulatePlay(played: OnePlay): Observation {
     case 'wrong_token':
       return other === null ? chain([]) : confirmedLater(FULL, STEP_MS);
     case 'slow':
+    case 'held':
       return confirmedLater(FULL, SLOW_MS);
     case 'overpaid':
       return confirmedLater({ of: 3n, by: 2n }, STEP_MS);

@@ -440,7 +440,17 @@ export function observe(record: PaymentRecord): Observation | null {
 }
 
 /** What can follow the first scenario: each adds a transfer, or ends the window. */
-const FURTHER: readonly Scenario[] = ['success', 'slow', 'underpaid', 'overpaid', 'late', 'expired', 'wrong_network', 'wrong_token'];
+const FURTHER: readonly Scenario[] = [
+  'success',
+  'slow',
+  'held',
+  'underpaid',
+  'overpaid',
+  'late',
+  'expired',
+  'wrong_network',
+  'wrong_token',
+];
 
 /** What the payer of a test payment can do next. Empty while something is still happening, and for live payments. */
 export function nextScenarios(record: PaymentRecord, { status, exceptions, expiresAt }: Settlement): readonly Scenario[] {

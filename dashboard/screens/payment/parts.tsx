@@ -103,6 +103,7 @@ type Scenario = Api['POST /:mode/payments/:id/simulate']['body']['scenario'];
 const SCENARIOS: readonly { value: Scenario; label: string }[] = [
   { value: 'success', label: 'Success' },
   { value: 'slow', label: 'Slow confirmation' },
+  { value: 'held', label: 'Held by a Lightning node' },
   { value: 'underpaid', label: 'Underpaid' },
   { value: 'overpaid', label: 'Overpaid' },
   { value: 'late', label: 'Late' },

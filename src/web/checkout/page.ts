@@ -458,6 +458,7 @@ export function returnUrl(view: CustomerView, back: string): string {
 const NAMES = {
   success: 'playFull',
   slow: 'playSlow',
+  held: 'playSlow',
   failed: 'playFail',
   underpaid: 'playPart',
   overpaid: 'playOver',
