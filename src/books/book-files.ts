@@ -117,6 +117,7 @@ const TEXT: Readonly<Record<EntryKind, (flow: Flow) => string>> = {
   moved_elsewhere: ({ paymentId, ref }) =>
     paymentId === null ? `Moved by another transaction than ${ref}` : `Deposit of ${paymentId}, moved by another wallet`,
   network_fee: ({ ref, purpose }) => `Network fee of ${purpose ?? 'sweep'} ${ref}`,
+  provider_fee: ({ paymentId }) => `Lightning fee of ${paymentId}`,
 };
 /** Starts what is written about money that is not real. */
 export const testPrefix = (mode: Mode): string => (mode === 'test' ? 'TEST: ' : '');
@@ -178,7 +179,7 @@ const COINTRACKING = [
 function coinTrackingType({ kind, counts, isReturned }: Flow): string {
   if (kind === 'received' || kind === 'restored') return counts ? 'Income' : 'Deposit';
   if (kind === 'swept' || kind === 'moved_elsewhere' || isReturned) return 'Withdrawal';
-  return kind === 'network_fee' ? 'Other Fee' : 'Spend';
+  return kind === 'network_fee' || kind === 'provider_fee' ? 'Other Fee' : 'Spend';
 }
 
 /** CoinTracking's import format. Times are in UTC. */
@@ -225,6 +226,7 @@ const PAYEE: Readonly<Record<EntryKind, string>> = {
   swept: 'Destination wallet',
   moved_elsewhere: 'Another wallet',
   network_fee: 'Network fee',
+  provider_fee: 'Lightning provider',
 };
 
 // The period of a statement or an export: whole days in a time zone.

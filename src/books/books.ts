@@ -11,7 +11,7 @@ import type { Fragment, Sql, Tx } from '#db';
 /**
  * `held_for_review`: money that no completed payment counts. `gas_address`: what pays for the gas of token sweeps; Florin does not see what
  * is sent to it, so its balance is below zero by all gas that it paid. `moved_elsewhere`: deposits that a transaction
- * spent that Florin did not make; it does not know where that money went.
+ * spent that Florin did not make; it does not know where that money went. `network_fees`: also what Lightning providers kept.
  */
 export const ACCOUNTS = [
   'deposit_addresses',
@@ -53,6 +53,7 @@ const ENTRY_KINDS = [
   'swept',
   'moved_elsewhere',
   'network_fee',
+  'provider_fee',
 ] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
@@ -453,6 +454,12 @@ const entriesCte = (sql: Sql | Tx, owner: BooksOwner, display: Display = null): 
       coalesce(round(refunded_cents * refund_fee / refunded), 0), null, id, txid, false, purpose,
       coalesce(round(refunded_displayed * refund_fee / refunded), 0)
     from swept where refund_fee > 0
+    union all
+    -- What a Lightning node or provider kept of what was paid over it.
+    select v.at, 'provider_fee', v.coin, 'network_fees', 'destination_wallet', i.fee_msat, round(v.cents * i.fee_msat / v.units), v.payment_id, v.ref,
+      v.txid, false, null, round(v.displayed * i.fee_msat / v.units)
+    from valued v join lightning_invoices i on i.payment_hash = v.txid and i.payment_id = v.payment_id
+    where v.coin = ${LIGHTNING} and v.mined and i.fee_msat > 0
   )`;
 
 /** A balance; debits count up. */
@@ -483,6 +490,7 @@ const MOVEMENT: Readonly<Record<EntryKind, Movement>> = {
   swept: 'swept',
   moved_elsewhere: 'swept',
   network_fee: 'fees',
+  provider_fee: 'fees',
 };
 
 type Amount = { units: bigint; cents: bigint };

@@ -130,6 +130,7 @@ const KIND: Readonly<Record<BookEntry['kind'], string>> = {
   swept: 'Sweep',
   moved_elsewhere: 'Moved elsewhere',
   network_fee: 'Network fee',
+  provider_fee: 'Lightning fee',
 };
 
 /** A signing file of refunds or payouts is not called a sweep. */

@@ -139,12 +139,14 @@ create table lightning_invoices (
   state text not null default 'open'::text,
   preimage text,
   settled_at timestamp with time zone,
+  fee_msat numeric(38,0) not null default 0,
   looked_at timestamp with time zone,
   due_at timestamp with time zone not null default clock_timestamp(),
   failures integer not null default 0,
   failure text,
   PRIMARY KEY (payment_hash),
   FOREIGN KEY (host) REFERENCES lightning_hosts(host),
+  CHECK ((fee_msat >= (0)::numeric)),
   CHECK ((msat > (0)::numeric)),
   CHECK ((state = ANY (ARRAY['open'::text, 'settled'::text, 'ended'::text])))
 );

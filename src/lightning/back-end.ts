@@ -35,11 +35,15 @@ export const [OWN_PACE_MS, PROVIDER_PACE_MS] = [50, 334] as const;
 type WantedInvoice = { msat: bigint; description: string; seconds: number; key: string };
 /** `handle`: what the back end is asked about later. `description`: what the invoice must name, where the back end chose it. */
 export type MadeInvoice = { bolt11: string; handle: string; descriptionHash: string | null };
-/** What a back end says about an invoice. `settledAt`: null where it does not tell. `receivedMsat`: null where it does not tell. */
+/**
+ * What a back end says about an invoice. `settledAt`: null where it does not tell. `receivedMsat`: what the customer paid; null where it does
+ * not tell. `feeMsat`: what it kept of that, where it keeps a part and tells.
+ */
 export type InvoiceLook = {
   state: 'open' | 'settled' | 'canceled';
   preimage: string | null;
   receivedMsat: bigint | null;
+  feeMsat?: bigint;
   settledAt: Date | null;
 };
 /** What a back end takes at least and at most. `payee`: the key of its node, where it is the merchant's own. */

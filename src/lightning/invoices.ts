@@ -107,7 +107,9 @@ export function checkInvoice({ bolt11, descriptionHash }: MadeInvoice, { msat, n
 }
 
 /** What a look proves: nothing, that an invoice ended, that it is called paid without a proof, or that it is paid. */
-type Verdict = { is: 'open' | 'ended' } | { is: 'unproven'; reason: string } | { is: 'paid'; msat: bigint; preimage: string };
+type Verdict = { is: 'open' | 'ended' } | { is: 'unproven'; reason: string } | ({ is: 'paid' } & Paid);
+/** `feeMsat`: what the back end kept of it. */
+type Paid = { msat: bigint; feeMsat: bigint; preimage: string };
 
 /** Judges what a back end says about an invoice. The only place where a Lightning payment becomes money. */
 export function judgeLook({ paymentHash, msat }: { paymentHash: string; msat: bigint }, look: InvoiceLook): Verdict {
@@ -119,7 +121,8 @@ export function judgeLook({ paymentHash, msat }: { paymentHash: string; msat: bi
   const received = look.receivedMsat ?? msat;
   if (received < msat) return { is: 'unproven', reason: 'it calls the invoice paid with less than its amount' };
   if (received > ALL_MSAT) return { is: 'unproven', reason: 'it calls the invoice paid with more than there is' };
-  return { is: 'paid', msat: received, preimage };
+  const fee = look.feeMsat ?? 0n;
+  return { is: 'paid', msat: received, feeMsat: fee < 0n ? 0n : fee > received ? received : fee, preimage };
 }
 
 type OpenInvoice = SealedAccess & {
@@ -314,13 +317,14 @@ function arrivedAt({ lookedAt, createdAt, now }: OpenInvoice, settledAt: Date | 
 async function recordPaid(
   ctx: Context,
   invoice: OpenInvoice,
-  { msat, preimage, settledAt }: { msat: bigint; preimage: string; settledAt: Date | null },
+  { msat, feeMsat, preimage, settledAt }: Paid & { settledAt: Date | null },
 ): Promise<void> {
   const at = arrivedAt(invoice, settledAt);
   await ctx.db.begin((tx) =>
     lockAndSettle(ctx, tx, [invoice.paymentId], async () => {
       const settled = await tx`
-        update lightning_invoices set state = 'settled', preimage = ${preimage}, settled_at = ${at}, failures = 0, failure = null
+        update lightning_invoices set state = 'settled', preimage = ${preimage}, settled_at = ${at}, fee_msat = ${feeMsat.toString()},
+          failures = 0, failure = null
         where payment_hash = ${invoice.paymentHash} and state = 'open'`;
       if (settled.count > 0) await writeTransfer(tx, invoice, { msat, at, isProven: true });
     }),

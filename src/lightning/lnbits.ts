@@ -58,10 +58,12 @@ function openLnbits(ctx: Context, { merchantId, address, credential, certificate
     const details = asObject(body.details);
     const about = asText(details.payment_hash);
     if (about !== null && about !== hash) throw new BackEndError('it answers about another invoice');
-    const amount = asWhole(details.amount);
+    const [amount, fee] = [asWhole(details.amount), asWhole(details.fee) ?? 0];
     return {
       ...{ state: isPaid ? 'settled' : 'open', preimage: asText(body.preimage), settledAt: null },
       receivedMsat: isPaid && amount !== null ? BigInt(amount) : null,
+      // It has a sign in some versions, and is taken from the amount in all.
+      feeMsat: BigInt(Math.abs(fee)),
     };
   };
   return {

@@ -164,13 +164,13 @@ function openAnswer(key: Uint8Array, content: string): StoredJson | null {
 /** What a wallet says about an invoice, in an answer that is its own. Errors: BackEndError. */
 export function readWalletLook(result: StoredJson, hash: string): InvoiceLook {
   if (asText(result.payment_hash) !== hash || result.type === 'outgoing') throw new BackEndError('it answers about another invoice');
-  const [settledAt, amount] = [asWhole(result.settled_at), asWhole(result.amount)];
+  const [settledAt, amount, fees] = [asWhole(result.settled_at), asWhole(result.amount), asWhole(result.fees_paid) ?? 0];
   const isTimed = settledAt !== null && settledAt > 0;
   // `state` is optional. A preimage alone says nothing.
   const state = result.state === undefined || result.state === null ? (isTimed ? 'settled' : 'open') : STATES[asText(result.state) ?? ''];
   if (state === undefined) throw new BackEndError('it does not say whether the invoice is settled');
   return {
     ...{ state, preimage: asText(result.preimage), receivedMsat: state === 'settled' && amount !== null ? BigInt(amount) : null },
-    settledAt: isTimed ? new Date(settledAt * 1000) : null,
+    ...{ feeMsat: BigInt(fees), settledAt: isTimed ? new Date(settledAt * 1000) : null },
   };
 }

@@ -1,6 +1,6 @@
 /** Invoices of phoenixd, with its limited password: the full one can spend, which a request without content finds out. */
 import type { Context } from '#context';
-import { asBoolean, asText, asWhole } from '#core/stored-json';
+import { asBoolean, asText, asWhole, type StoredJson } from '#core/stored-json';
 import {
   askJson,
   type BackEnd,
@@ -56,11 +56,10 @@ function openPhoenixd(ctx: Context, { merchantId, address, credential, certifica
     if (asText(body.paymentHash) !== hash) throw new BackEndError('it answers about another invoice');
     const isPaid = asBoolean(body.isPaid);
     if (isPaid === null) throw new BackEndError('it does not say whether the invoice is settled');
-    const [received, asked, completedAt] = [asWhole(body.receivedSat), asWhole(body.requestedSat), asWhole(body.completedAt)];
+    const completedAt = asWhole(body.completedAt);
     return {
       ...{ state: isPaid ? 'settled' : 'open', preimage: asText(body.preimage) },
-      // Less than was asked for is what phoenixd kept for a channel: its customer has paid in full.
-      receivedMsat: isPaid && received !== null && asked !== null && received > asked ? BigInt(received) * 1_000n : null,
+      ...(isPaid ? readPaid(body) : { receivedMsat: null }),
       settledAt: completedAt !== null && completedAt > 0 ? new Date(completedAt) : null,
     };
   };
@@ -74,4 +73,16 @@ function openPhoenixd(ctx: Context, { merchantId, address, credential, certifica
       return checkByInvoice(ctx, { create, look }, { ownsNode: true, refuse });
     },
   };
+}
+
+/**
+ * `receivedSat` is what is left after the fees for channels, without parts of a satoshi. Where it is less than was asked for with the fees, the
+ * rest went into a credit for fees: the customer has paid in full.
+ */
+function readPaid(body: StoredJson): Pick<InvoiceLook, 'receivedMsat' | 'feeMsat'> {
+  const [received, asked, fees] = [asWhole(body.receivedSat), asWhole(body.requestedSat), Math.max(0, asWhole(body.fees) ?? 0)];
+  if (received === null || asked === null) return { receivedMsat: null };
+  const left = BigInt(received) * 1_000n;
+  const receivedMsat = [BigInt(asked) * 1_000n, left + BigInt(fees)].reduce((most, one) => (one > most ? one : most));
+  return { receivedMsat, feeMsat: receivedMsat - left };
 }

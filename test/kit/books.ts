@@ -32,7 +32,7 @@ async function recount(ctx: Context, { merchantId, mode }: BooksOwner): Promise<
   for (const record of records) {
     const roles = rolesOf(record.facts, record.transfers, tipsOf(record));
     for (const coin of new Set(record.transfers.map((t) => t.coin))) {
-      const mined = record.transfers.filter((t) => t.coin === coin && t.block);
+      const mined = record.transfers.filter((t) => t.coin === coin && (t.block || t.lock === 'preimage'));
       const total = (role: string | null) => mined.reduce((sum, t) => (role === null || roles.get(t) === role ? sum + t.units : sum), 0n);
       const counted = record.facts.status === 'completed' ? total('counted') : 0n;
       const gone = refunds.reduce((sum, one) => (one.paymentId === record.facts.id && one.coin === coin ? sum + one.units : sum), 0n);

@@ -57,6 +57,7 @@ const ofPhoenixd = fc.record(
     preimage: preimages,
     requestedSat: nearly(10_000, 20_000),
     receivedSat: nearly(10_000, 0, 20_000, -1),
+    fees: nearly(0, 1_000_000, -1),
     completedAt: nearly(1_790_000_000_000),
   },
   { requiredKeys: [] },
@@ -101,8 +102,8 @@ const isPreimage = (value: unknown): boolean => typeof value === 'string' && val
 /** No payment is larger than all bitcoin. */
 const ALL_MSAT = 21_000_000n * 10n ** 11n;
 /** Whether so much, in millisatoshis, can have paid the invoice. What is not a whole number says nothing. */
-const mayBe = (given: unknown, unit = 1n): boolean =>
-  !Number.isSafeInteger(given) || (BigInt(given as number) * unit >= MSAT && BigInt(given as number) * unit <= ALL_MSAT);
+const mayBe = (given: unknown): boolean =>
+  !Number.isSafeInteger(given) || (BigInt(given as number) >= MSAT && BigInt(given as number) <= ALL_MSAT);
 
 /** Whether an answer is the truth about an invoice that was paid: everything that proves it is there, in the right form. */
 function isProof(kind: Kind, status: number, json: any): boolean {
@@ -130,8 +131,7 @@ function isProof(kind: Kind, status: number, json: any): boolean {
       return one?.status === 'paid' && one.payment_hash === HASH && isPreimage(one.payment_preimage) && isEnough;
     }
     case 'phoenixd':
-      // More than was asked for. What it received of it, without its fees, may be less.
-      return json.isPaid === true && json.paymentHash === HASH && isPreimage(json.preimage) && isMore(json);
+      return json.isPaid === true && json.paymentHash === HASH && isPreimage(json.preimage) && isInFull(json);
     case 'lnbits': {
       const { payment_hash: about, amount } = Object(json.details);
       const isOther = typeof about === 'string' && about !== HASH;
@@ -140,8 +140,13 @@ function isProof(kind: Kind, status: number, json: any): boolean {
   }
 }
 
-const isMore = ({ receivedSat: received, requestedSat: asked }: any): boolean =>
-  !(Number.isSafeInteger(received) && Number.isSafeInteger(asked) && received > asked) || mayBe(received, 1_000n);
+/** What phoenixd received is without its fees, and may be less than was asked for. */
+function isInFull({ receivedSat: received, requestedSat: asked, fees }: any): boolean {
+  if (!Number.isSafeInteger(received) || !Number.isSafeInteger(asked)) return true;
+  const paid = BigInt(received) * 1_000n + BigInt(Number.isSafeInteger(fees) && fees > 0 ? fees : 0);
+  const most = paid > BigInt(asked) * 1_000n ? paid : BigInt(asked) * 1_000n;
+  return most >= MSAT && most <= ALL_MSAT;
+}
 
 /** An answer of a wallet has no status: it comes over a relay, signed. */
 function isWalletProof(json: any): boolean {
@@ -170,7 +175,9 @@ export async function tellLies(count: number, seed: number): Promise<{ completed
     } catch (error) {
       assert.ok(error instanceof BackEndError, String(error));
     }
-    const isPaid = look !== null && judgeLook({ paymentHash: HASH, msat: MSAT }, look).is === 'paid';
+    const verdict = look !== null ? judgeLook({ paymentHash: HASH, msat: MSAT }, look) : null;
+    const isPaid = verdict?.is === 'paid';
+    if (isPaid) assert.ok(verdict.feeMsat >= 0n && verdict.feeMsat <= verdict.msat);
     assert.equal(isPaid, isProof(kind, status, json));
     if (isPaid) {
       completed++;

@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
+import { trialBalance } from '../../src/books/books.ts';
 import { decodeInvoice } from '../../src/core/bolt11.ts';
 import { chainOf } from '../../src/core/coin.ts';
 import type { LightningKind } from '../../src/lightning/access.ts';
 import type { NostrEvent } from '../../src/lightning/nostr.ts';
 import { eventually } from '../kit/app.ts';
+import { EVER } from '../kit/books.ts';
 import { startLightningFronts } from '../kit/lightning-fronts.ts';
 import { type LightningShop, startLightningShop } from '../kit/lightning-shop.ts';
 import { NWC_SECRET } from '../kit/nostr-relay.ts';
@@ -359,10 +361,13 @@ test('hostile case 18: a relay that sends without end is left, and another one a
 test('hostile case 24: a payment of which phoenixd kept a part for a channel is paid in full', async () => {
   await shop.use('phoenixd');
   const { id, invoice } = await shop.ask();
-  lie('/payments/incoming/', (json) => ({ ...json, receivedSat: 0, fees: 10_000_000 }));
+  lie('/payments/incoming/', (json) => ({ ...json, receivedSat: 0, fees: 0 }));
   shop.pair.pay(invoice);
   const done = await shop.reached(id, 'completed');
   assert.deepEqual([done.amount_received, done.exception], ['0.00010000', null]);
+  const { merchantId } = shop.app.merchant;
+  const balances = await trialBalance(shop.app.app.ctx, { merchantId, mode: 'live', until: EVER });
+  assert.equal(balances.find(({ coin, account }) => coin === 'BTC@lightning' && account === 'network_fees')?.units, 10_000_000n);
 });
 
 test('hostile case 27: a node that was restored from an older backup, and knows none of its invoices, expires no payment and is named', async () => {

@@ -177,6 +177,8 @@ create table lightning_invoices (
   state text not null default 'open' check (state in ('open', 'settled', 'ended')),
   preimage text,
   settled_at timestamptz,
+  -- What the back end kept of what was paid
+  fee_msat numeric(38, 0) not null default 0 check (fee_msat >= 0),
   -- When the back end last said that it is not paid, and when it is asked next
   looked_at timestamptz,
   due_at timestamptz not null default clock_timestamp(),
