@@ -14,11 +14,12 @@ import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { isLongRun } from '../kit/long.ts';
 import { startService } from '../kit/service.ts';
 import { startWorker, type Worker } from '../kit/worker.ts';
 
-const KILLS = process.env.FLORIN_LONG ? 100 : 5;
-const DELIVERIES = process.env.FLORIN_LONG ? 10_000 : 500;
+const KILLS = isLongRun ? 100 : 5;
+const DELIVERIES = isLongRun ? 10_000 : 500;
 const PLANS = '{"enterprise":{"per_minute":0}}';
 
 let database: TestDatabase;

@@ -30,8 +30,9 @@ import { startSweeps } from '../../src/signing/follow-files.ts';
 import { readHoldings } from '../../src/signing/holdings.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
+import { isLongRun } from '../kit/long.ts';
 
-const HISTORIES = process.env.FLORIN_LONG ? 10_000 : 12;
+const HISTORIES = isLongRun ? 10_000 : 12;
 const EVER = new Date('2999-01-01T00:00:00Z');
 const ACTOR = { userId: '', name: 'Ada', ip: '' };
 const WALLET = 'wal_000000000000000000000001';

@@ -18,13 +18,14 @@ import { type Block, createAdversaryChain, createAdversarySource, type OnChain, 
 import { testEnvironment } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
+import { isLongRun } from '../kit/long.ts';
 
 /**
  * Payments that share a chain. Each has its own history: its transfers, double-spends and confirmations, under blocks and reorganizations
  * that it shares with the others. 1,000 histories are 40 chains with 10 to 40 events each.
  */
 const PAYMENTS = 25;
-const HISTORIES = process.env.FLORIN_LONG ? 100_000 : 1_000;
+const HISTORIES = isLongRun ? 100_000 : 1_000;
 const START = new Date('2026-01-01T00:00:00Z').getTime();
 const MINUTE = 60_000;
 const WINDOW_SECONDS = 86_400;
@@ -719,7 +720,7 @@ test(`${HISTORIES} payments on adversarial chains: nothing is counted twice, mis
   const told = SEED === null ? worlds : worlds.slice(0, 1);
   const numRuns = HISTORIES / PAYMENTS / worlds.length;
   // A slow machine runs fewer histories: those that do not fit are left out, not interrupted.
-  const end = performance.now() + HISTORIES * (process.env.FLORIN_LONG ? 65 : 200);
+  const end = performance.now() + HISTORIES * (isLongRun ? 65 : 200);
   let lived = 0;
   const runs = await Promise.allSettled(
     told.map((world) =>

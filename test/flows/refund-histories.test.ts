@@ -22,11 +22,12 @@ import { makeRefundFile } from '../../src/signing/refund-files.ts';
 import { acceptSigned, cancelSweep, makeSweep, readSigningFileOf, replaceSweep } from '../../src/signing/signing-files.ts';
 import { setDestination } from '../../src/wallets/destinations.ts';
 import { checkBooks } from '../kit/books.ts';
+import { isLongRun } from '../kit/long.ts';
 import { mayFail, minedOutpoints, nodeOf, randomOf, spendingOf } from '../kit/schedules.ts';
 import { account } from '../kit/shop.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';
 
-const SCHEDULES = Number(process.env.FLORIN_SCHEDULES ?? (process.env.FLORIN_LONG ? 300 : 3));
+const SCHEDULES = Number(process.env.FLORIN_SCHEDULES ?? (isLongRun ? 300 : 3));
 const SEED = Number(process.env.FLORIN_SEED ?? 1);
 const STEPS = 20;
 /** Confirmations after which a sweep ends, and more than any reorganization here takes back. */

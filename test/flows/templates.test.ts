@@ -10,6 +10,7 @@ import { test } from 'node:test';
 import { parse as parseToml } from 'smol-toml';
 import { parse as parseYaml } from 'yaml';
 import { readConfig } from '../../src/config.ts';
+import { longTest } from '../kit/long.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const TEMPLATES = join(ROOT, 'deploy/templates');
@@ -120,7 +121,7 @@ test('StartOS: the package has the image and the number of the release, and text
   for (const architecture of ['x86_64', 'aarch64']) assert.ok(manifest.includes(architecture));
 });
 
-test('StartOS: the package is what the types of its SDK ask for', { skip: !process.env.FLORIN_LONG && 'only in long runs' }, () => {
+longTest('StartOS: the package is what the types of its SDK ask for', () => {
   const folder = join(ROOT, '.cache/startos');
   mkdirSync(folder, { recursive: true });
   cpSync(join(TEMPLATES, 'startos'), folder, { recursive: true });

@@ -6,6 +6,7 @@ import type { Role } from '../../src/app.ts';
 import { buildApp } from '../../src/web/dashboard/build.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { auditAccessibility, findClipped, findTextsThatGoStale, openTab, startBrowser, type Tab } from './browser.ts';
+import { isLongRun } from './long.ts';
 import { freePort } from './nodes.ts';
 import { freshTotp, Person } from './person.ts';
 
@@ -153,7 +154,7 @@ function dashboardOf(app: TestApp, browser: Browser, tab: Tab): Dashboard {
       assert.deepEqual(await findTextsThatGoStale(on), [], `${name}: each text needs an element of its own`);
       // In turn, because the themes differ only in their colors; the long run looks at both.
       const inTurn = audits++ % 2 === 0 ? (['dark'] as const) : (['light'] as const);
-      for (const colorScheme of process.env.FLORIN_LONG ? (['dark', 'light'] as const) : inTurn) {
+      for (const colorScheme of isLongRun ? (['dark', 'light'] as const) : inTurn) {
         await on.emulateMedia({ colorScheme });
         assert.deepEqual(await auditAccessibility(on), [], `${name}, ${colorScheme}`);
       }

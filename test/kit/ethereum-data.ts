@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { hexToBytes } from '@noble/hashes/utils.js';
+import { isLongRun } from './long.ts';
 
 const FOLDER = new URL('../fixtures/ethereum/', import.meta.url);
 export const readEthereumText = (name: string): string => gunzipSync(readFileSync(new URL(`${name}.gz`, FOLDER))).toString();
@@ -50,5 +51,4 @@ export function flipBit(hex: string, bit: number): string {
 export const flipNumber = (hex: string, bit: number): string => `0x${(BigInt(hex) ^ (1n << BigInt(bit))).toString(16)}`;
 
 /** Every item with `npm run test:long`, otherwise one of `every`. */
-export const sampled = <T>(list: readonly T[], every: number): T[] =>
-  list.filter((_, i) => process.env.FLORIN_LONG !== undefined || i % every === 0);
+export const sampled = <T>(list: readonly T[], every: number): T[] => list.filter((_, i) => isLongRun || i % every === 0);

@@ -12,10 +12,11 @@ import { deriveAddress } from '../../src/chains/address.ts';
 import { descriptorChecksum } from '../../src/chains/descriptor.ts';
 import { Problem } from '../../src/core/problem.ts';
 import { base58check } from '../kit/base58.ts';
+import { isLongRun } from '../kit/long.ts';
 import { type RealNode, startBitcoind } from '../kit/nodes.ts';
 
-const COUNT = Number(process.env.FLORIN_DESCRIPTORS ?? (process.env.FLORIN_LONG ? 10_000 : 500));
-const SEED = Number(process.env.FLORIN_SEED ?? (process.env.FLORIN_LONG ? Date.now() % 1_000_000 : 1));
+const COUNT = Number(process.env.FLORIN_DESCRIPTORS ?? (isLongRun ? 10_000 : 500));
+const SEED = Number(process.env.FLORIN_SEED ?? (isLongRun ? Date.now() % 1_000_000 : 1));
 const TPUB = 0x043587cf;
 let node: RealNode;
 before(async () => {

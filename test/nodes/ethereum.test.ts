@@ -6,6 +6,7 @@ import { chainOf } from '../../src/core/coin.ts';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type EthProxy, startEthProxy } from '../kit/eth-proxy.ts';
+import { isLongRun } from '../kit/long.ts';
 import { type EthNode, startAnvil } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { CALL_WITH_VALUE, VALUE_FORWARDER, word } from '../kit/token-contracts.ts';
@@ -75,7 +76,7 @@ const PROVIDERS: readonly { name: string; refused: readonly string[]; namesInner
 
 for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
   // Most shops have a provider like the last one.
-  if (isMore && process.env.FLORIN_LONG === undefined) continue;
+  if (isMore && !isLongRun) continue;
   describe(provider, () => {
     let node: EthNode;
     let proxy: EthProxy;

@@ -22,7 +22,7 @@ import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { startBrowser } from '../kit/browser.ts';
 import { electrumCosigner } from '../kit/electrum-program.ts';
-import { firstOf } from '../kit/long.ts';
+import { firstOf, isLongRun } from '../kit/long.ts';
 import { accountKeyOf, multisigDescriptor, type Policy, signer } from '../kit/multisig.ts';
 import { type RealNode, rpcClient, startBitcoind } from '../kit/nodes.ts';
 import { beginFollowing, openPayment, reach } from '../kit/shop.ts';
@@ -60,7 +60,7 @@ const stateOf = async (id: string) => (await getSweep(app.app.ctx, { ...owner(),
 /** The page in its browser, or in short runs for all forms but one the code of the page. */
 async function signedByPage(form: string, { id, seed, destination, recipients = '' }: Asked): Promise<string> {
   const asked = { content: signingFileText(await fileOf(id)), secret: signer(seed).privateExtendedKey, destination, recipients };
-  return process.env.FLORIN_LONG || form === FORMS[0]![0] ? page.sign(asked) : signFile(asked).text;
+  return isLongRun || form === FORMS[0]![0] ? page.sign(asked) : signFile(asked).text;
 }
 type Asked = { id: string; seed: number; destination: string; recipients?: string };
 
@@ -87,7 +87,7 @@ async function electrumSigner(policy: Policy, addresses: readonly string[]): Pro
   assert.deepEqual(JSON.parse(await electrum.call('listaddresses', '--receiving')).slice(0, addresses.length), addresses);
   return (psbt) => electrum.call('signtransaction', psbt);
 }
-const SIGNERS = ['the node', ...(process.env.FLORIN_LONG ? ['Electrum'] : [])];
+const SIGNERS = ['the node', ...(isLongRun ? ['Electrum'] : [])];
 
 async function receive(count: number): Promise<string[]> {
   const payments = [];

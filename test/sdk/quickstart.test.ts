@@ -15,6 +15,7 @@ import { readConfig } from '../../src/config.ts';
 import { eventually } from '../kit/app.ts';
 import { copySource, terminalEnvironment } from '../kit/copy.ts';
 import { codeBlocks } from '../kit/documents.ts';
+import { isLongRun } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'florin-quickstart-'));
@@ -81,7 +82,7 @@ test('service and command line use the port that the quick start prints, without
 });
 
 test('the quick start works as printed, from a fresh copy of the source to a verified webhook', async (t) => {
-  const linked = !process.env.FLORIN_LONG;
+  const linked = !isLongRun;
   copySource(source, { linked });
   assert.notEqual(spawnSync('node', ['--version'], { env: terminalEnvironment() }).status, null, 'there is a Node of the machine');
 
