@@ -14,6 +14,12 @@ test('notices about refunds and payouts say what waits, without amounts of payou
   const refund = { what: 'refund', amount: '0.01 BTC' };
   const rows: [kind: (typeof NOTICE_KINDS)[number], detail: Record<string, string | number>, words: string, path: string][] = [
     ['money_out_waiting', { ...refund, reason: 'approval' }, 'A refund of 0.01 BTC is waiting for approval.', 'refunds'],
+    [
+      'money_out_waiting',
+      { ...refund, reason: 'invoice' },
+      'A refund of 0.01 BTC waits for another invoice: the one that the customer entered expired. If you paid it, enter the preimage.',
+      'refunds',
+    ],
     ['money_out_waiting', { what: 'payout', reason: 'approval', count: 1 }, 'A payout is waiting for approval.', 'payouts'],
     [
       'money_out_waiting',

@@ -170,6 +170,8 @@ export const KINDS: Readonly<
       const one = moneyOutOf(detail);
       if (detail.reason === 'address')
         return `${one} has an address now: the customer entered it. Check the address and approve the refund.`;
+      if (detail.reason === 'invoice')
+        return `${one} waits for another invoice: the one that the customer entered expired. If you paid it, enter the preimage.`;
       const by = detail.reason === 'second' ? 'the approval of a second member' : 'approval';
       return `${one} ${Number(detail.count) > 1 ? 'are' : 'is'} waiting for ${by}.`;
     },

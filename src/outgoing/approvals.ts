@@ -116,8 +116,8 @@ export async function forgetApprovals(
 
 type Owner = { merchantId: string; mode: Mode };
 type Amount = { kind: 'refund' | 'payout'; coin: Coin; units: bigint };
-/** `address`: the customer entered one. `approval`, `second`: a member, or another member, has to approve. */
-type Reason = 'address' | 'approval' | 'second' | 'failed';
+/** `address`: the customer entered one. `invoice`: theirs expired. `approval`, `second`: a member, or another member, has to approve. */
+type Reason = 'address' | 'invoice' | 'approval' | 'second' | 'failed';
 
 const kindOf = (reason: Reason) => (reason === 'failed' ? 'money_out_failed' : 'money_out_waiting');
 

@@ -11,6 +11,7 @@ import { formatUnits, shownUnit } from '#core/money';
 import { Problem } from '#core/problem';
 import type { Sql, Tx } from '#db';
 import { checkRefundAddress } from '#payments';
+import { notifyOfOutgoing } from './approvals.ts';
 import { changeOutgoing, type Held } from './change-outgoing.ts';
 import { claimUntil } from './claims.ts';
 import type { OutgoingPayment, Owner, Refund } from './outgoing-payments.ts';
@@ -104,12 +105,13 @@ export async function endInvoices(ctx: Context): Promise<number> {
         const before = rows[0]!;
         if (!isExpired(before, now) || (before.state !== 'requested' && before.state !== 'approved')) return;
         const keepsMember = tx`state = 'requested' and approved_by is null`;
-        await write(
+        const [after] = await write(
           tx`state = 'requested', address = null, invoice_expires_at = null, backed_by = case when ${keepsMember} then backed_by end,
             approved_by = null, approved_by_user = null, approved_at = null, approved_usd_cents = null, claim_until = ${claimUntil(now)},
             link_mailed = false`,
           { states: ['requested'] },
         );
+        await notifyOfOutgoing(ctx, tx, [after!], 'invoice');
       }),
     );
   return found.length;

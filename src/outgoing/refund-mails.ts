@@ -1,6 +1,6 @@
 /** Emails about refunds to customers who left an email address on the payment page. In English. Payers get no email about tests. */
 import type { Context } from '#context';
-import { COIN, chainOf } from '#core/coin';
+import { COIN, chainOf, LIGHTNING, onChainCoin } from '#core/coin';
 import { minuteText } from '#core/dates';
 import { formatUnits } from '#core/money';
 import type { RefundState } from '#core/refund';
@@ -30,15 +30,21 @@ const amountOf = ({ coin, units }: Refund): string => `${formatUnits(coin, units
  * an address, or there is nobody to mail. `over`: what happens when the customer got too many emails. Errors: mail_limit_reached.
  */
 export async function mailClaimLink(ctx: Context, tx: Tx, refund: Refund, { over }: Pick<Bound, 'over'>): Promise<void> {
-  const { id, merchantId, paymentId, coin, address, email, reason, claimUntil } = refund;
+  const { id, merchantId, paymentId, coin, address, email, reason, claimUntil, hasEarlierInvoice } = refund;
   const payer = address === null && claimUntil !== null && email !== null && (await payerOf(ctx, tx, refund));
   if (!payer) return;
+  const network = chainOf(coin).networkName;
+  const [on, to] =
+    coin === LIGHTNING
+      ? [`over ${network} or on ${chainOf(onChainCoin(coin)).networkName}`, 'a Lightning invoice or a bitcoin address']
+      : [`on ${network}`, 'the address where you want to receive it'];
   const lines = [
-    'Open this link and enter the address where you want to receive it:',
+    ...(hasEarlierInvoice ? ['The invoice that you entered expired before it was paid.'] : []),
+    `Open this link and enter ${to}:`,
     '',
     claimUrl(ctx, refund),
     '',
-    `The link is valid until ${minuteText(claimUntil)}. Do not share it: the refund goes to the first address that is entered there.`,
+    `The link is valid until ${minuteText(claimUntil)}. Do not share it: the refund goes to what is entered there first.`,
     '',
     ...(reason === null ? [] : [`Reason: ${harmless(reason, MOST_REASON)}`]),
     `Payment: ${paymentId}`,
@@ -46,10 +52,7 @@ export async function mailClaimLink(ctx: Context, tx: Tx, refund: Refund, { over
   const queued = await queueMails(tx, {
     recipients: [payer.email],
     subject: mailText`Claim your refund from ${payer.name} (${exactly(id)})`,
-    body: mailLines([
-      mailText`${payer.name} wants to refund you ${exactly(amountOf(refund))} on ${exactly(chainOf(coin).networkName)}.`,
-      ...lines.map(exactly),
-    ]),
+    body: mailLines([mailText`${payer.name} wants to refund you ${exactly(amountOf(refund))} ${exactly(on)}.`, ...lines.map(exactly)]),
     kind: 'refund_claim',
     sender: merchantId,
     bound: { ...REFUNDS, over },

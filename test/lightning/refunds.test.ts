@@ -16,7 +16,7 @@ let shop: LightningShop;
 /** A completed payment of 100,000 satoshis, from which every test refunds a part. */
 let payment: string;
 before(async () => {
-  shop = await startLightningShop();
+  shop = await startLightningShop({ SMTP_URL: 'smtp://127.0.0.1:9', MAIL_FROM: 'pay@shop.example' });
   await shop.use('lnd');
   // Only endpoints that name them get events of refunds.
   ok(await shop.app.live.post('/v1/webhook_endpoints', { url: shop.receiver.url, events: REFUND_EVENTS }), 201);
@@ -151,6 +151,25 @@ const reopened = (id: string) =>
     () => read(id),
     (refund) => refund.address === null,
   );
+
+test('a customer who is asked for an invoice, and asked again when it expired, gets a mail that says so, and members are notified', async () => {
+  const { sql } = shop.app.app.ctx.db;
+  const { id, claim_url: url } = await request({ email: 'payer@example.com' });
+  const mails = () => sql<{ body: string }[]>`select body from mails where kind = 'refund_claim' and subject like ${`%${id}%`} order by id`;
+  const [first] = await mails();
+  assert.match(first!.body, /wants to refund you 0\.00010000 BTC over Lightning or on Bitcoin\./);
+  assert.match(first!.body, /enter a Lightning invoice or a bitcoin address:/);
+  assert.doesNotMatch(first!.body, /expired/);
+  assert.equal((await claim(url, shop.pair.refundInvoice({ msat: SAT_10K, seconds: DAY }))).status, 303);
+  await approve(id);
+  await endInvoice(id);
+  await reopened(id);
+  const [, second] = await mails();
+  assert.match(second!.body, /The invoice that you entered expired before it was paid\.\nOpen this link/);
+  const told = await sql<{ detail: object }[]>`select detail from notices where kind = 'money_out_waiting' order by id desc limit 1`;
+  assert.deepEqual({ ...told[0]?.detail }, { v: 1, what: 'refund', reason: 'invoice', amount: '0.00010000 BTC' });
+  await cancel(id);
+});
 
 test('an invoice that expires makes the refund wait for another one, which is approved again', async () => {
   const first = shop.pair.refundInvoice({ msat: SAT_10K, seconds: DAY });

@@ -18,7 +18,7 @@ const KINDS: Readonly<Record<Setting['kind'], [string, string]>> = {
   payments_unavailable: ['Customers can’t pay', 'No currency was available on a live payment page or for a new payment.'],
   money_out_waiting: [
     'Refund or payout to approve',
-    'One was requested, its customer entered an address, or a second member must approve it.',
+    'One was requested, its customer entered an address, their Lightning invoice expired, or a second member must approve it.',
   ],
   money_out_failed: ['Refund or payout failed', 'Its transaction can no longer be mined.'],
   endpoint_failing: ['Webhooks not delivered', 'Every delivery to an endpoint failed for a quarter of an hour, or it works again.'],

@@ -64,6 +64,8 @@ const KINDS = {
   },
 } as const;
 
+const PAID_INVOICE = 'If you paid the invoice, enter its preimage instead: a canceled refund refuses it.';
+
 /** In test mode: whether an approved refund or payout waits for a signing file, or is confirmed at once. */
 export const Rehearse = ({ checked, onChange }: { checked: boolean; onChange: (checked: boolean) => void }) => (
   <div className="mt-3">
@@ -134,7 +136,9 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
         title={kind.askApprove}
         text={
           paysInvoice ? (
-            <>You pay {sum} to the Lightning invoice of the customer, with your own wallet.</>
+            <>
+              You pay <Money amount={amount} currency="BTC" /> to the Lightning invoice of the customer, with your own wallet.
+            </>
           ) : (
             <>
               {sum} will be sent to <code className="break-all">{address}</code>. Compare the address with what {kind.told} told you.
@@ -157,7 +161,7 @@ export function Acts({ of, one, refreshes }: { of: keyof typeof KINDS; one: Outg
             kind.dropped(sum)
           ) : (
             <>
-              Cancel it only if {sum} was not sent. {kind.twice}
+              Cancel it only if {sum} was not sent. {paysInvoice ? PAID_INVOICE : kind.twice}
             </>
           )
         }
