@@ -1104,6 +1104,8 @@ export type Api = {
         reference: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What the customer paid in total, in US dollars: completed payments, less what the network took back. */
+        paid_usd: string;
         /** When the first payment named the customer. */
         created_at: string;
       }[];
@@ -1132,6 +1134,8 @@ export type Api = {
         reference: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What the customer paid in total, in US dollars: completed payments, less what the network took back. */
+        paid_usd: string;
         /** When the first payment named the customer. */
         created_at: string;
       };
@@ -2575,6 +2579,8 @@ export type Api = {
         reference: string | null;
         /** Whether this belongs to live mode or to test mode, as the API key did. */
         mode: Mode;
+        /** What the customer paid in total, in US dollars: completed payments, less what the network took back. */
+        paid_usd: string;
         /** When the first payment named the customer. */
         created_at: string;
       }[];
@@ -4615,6 +4621,7 @@ export type Api = {
       starting_after?: string | undefined;
       type?: PaymentEventType | undefined;
       payment_id?: string | undefined;
+      search?: string | undefined;
     };
     body: undefined;
     reply: {
@@ -4627,6 +4634,10 @@ export type Api = {
         created_at: string;
       }[];
       has_more: boolean;
+      looked_back_to: {
+        id: string;
+        at: string;
+      } | null;
     };
   };
   'GET /:mode/events/:id': {
@@ -4812,7 +4823,7 @@ export type Api = {
       starting_after?: string | undefined;
       outcome?: 'failed' | undefined;
       status?: string | undefined;
-      path?: string | undefined;
+      search?: string | undefined;
       key_id?: string | undefined;
       request_id?: string | undefined;
     };

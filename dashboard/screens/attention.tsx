@@ -12,7 +12,7 @@ import { ListCard } from '../ui/list.tsx';
 import { Price, Worth } from '../ui/price.tsx';
 import { arrivedIn, hasReceived, Received } from '../ui/received.tsx';
 import type { Column } from '../ui/table.tsx';
-import { Badge, EXCEPTION_WORDS, ExceptionBadge, Status, Time } from '../ui/values.tsx';
+import { Badge, EXCEPTION_WORDS, ExceptionBadge, PaymentState, Time } from '../ui/values.tsx';
 
 export const DECISIONS = {
   accept: {
@@ -106,14 +106,17 @@ export function Screen() {
         </span>
       ),
     },
-    { name: 'Status', cell: (row) => <Status status={row.status} /> },
+    {
+      name: 'Status',
+      cell: (row) => <PaymentState status={row.status} exception={row.exceptions.includes('reorged') ? 'reorged' : null} />,
+    },
     { name: 'Received', right: true, cell: (row) => <Received row={row} />, phone: 'right', empty: (row) => !hasReceived(row) },
     {
       name: 'Invoice',
       empty: (row) => row.invoice_id === null && row.description === null,
       cell: (row) => <span className="line-clamp-2 wrap-anywhere xl:min-w-28">{row.invoice_id ?? row.description ?? '–'}</span>,
     },
-    { name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true, phone: 'corner' },
+    { name: 'Created', cell: (row) => <Time at={row.created_at} happened />, right: true, phone: 'corner' },
   ];
   return (
     <div className="grid gap-5">

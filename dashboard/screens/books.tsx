@@ -1,18 +1,18 @@
 /** The books of a period: what the merchant has in each coin, what changed it, and files for accounting. */
 import { useState } from 'react';
-import { withoutZeros } from '../lib/amount.ts';
+import { isSome, withoutZeros } from '../lib/amount.ts';
 import type { Reply } from '../lib/api.ts';
-import type { Range } from '../lib/days.ts';
 import { useApi, useMe, useMode } from '../lib/hooks.ts';
 import { Download } from '../ui/download.tsx';
-import { Field, Select } from '../ui/field.tsx';
+import { Field } from '../ui/field.tsx';
+import { Choice } from '../ui/form.tsx';
 import { Card, Empty, Pending } from '../ui/states.tsx';
 import { type Column, Table } from '../ui/table.tsx';
 
 type Line = Reply<'GET /:mode/books/statement'>['lines'][number] & { id: string };
 
 const FORMATS = [
-  { format: 'statement', name: 'Statement', text: 'One line for each coin and account, as shown here, with values in USD.' },
+  { format: 'statement', name: 'Statement', text: 'One line for each coin and account, as shown below, with values in USD.' },
   { format: 'koinly', name: 'Koinly', text: 'Transfers, refunds, payouts and network fees in Koinly’s universal format.' },
   { format: 'cointracking', name: 'CoinTracking', text: 'The same for the CSV import of CoinTracking.' },
   { format: 'xero', name: 'Xero', text: 'A bank statement to import into Xero, in your display currency.' },
@@ -22,12 +22,11 @@ const CHARTS = [
   { value: 'SKR04', label: 'SKR04' },
 ];
 
+const MONEY = ['opening', 'received', 'settled', 'refunded', 'paid_out', 'swept', 'fees', 'reversed', 'closing'] as const;
+
 /** Without decimals that say nothing. */
 const short = (amount: string): string => (amount.includes('.') ? withoutZeros(amount).replace(/\.$/, '') : amount);
-const amount = (
-  name: string,
-  of: 'opening' | 'received' | 'settled' | 'refunded' | 'paid_out' | 'swept' | 'fees' | 'reversed' | 'closing',
-): Column<Line> => ({
+const amount = (name: string, of: (typeof MONEY)[number]): Column<Line> => ({
   name,
   right: true,
   cell: (line) => <span className="tabular-nums">{short(line[of])}</span>,
@@ -54,43 +53,46 @@ const COLUMNS: readonly Column<Line>[] = [
   amount('Closing', 'closing'),
 ];
 
-export function Books({ range }: { range: Range }) {
-  const mode = useMode();
-  const zone = useMe()?.time_zone ?? 'UTC';
-  const days = { from: range.from, until: range.until, time_zone: zone };
-  const query = new URLSearchParams(days);
-  return (
-    <>
-      <div className="grid gap-1">
-        <h2>Books</h2>
-        <p className="text-soft">
-          Double entry for each coin, from what arrived, was refunded, was paid out, was moved to your wallet, and was paid in network fees.
-          Days are in {zone}.
-        </p>
-      </div>
-      <Statement days={days} />
-      <Card>
-        <ul>
-          {FORMATS.map(({ format, name, text }) => (
-            <li key={format} className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-4">
-              <div className="grid max-w-xl gap-0.5">
-                <h3 className="font-semibold">{name}</h3>
-                <p className="text-sm text-soft">{text}</p>
-              </div>
-              <Download href={`/dashboard/api/${mode}/books/file?format=${format}&${query}`}>
-                Download CSV<span className="sr-only">: {name}</span>
-              </Download>
-            </li>
-          ))}
-          <Datev days={days} />
-        </ul>
-      </Card>
-    </>
-  );
-}
-
 type Days = { from: string; until: string; time_zone: string };
-function Statement({ days }: { days: Days }) {
+/** What accounting programs import. */
+export const BookFiles = ({ days }: { days: Days }) => {
+  const mode = useMode();
+  return (
+    <Card title="For your accountant">
+      <ul>
+        {FORMATS.map(({ format, name, text }) => (
+          <FileRow
+            key={format}
+            name={name}
+            text={text}
+            href={`/dashboard/api/${mode}/books/file?format=${format}&${new URLSearchParams(days)}`}
+          />
+        ))}
+        <Datev days={days} />
+      </ul>
+    </Card>
+  );
+};
+
+/** A file with what it contains; without `href` it cannot be made yet. */
+export const FileRow = ({ name, text, href }: { name: string; text: string; href: string | null }) => (
+  <li className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-4 last:border-b-0">
+    <div className="grid max-w-xl gap-0.5">
+      <h3 className="font-semibold">{name}</h3>
+      <p className="text-sm text-soft">{text}</p>
+    </div>
+    {href !== null && (
+      <Download href={href}>
+        Download CSV<span className="sr-only">: {name}</span>
+      </Download>
+    )}
+  </li>
+);
+
+/** Lines that say something: a coin without a balance or a change has none, and its trial balance is one of zeros. */
+const isMoved = (line: Line): boolean => MONEY.some((of) => isSome(line[of]));
+
+export function Statement({ days }: { days: Days }) {
   const query = useApi('GET /:mode/books/statement', ['books', days.from, days.until, days.time_zone], { query: days });
   const display = useMe()?.display ?? null;
   const priced = query.data?.lines.some((line) => line.closing_display !== null);
@@ -101,19 +103,24 @@ function Statement({ days }: { days: Days }) {
   };
   if (!query.data)
     return (
-      <Card>
+      <Card title="Statement">
         <Pending of={query} lines={4} />
       </Card>
     );
-  const rows = query.data.lines.map((line) => ({ ...line, id: `${line.currency} ${line.network} ${line.account}` }));
+  const rows = query.data.lines.map((line) => ({ ...line, id: `${line.currency} ${line.network} ${line.account}` })).filter(isMoved);
+  const columns = COLUMNS.filter(({ empty }) => !empty || rows.some((line) => !empty(line)));
   return (
-    <Card>
+    <Card title="Statement">
+      <p className="border-b border-line px-4 py-3 text-sm text-soft">
+        Double entry for each coin, from what arrived, was refunded, was paid out, was moved to your wallet, and was paid in network fees.
+        All accounts of a coin add up to zero. Coins without a balance or a change are left out.
+      </p>
       {rows.length === 0 ? (
         <Empty title="Nothing in the books yet">Transfers appear here once they are in a block.</Empty>
       ) : (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keyboard
         <section className="overflow-x-auto [--stripe:0px] sm:[&_td]:px-2.5 sm:[&_th]:px-2.5" aria-label="Statement" tabIndex={0}>
-          <Table label="Statement" columns={[...COLUMNS, worth]} rows={rows} unlabeled />
+          <Table label="Statement" columns={[...columns, worth]} rows={rows} unlabeled />
         </section>
       )}
     </Card>
@@ -164,9 +171,7 @@ function Datev({ days }: { days: Days }) {
           value={given.accounts}
           onChange={set('accounts')}
         />
-        <div className="self-start sm:pt-7">
-          <Select label="Chart of accounts" options={CHARTS} value={given.chart} onChange={set('chart')} />
-        </div>
+        <Choice label="Chart of accounts" options={CHARTS} value={given.chart} onChange={set('chart')} />
       </div>
     </li>
   );

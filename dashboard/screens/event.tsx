@@ -19,6 +19,7 @@ function DeliveryRow({ of }: { of: Delivery }) {
   const { tone, icon, word } = STATES[of.state];
   const attempts = of.attempt_count === 1 ? '1 attempt' : `${of.attempt_count} attempts`;
   const at = of.delivered_at ?? of.next_attempt_at;
+  const isDue = of.delivered_at === null && at !== null && Date.parse(at) < Date.now();
   return (
     <li className="grid gap-1.5 border-b border-line px-4 py-3 text-sm last:border-b-0">
       <span className="flex flex-wrap items-center justify-between gap-2">
@@ -35,11 +36,15 @@ function DeliveryRow({ of }: { of: Delivery }) {
       </span>
       <span className="flex flex-wrap justify-between gap-x-4 text-soft">
         <span>{attempts}</span>
-        {at !== null && (
-          <span>
-            {of.delivered_at === null && 'next attempt '}
-            <Time at={at} seconds />
-          </span>
+        {isDue ? (
+          <span>Waiting</span>
+        ) : (
+          at !== null && (
+            <span>
+              {of.delivered_at === null && 'next attempt '}
+              <Time at={at} seconds />
+            </span>
+          )
         )}
       </span>
     </li>
@@ -78,7 +83,7 @@ export function Screen() {
           <Card title="Details">
             <Facts
               rows={[
-                ['Time', <Time key="time" at={event.created_at} />],
+                ['Time', <Time key="time" at={event.created_at} happened />],
                 ['Object', <ObjectLink key="object" id={event.payment_id} />],
               ]}
             />

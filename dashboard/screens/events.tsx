@@ -1,4 +1,4 @@
-/** The list of events, newest first, with filters by type and payment. */
+/** The list of events, newest first, with filters by type, payment and text. */
 import { useEventTypes, useFilters, useList, useTitle } from '../lib/hooks.ts';
 import { useNewest } from '../lib/newest.ts';
 import { Select } from '../ui/field.tsx';
@@ -11,8 +11,8 @@ import { Time } from '../ui/values.tsx';
 
 export function Screen() {
   useTitle('Events');
-  const { filters, set, active, clear } = useFilters(['type', 'payment_id']);
-  const list = useList('GET /:mode/events', ['events', 'list'], { type: filters.type, payment_id: filters.payment_id });
+  const { filters, set, active, clear } = useFilters(['type', 'payment_id', 'search']);
+  const list = useList('GET /:mode/events', ['events', 'list'], filters);
   const { shown, waiting, show, reset } = useNewest(list);
   const change = (values: Partial<typeof filters>) => {
     reset();
@@ -33,12 +33,12 @@ export function Screen() {
       phone: 'wide',
       cell: (row) => <ObjectLink id={row.payment_id} />,
     },
-    { name: 'Time', cell: (row) => <Time at={row.created_at} seconds />, right: true, phone: 'corner' },
+    { name: 'Time', cell: (row) => <Time at={row.created_at} seconds happened />, right: true, phone: 'corner' },
   ];
   return (
     <div className="grid gap-5">
       <h1>Events</h1>
-      <Filters key={filters.payment_id} filters={filters} change={change} />
+      <Filters key={filters.payment_id + filters.search} filters={filters} change={change} />
       <NewRows waiting={waiting} words={waiting === 1 ? '1 new event' : `${waiting} new events`} show={show} />
       <ListCard
         label="Events"
@@ -56,17 +56,19 @@ export function Screen() {
   );
 }
 
-type Filter = Record<'type' | 'payment_id', string>;
+type Filter = Record<'type' | 'payment_id' | 'search', string>;
+/** What an event is about: an index finds its events. */
+const OBJECT = /^(?:pay|ref|po)_\w{24}$/;
 function Filters({ filters, change }: { filters: Filter; change: (values: Partial<Filter>) => void }) {
   const types = useEventTypes();
   return (
     <div className="flex flex-wrap items-center gap-2">
       <SearchBox
-        label="Payment"
-        placeholder="Payment ID"
-        maxLength={100}
-        value={filters.payment_id}
-        onSearch={(payment_id) => change({ payment_id })}
+        label="Search events"
+        placeholder="Payment ID, or text in the JSON"
+        maxLength={200}
+        value={filters.payment_id || filters.search}
+        onSearch={(text) => change(OBJECT.test(text) ? { payment_id: text, search: '' } : { payment_id: '', search: text })}
       />
       <Select
         label="Type"

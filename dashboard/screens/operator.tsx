@@ -248,7 +248,7 @@ const rankOf = ({ ok, fix }: { ok: boolean; fix: string | null }): number => (!o
 
 function Coins({ coins }: { coins: Install['coins'] }) {
   return (
-    <div className="grid gap-4 md:grid-cols-2">
+    <div className="grid gap-4 md:grid-cols-2 xl:grid-cols-3">
       {coins.map((coin) => {
         const well = coin.reasons.length === 0;
         const tone = !coin.followed ? 'calm' : well ? (coin.warnings.length > 0 ? 'warn' : 'good') : 'bad';
@@ -282,7 +282,7 @@ function Coins({ coins }: { coins: Install['coins'] }) {
                   ? ([
                       ['Network', coin.network],
                       ['Height', coin.height === null ? 'Not started' : countText(coin.height)],
-                      ['Last checked', coin.lag_seconds === null ? '–' : `${coin.lag_seconds} s ago`],
+                      ['Last checked', coin.lag_seconds === null ? '–' : `${ageText(coin.lag_seconds)} ago`],
                     ] as const)
                   : []),
                 ...(coin.peers
@@ -320,6 +320,8 @@ function Coins({ coins }: { coins: Install['coins'] }) {
 
 const inMegabytes = (bytes: number) => roundedText(bytes / 1_000_000);
 
+const ageText = (seconds: number): string =>
+  seconds < 120 ? `${seconds} s` : seconds < 7_200 ? `${Math.round(seconds / 60)} min` : `${countText(Math.round(seconds / 3600))} h`;
 const Queues = ({ queues }: { queues: Install['queues'] }) => (
   <Card title="Queues">
     <Facts
@@ -329,7 +331,7 @@ const Queues = ({ queues }: { queues: Install['queues'] }) => (
             queue.name,
             <span key={queue.name} className="tabular-nums">
               {countText(queue.waiting)}
-              {queue.oldest_seconds !== null && queue.oldest_seconds > 0 && `, oldest ${queue.oldest_seconds} s ago`}
+              {queue.oldest_seconds !== null && queue.oldest_seconds > 0 && `, oldest ${ageText(queue.oldest_seconds)} ago`}
               {queue.note && <span className="text-warn"> · {queue.note}</span>}
             </span>,
           ] as const,

@@ -4,10 +4,9 @@ import { significant } from '../lib/amount.ts';
 import { lastDays, rangeBetween, today } from '../lib/days.ts';
 import { useMe, useMode, useTitle } from '../lib/hooks.ts';
 import { buttonClass } from '../ui/button.tsx';
-import { Download } from '../ui/download.tsx';
 import { Field } from '../ui/field.tsx';
 import { Card } from '../ui/states.tsx';
-import { Books } from './books.tsx';
+import { BookFiles, FileRow, Statement } from './books.tsx';
 
 const REPORTS = [
   {
@@ -43,6 +42,7 @@ export function Screen() {
     return { from, until };
   });
   const valid = rangeBetween(range.from, range.until);
+  const days = valid && { from: valid.from, until: valid.until, time_zone: zone };
   const year = Number(today(zone).slice(0, 4));
   const presets = [
     { label: 'Last 30 days', ...lastDays(30, zone) },
@@ -98,24 +98,20 @@ export function Screen() {
           </p>
         )}
       </div>
-      <Card>
+      {days && <BookFiles days={days} />}
+      <Card title="For spreadsheets">
         <ul>
           {REPORTS.map(({ kind, name, text }) => (
-            <li key={kind} className="flex flex-wrap items-center justify-between gap-3 border-b border-line px-4 py-4 last:border-b-0">
-              <div className="grid max-w-xl gap-0.5">
-                <h2>{name}</h2>
-                <p className="text-sm text-soft">{text}</p>
-              </div>
-              {valid && (
-                <Download href={`/dashboard/api/${mode}/reports/file?kind=${kind}&from=${valid.from}&until=${valid.until}`}>
-                  Download CSV<span className="sr-only">: {name}</span>
-                </Download>
-              )}
-            </li>
+            <FileRow
+              key={kind}
+              name={name}
+              text={text}
+              href={valid && `/dashboard/api/${mode}/reports/file?kind=${kind}&from=${valid.from}&until=${valid.until}`}
+            />
           ))}
         </ul>
       </Card>
-      {valid && <Books range={valid} />}
+      {days && <Statement days={days} />}
     </div>
   );
 }

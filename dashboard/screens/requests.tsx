@@ -22,7 +22,7 @@ export function Screen() {
     outcome: filters.outcome,
     status: filters.status,
     key_id: filters.key_id,
-    ...(search.startsWith('req_') ? { request_id: search } : { path: search }),
+    ...(search.startsWith('req_') ? { request_id: search } : { search }),
   });
   const { shown, waiting, show, reset } = useNewest(list);
   const change = (values: Partial<Filter>) => {
@@ -104,7 +104,7 @@ function Filters({ filters, change }: { filters: Filter; change: (values: Partia
     <div className="flex flex-wrap items-center gap-2">
       <SearchBox
         label="Search requests"
-        placeholder="Path or request ID"
+        placeholder="Path, request ID, or text in a body"
         maxLength={200}
         value={filters.search}
         onSearch={(search) => change({ search })}

@@ -4,7 +4,7 @@ import type { Reply } from '../lib/api.ts';
 import { useAct } from '../lib/hooks.ts';
 import { Button } from '../ui/button.tsx';
 import { ModeLink } from '../ui/link.tsx';
-import { NoticeLine } from '../ui/notice.tsx';
+import { NoticeList } from '../ui/notice.tsx';
 import { Empty, Pending } from '../ui/states.tsx';
 
 type Query = { data: Reply<'GET /:mode/notices'> | undefined; error: Error | null; refetch: () => unknown };
@@ -63,15 +63,9 @@ export function Notices({
       ) : data.data.length === 0 ? (
         <Empty title="No notifications">Payments that need a decision and changes to your account appear here.</Empty>
       ) : (
-        <ul>
-          {data.data.map((notice) => (
-            <li key={notice.id} className="border-b border-line">
-              <NoticeLine notice={notice} onFollow={follow} />
-            </li>
-          ))}
-        </ul>
+        <NoticeList notices={data.data} onFollow={follow} />
       )}
-      <div className="px-4 py-2.5 text-sm">
+      <div className="border-t border-line px-4 py-2.5 text-sm">
         <ModeLink to="notifications" onFollow={follow}>
           All notifications and settings
         </ModeLink>

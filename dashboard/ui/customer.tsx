@@ -11,7 +11,7 @@ export const CustomerLink = ({ customer }: { customer: Customer | null }) =>
   customer === null ? (
     <span>–</span>
   ) : (
-    <ModeLink to={`customers/${customer.id}`} className="break-words hover:underline">
+    <ModeLink to={`customers/${customer.id}`} className="wrap-anywhere hover:underline sm:block sm:min-w-32">
       <Marked text={customerName(customer)} />
     </ModeLink>
   );

@@ -1,4 +1,4 @@
-/** One notification as a line that links to what it is about. */
+/** Notifications as lines that link to what they are about. */
 import { Link } from '@tanstack/react-router';
 import type { Reply } from '../lib/api.ts';
 import { useMode } from '../lib/hooks.ts';
@@ -6,7 +6,40 @@ import { Badge, Time } from './values.tsx';
 
 export type Notice = Reply<'GET /:mode/notices'>['data'][number];
 
-export function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: () => void }) {
+/** The newest first. Of several in a row that say the same of other payments or payouts, the newest is shown, and the others on demand. */
+export function NoticeList({ notices, onFollow }: { notices: readonly Notice[]; onFollow?: () => void }) {
+  const runs: [Notice, ...Notice[]][] = [];
+  for (const notice of notices) {
+    const run = runs.at(-1);
+    if (
+      run &&
+      (notice.payment !== null || notice.kind === 'money_out_waiting') &&
+      run[0].kind === notice.kind &&
+      run[0].mode === notice.mode
+    )
+      run.push(notice);
+    else runs.push([notice]);
+  }
+  const line = (notice: Notice) => <NoticeLine key={notice.id} notice={notice} {...(onFollow && { onFollow })} />;
+  return (
+    <ul>
+      {runs.map(([first, ...others]) => (
+        <li key={first.id} className="border-b border-line last:border-b-0">
+          {line(first)}
+          {others.length === 1 && line(others[0]!)}
+          {others.length > 1 && (
+            <details>
+              <summary className="cursor-pointer px-4 pb-3 text-sm text-soft">{others.length} more like this</summary>
+              {others.map(line)}
+            </details>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function NoticeLine({ notice, onFollow }: { notice: Notice; onFollow?: () => void }) {
   const mode = useMode();
   return (
     <Link

@@ -79,7 +79,7 @@ export const Facts = ({ rows }: { rows: readonly (readonly [string, ReactNode])[
         className="flex flex-wrap items-baseline justify-between gap-x-6 border-b border-line px-4 py-2.5 text-sm last:border-b-0"
       >
         <dt className="text-soft">{name}</dt>
-        <dd className="min-w-0 text-right break-words">{value}</dd>
+        <dd className="min-w-0 text-right wrap-anywhere">{value}</dd>
       </div>
     ))}
   </dl>

@@ -52,15 +52,21 @@ export const Money = ({
 
 const SHORT = { dateStyle: 'medium', timeStyle: 'short' } as const;
 const WITH_SECONDS = { dateStyle: 'medium', timeStyle: 'medium' } as const;
-/** Local time, where asked with its seconds; the exact instant in UTC on hover. */
-export const Time = ({ at, seconds = false }: { at: string | null; seconds?: boolean }) =>
+/** Local time, where asked with its seconds; the exact instant in UTC on hover. `happened`: only the test clock makes it a future one. */
+export const Time = ({ at, seconds = false, happened = false }: { at: string | null; seconds?: boolean; happened?: boolean }) =>
   at === null ? (
     <span className="text-soft">–</span>
   ) : (
-    <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`} className="whitespace-nowrap tabular-nums">
-      {timeText(new Date(at), seconds ? WITH_SECONDS : SHORT)}
-    </time>
+    <>
+      <time dateTime={at} title={`${at.replace('T', ' ').replace('Z', '')} UTC`} className="whitespace-nowrap tabular-nums">
+        {timeText(new Date(at), seconds ? WITH_SECONDS : SHORT)}
+      </time>
+      {happened && <TestClock at={at} />}
+    </>
   );
+/** Clocks may differ by a minute. */
+const TestClock = ({ at }: { at: string }) =>
+  useMode() === 'test' && Date.parse(at) > Date.now() + 60_000 && <span className="block text-xs text-warn">Test clock</span>;
 
 const TONES = {
   good: 'bg-good-wash text-good',

@@ -999,6 +999,8 @@ export type Customer = {
   reference: string | null;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
+  /** What the customer paid in total, in US dollars: completed payments, less what the network took back. */
+  paid_usd: string;
   /** When the first payment named the customer. */
   created_at: string;
 };
@@ -1015,6 +1017,8 @@ export type CustomerItem = {
   reference: string | null;
   /** Whether this belongs to live mode or to test mode, as the API key did. */
   mode: Mode;
+  /** What the customer paid in total, in US dollars: completed payments, less what the network took back. */
+  paid_usd: string;
   /** When the first payment named the customer. */
   created_at: string;
 };

@@ -9,7 +9,8 @@ import { type Fragment, type LookedBackTo, lookThrough, type Sql, type Tx } from
 /** What a request says about a customer. It has an email address or a reference. */
 export type NamedCustomer = { email: string | null; name: string | null; reference: string | null };
 export type Customer = NamedCustomer & { id: string };
-export type CustomerRow = Customer & { mode: Mode; createdAt: Date };
+/** `paidUsdCents`: what the payments of the customer count now, as in the books: sales and what was overpaid, less what left the chain. */
+export type CustomerRow = Customer & { mode: Mode; createdAt: Date; paidUsdCents: bigint };
 type Owner = { merchantId: string; mode: Mode };
 
 /** Errors: parameter_invalid. */
@@ -79,12 +80,15 @@ export async function deleteCustomers(tx: Tx, ids: readonly string[]): Promise<v
       and not exists (select 1 from payments p where p.merchant_id = c.merchant_id and p.mode = c.mode and p.customer_id = c.id)`;
 }
 
-const columns = (sql: Sql) => sql`id, mode, email, name, reference, created_at as "createdAt"`;
+const columns = (sql: Sql) => sql`c.id, c.mode, c.email, c.name, c.reference, c.created_at as "createdAt",
+  (select coalesce(sum(s.sale_cents + s.over_cents), 0)::bigint from payments p
+    join payment_sales s on s.merchant_id = p.merchant_id and s.payment_id = p.id
+    where p.merchant_id = c.merchant_id and p.mode = c.mode and p.customer_id = c.id) as "paidUsdCents"`;
 
 /** Errors: customer_not_found. */
 export async function getCustomer({ db: { sql } }: Context, { merchantId, mode, id }: Owner & { id: string }): Promise<CustomerRow> {
   const [row] = await sql<CustomerRow[]>`
-    select ${columns(sql)} from customers where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
+    select ${columns(sql)} from customers c where id = ${id} and merchant_id = ${merchantId} and mode = ${mode}`;
   if (!row) throw new Problem('customer_not_found', { id: id.slice(0, 40) });
   return row;
 }

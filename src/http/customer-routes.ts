@@ -1,10 +1,15 @@
 /** The customer endpoints. */
+import { formatUsd } from '#core/money';
 import { type CustomerRow, getCustomer, listCustomers } from '#customers';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
 import { type ApiRoute, apiRoute, mine } from './route.ts';
 import { CustomerList, CustomerReply, CustomersQuery } from './schema.ts';
 
-export const customerBody = ({ createdAt, ...customer }: CustomerRow) => ({ ...customer, created_at: createdAt.toISOString() });
+export const customerBody = ({ createdAt, paidUsdCents, ...customer }: CustomerRow) => ({
+  ...customer,
+  paid_usd: formatUsd(paidUsdCents),
+  created_at: createdAt.toISOString(),
+});
 
 export const CUSTOMER_ROUTES: readonly ApiRoute[] = [
   apiRoute({

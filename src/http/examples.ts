@@ -19,7 +19,7 @@ const at = (minute: number): string => `2026-11-21T10:${String(minute).padStart(
 const RETURN_URL = 'https://shop.example/thanks';
 
 const CUSTOMER = { id: CUSTOMER_ID, email: 'ada@example.com', name: 'Ada Lovelace', reference: 'C-1001' };
-const customer = { ...CUSTOMER, mode: 'test', created_at: at(0) };
+const customer = { ...CUSTOMER, mode: 'test', paid_usd: '125.50', created_at: at(0) };
 const link = {
   id: LINK_ID,
   mode: 'test',

@@ -53,6 +53,7 @@ export const REQUEST_LOG: readonly ApiRoute[] = [
           failed: outcome === 'failed',
           status: status === null ? null : Number(status),
           path: readQuery(query, 'path'),
+          text: null,
           keyId: readQuery(query, 'key_id'),
           requestId: readQuery(query, 'request_id'),
         },

@@ -390,7 +390,12 @@ const WhoseCustomer = OrNull(
   'Who the payment is for. In the reply to its creation and the events of that moment, as you named the customer then; later, as the newest payment named the customer. Null when nobody was named, and after the data was erased.',
 );
 export const CustomerItem = Type.Object(
-  { ...CustomerFields, mode: ModeField, created_at: Time('When the first payment named the customer.') },
+  {
+    ...CustomerFields,
+    mode: ModeField,
+    paid_usd: Decimal('What the customer paid in total, in US dollars: completed payments, less what the network took back.', '125.50'),
+    created_at: Time('When the first payment named the customer.'),
+  },
   { description: 'A customer, whom one or more payments name.' },
 );
 export const CustomerReply = Type.Object({ success: Success, ...CustomerItem.properties });

@@ -248,6 +248,8 @@ export type RequestFilter = {
   status: number | null;
   /** A part of the path. */
   path: string | null;
+  /** A part of the path, the query or a body, in any case. */
+  text: string | null;
   keyId: string | null;
   requestId: string | null;
 };
@@ -276,7 +278,7 @@ export async function listRequests(
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
     before = known.id;
   }
-  const { failed, status, path, keyId, requestId } = filter;
+  const { failed, status, path, text, keyId, requestId } = filter;
   const refused = failed || (status !== null && status >= 400);
   // A key belongs to one merchant and mode. Filtering by the key alone makes PostgreSQL use its index.
   const whose =
@@ -290,11 +292,12 @@ export async function listRequests(
   return lookThrough(sql, {
     limit,
     further: before !== null,
-    isExact: whole || (sight.payouts && sight.secrets && status === null && path === null && (keyId === null || !failed)),
+    isExact: whole || (sight.payouts && sight.secrets && status === null && path === null && text === null && (keyId === null || !failed)),
     find: (bound) => sql<LoggedRequest[]>`
       select ${COLUMNS(ctx)} from (select * from requests ${candidates} ${bound}) as r ${withKeys(ctx)}
       where true ${refused ? sql`and r.status >= 400` : sql``} ${status === null ? sql`` : sql`and r.status = ${status}`}
-        ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`} ${visibleTo(ctx, sight)}
+        ${path === null ? sql`` : sql`and strpos(r.path, ${path}) > 0`}
+        ${text === null ? sql`` : sql`and strpos(lower(concat_ws(' ', r.path, r.query, r.body, r.response_body)), ${text.toLowerCase()}) > 0`} ${visibleTo(ctx, sight)}
       order by r.id desc limit ${limit + 1}`,
     candidateKeys: sql`select id from requests ${candidates}`,
     last: (key) => sql<{ id: string; at: Date }[]>`select request_id as id, at from requests where id = ${key}`,

@@ -4,7 +4,7 @@ import type { Mode } from '#core/coin';
 import { checkOrder, type EventType, STAR_EVENTS } from '#core/event';
 import { Problem } from '#core/problem';
 import { PAYOUT_PREFIX, type Sight } from '#core/transfer';
-import { type Fragment, OID, readEndedBelow, type Sql, type Tx } from '#db';
+import { type Fragment, type LookedBackTo, lookThrough, OID, readEndedBelow, type Sql, type Tx } from '#db';
 import { type Dialect, EVERYTHING } from './dialect.ts';
 
 export type NewEvent = {
@@ -128,7 +128,8 @@ type EventItem = { id: string; type: string; body: Uint8Array; createdAt: Date }
 /**
  * Events of a merchant's payments, newest first, ordered by (xid, feed) and read only below the oldest open transaction of this
  * database, so that a reader who follows the cursor never skips one. Events of one payment are written one after another under its
- * row lock: they are ordered by their sequence, and each is visible as soon as its payment shows it. Errors: cursor_invalid.
+ * row lock: they are ordered by their sequence, and each is visible as soon as its payment shows it. A search for a text may end before the
+ * page is full. Errors: cursor_invalid.
  */
 export async function listEvents(
   ctx: Context,
@@ -139,6 +140,7 @@ export async function listEvents(
     startingAfter,
     type,
     paymentId,
+    text = null,
     sight,
   }: {
     merchantId: string;
@@ -148,8 +150,10 @@ export async function listEvents(
     startingAfter: string | null;
     type: string | null;
     paymentId: string | null;
+    /** A part of the JSON, in any case. */
+    text?: string | null;
   },
-): Promise<{ items: EventItem[]; hasMore: boolean }> {
+): Promise<{ items: EventItem[]; hasMore: boolean; lookedBackTo: LookedBackTo }> {
   const { sql } = ctx.db;
   const [ofPayment, place, newestFirst] = paymentId
     ? [sql`and payment_id = ${paymentId}`, sql`sequence`, sql`sequence desc`]
@@ -161,13 +165,22 @@ export async function listEvents(
     if (!known) throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
   }
   const complete = paymentId ? sql`` : sql`and xid < ${await readEndedBelow(sql)}::xid8`;
-  const rows = await sql<EventItem[]>`
-    select id, type, body, created_at as "createdAt" from events
+  const candidates = sql`from events
     where merchant_id = ${merchantId} and mode = ${mode} and body is not null ${ofPayment} ${visibleTo(sql, sight, sql`payment_id`)} ${complete}
       ${type ? sql`and type = ${type}` : sql``} ${type !== null && type !== 'payment.created' ? BY_TYPE(sql) : sql``}
       ${startingAfter ? sql`and (${place}) < (select ${place} from events where id = ${startingAfter})` : sql``}
-    order by ${newestFirst} limit ${limit + 1}`;
-  return { items: rows.slice(0, limit), hasMore: rows.length > limit };
+    order by ${newestFirst}`;
+  const found = text === null ? sql`` : sql`where strpos(lower(convert_from(body, 'UTF8')), ${text.toLowerCase()}) > 0`;
+  return lookThrough(sql, {
+    limit,
+    further: startingAfter !== null,
+    isExact: text === null,
+    find: (bound) => sql<EventItem[]>`
+      select id, type, body, created_at as "createdAt" from (select * ${candidates} ${text === null ? sql`limit ${limit + 1}` : bound}) as e ${found}
+      order by ${newestFirst} limit ${limit + 1}`,
+    candidateKeys: sql`select id ${candidates}`,
+    last: (key) => sql<{ id: string; at: Date }[]>`select id, created_at as at from events where id = ${key}`,
+  });
 }
 
 /** One event. Errors: event_not_found. */

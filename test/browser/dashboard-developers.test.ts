@@ -152,6 +152,12 @@ test('requests are logged, can be filtered, and link to the explanation of their
   await page.keyboard.type('create/simple');
   await page.keyboard.press('Enter');
   await page.waitForURL(/search=create/);
+  await page.getByLabel('Search requests').fill('"AMOUNT_usd":12');
+  await page.getByLabel('Search requests').press('Enter');
+  await page.getByText('amount_invalid').waitFor({ state: 'hidden' });
+  await page.getByRole('link', { name: 'POST /api/payment/create/simple' }).waitFor();
+  await page.getByLabel('Search requests').fill('create/simple');
+  await page.getByLabel('Search requests').press('Enter');
   await page.getByLabel('API key').selectOption({ label: `Warehouse (…${keyText.slice(-4)})` });
   await page.waitForURL(/key_id=key_/);
   await page.getByText('amount_invalid').waitFor();
@@ -196,6 +202,16 @@ test('events: by type and payment, with JSON, payment and deliveries', async () 
   await page.keyboard.type(payment);
   await page.keyboard.press('Enter');
   await page.waitForURL(/payment_id=pay_/);
+  // Any text of the JSON finds events too.
+  await page.getByLabel('Search events').fill('SHOP.example/thanks');
+  await page.getByLabel('Search events').press('Enter');
+  await page.waitForURL(/search=SHOP/);
+  await page.getByRole('link', { name: 'payment.created' }).waitFor();
+  await page.getByLabel('Search events').fill('no such text');
+  await page.getByLabel('Search events').press('Enter');
+  await page.getByText('No events match these filters').waitFor();
+  await page.getByLabel('Search events').fill(payment);
+  await page.getByLabel('Search events').press('Enter');
   await page.getByRole('link', { name: 'payment.cancelled' }).focus();
   await page.keyboard.press('Enter');
   await page.getByText('"sequence": 2').waitFor();

@@ -370,7 +370,19 @@ test('reports are files of a range', async () => {
   assert.match(later.suggestedFilename(), /^days-test-/);
   noFaults(/403 .*exports/);
   // The books of the same range.
-  await page.getByRole('table', { name: 'Statement' }).getByRole('cell', { name: 'Sales' }).first().waitFor();
+  const statement = page.getByRole('table', { name: 'Statement' });
+  await statement.getByRole('cell', { name: 'Sales' }).first().waitFor();
+  for (const line of await statement.locator('tbody tr').allInnerTexts()) assert.match(line, /[1-9]/, 'no line of zeros');
+  const tops = await Promise.all(
+    [page.getByRole('heading', { name: 'DATEV' }), page.getByRole('heading', { name: 'Tax report' }), statement].map(
+      async (one) => (await one.boundingBox())!.y,
+    ),
+  );
+  assert.deepEqual(
+    tops,
+    tops.toSorted((a, b) => a - b),
+    'files for accountants come first',
+  );
   await audit('the statement');
   const [koinly] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: /Download CSV.*Koinly/ }).click()]);
   assert.match(await textOf(koinly), /^Date,Sent Amount,/);

@@ -389,6 +389,21 @@ test('checkout: unsaved settings show in the preview; an error is shown at its f
 
 test('business: saved; turning on erasing requires a confirmation', async () => {
   await go('live/business', 'Business');
+  // Each card is saved by its button, which is active once something changed.
+  const buttons = page.getByRole('button', { name: /^Save/ });
+  await buttons.first().waitFor();
+  assert.equal(await buttons.count(), 5);
+  for (const button of await buttons.all()) assert.ok(await button.isDisabled());
+  await page.getByLabel('Display currency').selectOption('EUR');
+  await page.getByLabel('Reject unknown parameters').check();
+  assert.equal(await page.locator('button[type=submit]:enabled', { hasText: 'Save' }).count(), 2);
+  await page.reload();
+  await page.getByLabel('Display currency').waitFor();
+  assert.deepEqual(
+    [await page.getByLabel('Display currency').inputValue(), await page.getByLabel('Reject unknown parameters').isChecked()],
+    ['USD', false],
+    'nothing is saved before',
+  );
   await page.getByLabel('Website').fill('https://corner.example');
   await page.getByLabel('Name').fill('Corner Coffee');
   await page.keyboard.press('Enter');
@@ -413,6 +428,7 @@ longTest('business: amounts are shown in the display currency too, marked as app
   await go('test/business', 'Business');
   const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
   await page.getByLabel('Display currency').selectOption('EUR');
+  await page.getByRole('button', { name: /^Save.*Currency and time zone/ }).click();
   await saved;
   await audit('display currency');
   await go('test/payments', 'Payments');
@@ -446,6 +462,7 @@ longTest('business: unknown request parameters are refused once the box is check
   assert.equal(await box.isChecked(), false);
   const saved = page.waitForResponse((reply) => reply.url().endsWith('/settings/business') && reply.request().method() === 'POST');
   await box.click();
+  await page.getByRole('button', { name: /^Save.*API requests/ }).click();
   await saved;
   assert.equal((await owner.get('/live/settings/business')).json.strict_parameters, true);
   assert.equal((await app.test.get('/api/payments?page=2')).json.error.code, 'parameter_unknown');

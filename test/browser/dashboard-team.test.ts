@@ -247,6 +247,19 @@ test('the bell counts new notices without a reload, and opening the list marks t
   await page.getByLabel('Wallet changed: in the dashboard').click();
   await page.getByText('The BTC wallet that receives payments was changed.').waitFor({ state: 'hidden' });
   await audit('notifications');
+  // What says the same of several payments is one line with the rest on demand.
+  await sql`insert into notices (merchant_id, mode, kind, detail)
+    select ${app.merchant.merchantId}, 'test', 'payment_attention', jsonb_build_object('payment', 'pay_' || n, 'exception', 'late')
+    from generate_series(1, 4) as n`;
+  await page.reload();
+  // With the one from before.
+  const more = page.locator('main').getByText('4 more like this');
+  await more.waitFor();
+  const lines = page.locator('main a[href*="/payments/pay_"]');
+  assert.deepEqual(await lines.evaluateAll((all) => all.map((one) => one.checkVisibility())), [true, false, false, false, false]);
+  await more.click();
+  assert.deepEqual(await lines.evaluateAll((all) => all.map((one) => one.checkVisibility())), [true, true, true, true, true]);
+  await audit('notifications of one kind');
   noFaults();
 });
 

@@ -64,6 +64,21 @@ test('a test payment and its timeline are labelled, and received shows late mone
   noFaults();
 });
 
+test('times of the test clock that are ahead are marked where they are shown, and other times are not', async () => {
+  await dashboard.open('test/payments');
+  const clock = page.getByText('Test clock', { exact: true });
+  await page.getByRole('table', { name: 'Payments' }).waitFor();
+  assert.equal(await clock.count(), 0);
+  await app.test.post('/v1/test/clock/advance', { seconds: 86_400 });
+  const { id } = (await app.test.post('/v1/payments', { amount: '9.00', currency: 'USD' })).json;
+  for (const path of ['payments', 'events', `payments/${id}`]) {
+    await dashboard.open(`test/${path}`);
+    await clock.first().waitFor();
+  }
+  await audit('a payment of the test clock');
+  noFaults();
+});
+
 test('an endpoint with completed but without reversed is marked, until reversed is chosen too', async () => {
   await dashboard.open('test/webhooks');
   await page.getByText(/Doesn’t receive/).waitFor();

@@ -12,6 +12,7 @@ import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { startDashboard } from '../kit/dashboard.ts';
+import { startReceiver } from '../kit/receiver.ts';
 
 const dashboard = await startDashboard({
   environment: {
@@ -51,6 +52,7 @@ test('a merchant in euros, from the sign-up to the file for the accountant: each
   await signUp();
   await go('test/business', 'Business');
   await page.getByLabel('Display currency').selectOption('EUR');
+  await page.getByRole('button', { name: /^Save.*Currency and time zone/ }).click();
   await page.getByText('Saved').first().waitFor();
   await go('test/payments', 'Payments');
   await page.getByRole('button', { name: 'Create payment' }).first().click();
@@ -221,6 +223,46 @@ test('a payment that is not there is looked for in this account and mode', async
   await open('test/payments/pay_000000000000000000000000');
   await page.getByText(/created in this account and mode/).waitFor();
   noFaults(/^404 /);
+});
+
+test('an endpoint that fails is at the bell within the hour, which leads to the cause, and so is its recovery', async () => {
+  const hook = await startReceiver();
+  hook.answer(500);
+  try {
+    const made = await app.test.post('/v1/webhook_endpoints', { url: hook.url, events: ['payment.created'] });
+    assert.equal(made.status, 201, made.text);
+    await go('test/home', 'Home');
+    const { sql } = app.app.ctx.db;
+    const attempt = async (minutes: number) => {
+      await app.test.post('/v1/payments', { amount: '5.00', currency: 'USD' });
+      await sql`update endpoints set failing_since = failing_since - make_interval(mins => ${minutes}), rests_until = null`;
+      await app.test.post('/v1/test/clock/advance', { seconds: 3_600 });
+    };
+    await attempt(0);
+    await eventually(
+      () => sql`select 1 from endpoints where failing_since is not null`,
+      ([row]) => row !== undefined,
+    );
+    // Half an hour later it is tried again.
+    await attempt(30);
+    const said = page.getByText(/^Webhooks to 127\.0\.0\.1:\d+ are not being delivered: the server failed/);
+    await page.getByRole('button', { name: /^Notifications, \d+ new$/ }).click();
+    await said.waitFor();
+    await said.click();
+    await page.getByRole('heading', { name: 'Webhooks', exact: true }).waitFor();
+    await page.getByRole('table', { name: 'Endpoints' }).getByRole('link', { name: hook.url }).click();
+    await page.getByText('Deliveries are failing').waitFor();
+    await page.getByText('Look in the log of your application').first().waitFor();
+    await audit('an endpoint that fails');
+    hook.answer(200);
+    await attempt(0);
+    await page.getByText('Deliveries are failing').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: /^Notifications, \d+ new$/ }).click();
+    await page.getByText(/^Webhooks to 127\.0\.0\.1:\d+ are delivered again/).waitFor();
+    noFaults();
+  } finally {
+    await hook.stop();
+  }
 });
 
 test('the documentation calls this install, and what a word is about comes before the errors with it', async () => {

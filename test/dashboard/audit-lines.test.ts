@@ -81,6 +81,11 @@ test('every action that the service logs has a text and a place', () => {
   for (const name of readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((one) => /\.ts$/.test(one)))
     for (const [, given] of readFileSync(join(src, name), 'utf8').matchAll(/action: ([^,}]*)/g))
       for (const [, action] of given!.matchAll(/'([a-z_]+\.[a-z_]+)'/g)) if (!(action! in ACTIONS)) acts.add(action!);
+  assert.deepEqual(
+    [...acts].filter((act) => wordsOf(act).length > 28),
+    [],
+    'they fit beside the changes',
+  );
   assert.ok(['wallet.paused', 'wallet.resumed', 'delivery.resend', 'payment.create'].every((act) => acts.has(act)));
   assert.deepEqual(
     [...acts].filter((act) => wordsOf(act) === act),

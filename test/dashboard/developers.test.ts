@@ -260,7 +260,9 @@ test('the log shows each request and its response', async () => {
     await ids('status=404'),
     [unknown, lost].map((reply) => row(reply).id),
   );
-  assert.deepEqual(await ids('path=pay_none'), [row(lost).id]);
+  assert.deepEqual(await ids('search=PAY_none'), [row(lost).id], 'the path');
+  assert.deepEqual(await ids('search=two%20MUGS'), [row(made).id], 'a body');
+  assert.deepEqual(await ids('search=trace%3Dall'), [row(lost).id], 'the query');
   assert.deepEqual(await ids(`request_id=${row(made).id}`), [row(made).id]);
   assert.deepEqual(
     await ids('limit=2'),

@@ -121,7 +121,7 @@ async function fill(mode: Mode): Promise<void> {
   ok(await owner.post(`/${mode}/links`, { name: 'Tea', amount_usd: '3', reusable: true }));
   // Logged once a second: the last request that is waited for is the last one made.
   await eventually(
-    () => listed(mode, '/requests?path=/v1/webhook_endpoints/'),
+    () => listed(mode, '/requests?search=/v1/webhook_endpoints/'),
     (rows) => rows.length > 0,
   );
 }

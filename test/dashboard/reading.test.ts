@@ -149,7 +149,7 @@ const NO_LIST: ListFilter = {
   },
 };
 const NO_AUDIT = { actorId: null, action: null, object: null, mode: null, from: null, until: null };
-const NO_REQUEST = { failed: false, status: null, path: null, keyId: null, requestId: null };
+const NO_REQUEST = { failed: false, status: null, path: null, text: null, keyId: null, requestId: null };
 const QUESTIONS: [string, (ctx: Context, shop: Shop) => Promise<unknown>][] = [
   ...Object.entries(PAYMENTS).map(
     ([name, filter]) =>

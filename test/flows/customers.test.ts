@@ -34,8 +34,8 @@ test('a payment names its customer in its reply, in the detail, in the list and 
   assert.deepEqual(listed.customer, made.customer);
   const [event] = ok(await app.test.get(`/v1/events?payment_id=${made.id}`)).data;
   assert.deepEqual(event.data.customer, made.customer);
-  const { success, mode, created_at, ...one } = ok(await app.test.get(`/v1/customers/${made.customer.id}`));
-  assert.deepEqual([success, mode, typeof created_at, one], [true, 'test', 'string', made.customer]);
+  const { success, mode, created_at, paid_usd, ...one } = ok(await app.test.get(`/v1/customers/${made.customer.id}`));
+  assert.deepEqual([success, mode, paid_usd, typeof created_at, one], [true, 'test', '0.00', 'string', made.customer]);
   assert.equal((await make(null)).customer, null);
   assert.equal((await make({ email: ' ', name: '', reference: '' })).customer, null, 'empty fields name nobody');
 });

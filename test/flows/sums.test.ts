@@ -508,6 +508,9 @@ async function checkLists(shop: Shop, booked: Booked): Promise<void> {
   });
   const sum = (ids: Iterable<string>) => [...ids].reduce((total, id) => total + cents.get(id)!, 0n);
   const named = (await shop.api.get('/v1/customers')).json.data;
+  const ofPayment = (i: number) => booked.ofPayments.get(shop.ids[i]!).cents;
+  let [nobody, all] = [0n, 0n];
+  for (const i of shop.ids.keys()) if (CUSTOMERS[customerOf(i)] === undefined) nobody += ofPayment(i);
   for (const [nth, reference] of CUSTOMERS.entries()) {
     const { id } = named.find((one: any) => one.reference === reference);
     const own = await ofDashboard(`&customer=${id}`);
@@ -515,7 +518,16 @@ async function checkLists(shop: Shop, booked: Booked): Promise<void> {
     assert.deepEqual([...own.keys()].sort(), expected.toSorted(), 'the payments of a customer');
     const total = [...own.values()].reduce((total, one) => total + signed(one.amount_received_usd, 2), 0n);
     assert.equal(total, sum(expected), 'what a customer paid');
+    const counted = [...shop.ids.keys()].reduce((cents, i) => (customerOf(i) === nth ? cents + ofPayment(i) : cents), 0n);
+    const shown = [(await shop.api.get(`/v1/customers/${id}`)).json, (await ok(shop, `/customers?search=${reference}`)).json.data[0]];
+    assert.deepEqual(
+      shown.map((one) => one.paid_usd),
+      [formatUsd(counted), formatUsd(counted)],
+      'the total of a customer',
+    );
+    all += counted;
   }
+  assert.equal(all + nobody, booked.volume.cents(), 'customers add up to Home');
 }
 
 async function checkFiles(shop: Shop, booked: Booked, { from, until, middle }: Record<'from' | 'until' | 'middle', string>): Promise<void> {

@@ -40,7 +40,7 @@ export function Screen() {
       name: 'Action',
       phone: 'title',
       cell: (row) => (
-        <span className="flex flex-wrap items-center gap-1.5">
+        <span className="flex flex-wrap items-center gap-1.5 sm:min-w-36">
           <span className="font-medium">{wordsOf(row.action)}</span>
           {row.mode === 'test' && <Badge tone="warn">TEST</Badge>}
         </span>

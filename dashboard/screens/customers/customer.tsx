@@ -2,6 +2,7 @@
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { useApi, useList, useTitle } from '../../lib/hooks.ts';
+import { About } from '../../ui/about.tsx';
 import { customerName } from '../../ui/customer.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { ListCard } from '../../ui/list.tsx';
@@ -10,7 +11,7 @@ import { hasReceived, Received } from '../../ui/received.tsx';
 import { Card, Facts } from '../../ui/states.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Back, PendingPage } from '../../ui/thing.tsx';
-import { CopyButton, PaymentState, TestLabel, Time } from '../../ui/values.tsx';
+import { CopyButton, Money, PaymentState, TestLabel, Time } from '../../ui/values.tsx';
 import { RefundDrawer } from '../refunds/refund.tsx';
 import { leadingColumns } from '../refunds/state.tsx';
 
@@ -42,7 +43,7 @@ const PAYMENT_COLUMNS: Column<Payment>[] = [
       ),
     empty: (row) => !hasReceipt(row),
   },
-  { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} /> },
+  { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} happened /> },
 ];
 const hasReceipt = ({ status, exceptions }: Payment): boolean => status === 'completed' && !exceptions.includes('reorged');
 
@@ -56,7 +57,7 @@ const refundColumns = (open: (id: string) => void): Column<Refund>[] => [
       </ModeLink>
     ),
   },
-  { name: 'Requested', right: true, cell: (refund) => <Time at={refund.created_at} /> },
+  { name: 'Requested', right: true, cell: (refund) => <Time at={refund.created_at} happened /> },
 ];
 
 export function Screen() {
@@ -84,7 +85,14 @@ export function Screen() {
             ['Name', customer.name ?? '–'],
             ['Email', customer.email === null ? '–' : <Copied key="email" text={customer.email} label="Copy email address" />],
             ['Reference', customer.reference === null ? '–' : <Copied key="ref" text={customer.reference} label="Copy reference" />],
-            ['Created', <Time key="t" at={customer.created_at} />],
+            [
+              'Paid in total',
+              <span key="paid" className="inline-flex flex-wrap gap-x-1.5">
+                <Money amount={customer.paid_usd} />
+                <About usd={customer.paid_usd} />
+              </span>,
+            ],
+            ['Created', <Time key="t" at={customer.created_at} happened />],
           ]}
         />
       </Card>

@@ -1,4 +1,5 @@
 /** All customers of the merchant, newest first. */
+import { isSome } from '../../lib/amount.ts';
 import { useFilters, useList, useTitle } from '../../lib/hooks.ts';
 import { customerName } from '../../ui/customer.tsx';
 import { ModeLink } from '../../ui/link.tsx';
@@ -6,7 +7,7 @@ import { ListCard } from '../../ui/list.tsx';
 import { Marked, Sought } from '../../ui/marked.tsx';
 import { SearchBox } from '../../ui/search.tsx';
 import type { Column } from '../../ui/table.tsx';
-import { Time } from '../../ui/values.tsx';
+import { Money, Time } from '../../ui/values.tsx';
 
 type Row = ReturnType<typeof useCustomers>['rows'][number];
 const useCustomers = (search: string) => useList('GET /:mode/customers', ['payments', 'customers'], { search: search.trim() || undefined });
@@ -16,14 +17,14 @@ const COLUMNS: readonly Column<Row>[] = [
     name: 'Customer',
     phone: 'title',
     cell: (row) => (
-      <ModeLink to={`customers/${row.id}`} className="font-medium break-words hover:underline">
+      <ModeLink to={`customers/${row.id}`} className="block wrap-anywhere font-medium hover:underline sm:min-w-40">
         <Marked text={customerName(row)} />
       </ModeLink>
     ),
   },
   {
     name: 'Email',
-    cell: (row) => <span className="break-all">{row.email === null ? '–' : <Marked text={row.email} />}</span>,
+    cell: (row) => <span className="block wrap-anywhere sm:min-w-44">{row.email === null ? '–' : <Marked text={row.email} />}</span>,
     empty: ({ email }) => email === null,
   },
   {
@@ -31,7 +32,13 @@ const COLUMNS: readonly Column<Row>[] = [
     cell: (row) => <span className="break-all">{row.reference === null ? '–' : <Marked text={row.reference} />}</span>,
     empty: ({ reference }) => reference === null,
   },
-  { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} /> },
+  {
+    name: 'Paid in total',
+    right: true,
+    cell: (row) => <Money amount={row.paid_usd} />,
+    empty: (row) => !isSome(row.paid_usd),
+  },
+  { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} happened /> },
 ];
 
 export function Screen() {

@@ -6,7 +6,7 @@ import { useAct, useApi, useList, useMode, useTitle } from '../../lib/hooks.ts';
 import { readAnew } from '../../lib/read-anew.ts';
 import { Button } from '../../ui/button.tsx';
 import { Note } from '../../ui/form.tsx';
-import { NoticeLine } from '../../ui/notice.tsx';
+import { NoticeList } from '../../ui/notice.tsx';
 import { Card, Empty, Pending } from '../../ui/states.tsx';
 import { Timing } from './timing.tsx';
 
@@ -80,13 +80,7 @@ function Notices() {
         <Empty title="No notifications">Notifications are kept for 90 days.</Empty>
       ) : (
         <>
-          <ul>
-            {list.rows.map((notice) => (
-              <li key={notice.id} className="border-b border-line last:border-b-0">
-                <NoticeLine notice={notice} />
-              </li>
-            ))}
-          </ul>
+          <NoticeList notices={list.rows} />
           {list.hasNextPage && (
             <div className="border-t border-line p-3 text-center">
               <Button onClick={() => void list.fetchNextPage()} busy={list.isFetchingNextPage}>

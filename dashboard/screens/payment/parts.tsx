@@ -70,7 +70,7 @@ export const RefundRequest = ({ request }: { request: Full['refund_request'] }) 
     <Card title="Refund requested">
       <Facts
         rows={[
-          ['Requested', <Time key="t" at={request.requested_at} />],
+          ['Requested', <Time key="t" at={request.requested_at} happened />],
           ['Coin', <CoinLabel key="coin" coin={request.currency} />],
           [
             'Refund address',

@@ -87,9 +87,9 @@ export function Screen() {
           <Card title="Details">
             <Facts
               rows={[
-                ['Created', <Time key="t" at={payment.created_at} />],
+                ['Created', <Time key="t" at={payment.created_at} happened />],
                 ['Expires', <Time key="t" at={payment.expires_at} />],
-                ...(payment.completed_at === null ? [] : [['Completed', <Time key="t" at={payment.completed_at} />] as const]),
+                ...(payment.completed_at === null ? [] : [['Completed', <Time key="t" at={payment.completed_at} happened />] as const]),
                 ...(payment.verified_by === null ? [] : [['Verified by', VERIFIERS[payment.verified_by]] as const]),
                 ['Invoice', payment.invoice_id ?? '–'],
                 ['Description', payment.description ?? '–'],
@@ -139,7 +139,7 @@ const Rate = ({ entry }: { entry: Full['timeline'][number] }) => (
       <Money amount={entry.rate} /> per {entry.currency !== null && partsOf(entry.currency).asset}
     </span>
     <span className="text-xs text-soft">
-      <Time at={entry.at} />
+      <Time at={entry.at} happened />
       {entry.rate_sources.length > 0 && `, ${entry.rate_sources.join(', ')}`}
     </span>
   </span>

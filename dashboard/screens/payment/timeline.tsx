@@ -31,6 +31,12 @@ const EVENTS: Readonly<Record<string, string>> = {
   'payment.expired': 'Expired',
   'payment.cancelled': 'Canceled',
   'payment.reversed': 'Reversed: the payment is no longer confirmed',
+  'refund.requested': 'Refund requested',
+  'refund.approved': 'Refund approved',
+  'refund.sent': 'Refund sent',
+  'refund.confirmed': 'Refund confirmed',
+  'refund.failed': 'Refund failed',
+  'refund.canceled': 'Refund canceled',
 };
 const byWhom = ({ actor, actor_kind }: Entry): string => {
   if (actor === null) return '';
@@ -135,7 +141,7 @@ const Line = ({
       <p className="flex flex-wrap justify-between gap-x-4">
         <span className="font-medium">{text}</span>
         <span className="text-soft">
-          <Time at={at} seconds />
+          <Time at={at} seconds happened />
         </span>
       </p>
       {children}

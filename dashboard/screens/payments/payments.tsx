@@ -80,11 +80,11 @@ const COLUMNS: readonly (Column<Row> & { key: string })[] = [
       </code>
     ),
   },
-  { key: 'created', name: 'Created', cell: (row) => <Time at={row.created_at} />, right: true, phone: 'corner' },
+  { key: 'created', name: 'Created', cell: (row) => <Time at={row.created_at} happened />, right: true, phone: 'corner' },
   {
     key: 'completed',
     name: 'Completed',
-    cell: (row) => <Time at={row.completed_at} />,
+    cell: (row) => <Time at={row.completed_at} happened />,
     right: true,
     empty: (row) => row.completed_at === null,
   },

@@ -34,7 +34,7 @@ const columnsOf = (open: (id: string) => void): Column<Payout>[] => [
     empty: ({ payout_reference: reference }) => reference === null,
   },
   { name: 'Value', cell: (payout) => <Money amount={payout.amount_usd} />, right: true },
-  { name: 'Requested', cell: (payout) => <Time at={payout.created_at} /> },
+  { name: 'Requested', cell: (payout) => <Time at={payout.created_at} happened /> },
 ];
 
 export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...countsOf('payouts'));

@@ -34,7 +34,7 @@ export function RefundsOfPayment({ data: { payment } }: { data: Reply<'GET /:mod
                 <TestLabel />
               </span>
               <span className="w-full text-sm text-soft">
-                <Time at={refund.created_at} />
+                <Time at={refund.created_at} happened />
               </span>
             </li>
           ))}

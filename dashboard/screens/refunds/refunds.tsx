@@ -27,7 +27,7 @@ const columnsOf = (open: (id: string) => void): Column<Row>[] => [
     ),
   },
   { name: 'Reason', cell: (refund) => <span className="break-words">{refund.reason ?? '–'}</span>, empty: ({ reason }) => reason === null },
-  { name: 'Requested', cell: (refund) => <Time at={refund.created_at} /> },
+  { name: 'Requested', cell: (refund) => <Time at={refund.created_at} happened /> },
 ];
 
 export const begin: NonNullable<ScreenModule['begin']> = (read) => read(...countsOf('refunds'));

@@ -85,9 +85,7 @@ export function LightningCard({ wallets: { lightning, lightning_waiting: waiting
           <div className="flex flex-wrap gap-2">
             {lightning && <Test />}
             {lightning && <Check />}
-            <Button look={lightning ? 'plain' : 'main'} onClick={() => setOpen(true)}>
-              {lightning ? 'Change' : 'Set up Lightning'}
-            </Button>
+            <Button onClick={() => setOpen(true)}>{lightning ? 'Change' : 'Set up Lightning'}</Button>
             {lightning && <TurnOff />}
           </div>
         )}

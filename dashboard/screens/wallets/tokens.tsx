@@ -33,7 +33,31 @@ export function Tokens({ tokens, wallets }: { tokens: readonly Token[]; wallets:
   const hasWallet = wallets === null || hasTokenWallet(wallets);
   // What was just chosen shows at once, until the reply says what is stored.
   const on = act.isPending ? act.variables.body.tokens : tokens.filter((token) => token.on).map(({ coin }) => coin);
-  const assets = Map.groupBy(tokens, ({ currency }) => currency);
+  const [usable, rest] = [true, false].map((is) => tokens.filter((token) => (token.on || (hasWallet && token.connected)) === is));
+  const choices = (list: readonly Token[]) =>
+    [...Map.groupBy(list, ({ currency }) => currency)].map(([asset, ofAsset]) => (
+      <fieldset key={asset} className="grid gap-3 border-t border-line p-4 sm:grid-cols-2 xl:grid-cols-3">
+        <legend className="sr-only">{asset}</legend>
+        <p className="col-span-full flex flex-wrap gap-x-2 text-sm">
+          <span className="font-medium text-ink">
+            {ofAsset[0]!.name} ({asset})
+          </span>
+          {ofAsset[0]!.mica !== null && <span className="text-soft">{MICA[ofAsset[0]!.mica]}</span>}
+        </p>
+        {ofAsset.map((token) => (
+          <Tick
+            key={token.coin}
+            label={coinText(token.coin)}
+            hint={hintOf(token)}
+            checked={on.includes(token.coin)}
+            disabled={!may || (!hasWallet && !on.includes(token.coin))}
+            onChange={(event) =>
+              act.mutate({ body: { tokens: event.target.checked ? [...on, token.coin] : on.filter((one) => one !== token.coin) } })
+            }
+          />
+        ))}
+      </fieldset>
+    ));
   return (
     <Card title="Stablecoins">
       <div className="grid gap-2 p-4 text-sm text-soft">
@@ -44,34 +68,18 @@ export function Tokens({ tokens, wallets }: { tokens: readonly Token[]; wallets:
               ? 'They arrive at the addresses of your Ethereum wallet, so they need no key of their own. A payment has the same address on all networks, and money that customers send on a wrong one is found there if it has a source.'
               : 'They arrive at the addresses of your Ethereum wallet. Set it up before you turn one on.'}
         </p>
-        <p className="max-w-2xl">
+        <p className="max-w-2xl" hidden={wallets === null}>
           Start with USDC on one network with low fees and on Ethereum, where most exchanges send it. Add others when customers ask for
           them: each network needs a source, and each coin has an issuer that you must trust.
         </p>
       </div>
-      {[...assets].map(([asset, list]) => (
-        <fieldset key={asset} className="grid gap-3 border-t border-line p-4 sm:grid-cols-2 xl:grid-cols-3">
-          <legend className="sr-only">{asset}</legend>
-          <p className="col-span-full flex flex-wrap gap-x-2 text-sm">
-            <span className="font-medium text-ink">
-              {list[0]!.name} ({asset})
-            </span>
-            {list[0]!.mica !== null && <span className="text-soft">{MICA[list[0]!.mica]}</span>}
-          </p>
-          {list.map((token) => (
-            <Tick
-              key={token.coin}
-              label={coinText(token.coin)}
-              hint={hintOf(token)}
-              checked={on.includes(token.coin)}
-              disabled={!may || (!hasWallet && !on.includes(token.coin))}
-              onChange={(event) =>
-                act.mutate({ body: { tokens: event.target.checked ? [...on, token.coin] : on.filter((one) => one !== token.coin) } })
-              }
-            />
-          ))}
-        </fieldset>
-      ))}
+      {choices(usable!)}
+      {rest!.length > 0 && (
+        <details className="border-t border-line">
+          <summary className="cursor-pointer px-4 py-3 text-sm font-medium">Not available yet ({rest!.length})</summary>
+          {choices(rest!)}
+        </details>
+      )}
     </Card>
   );
 }

@@ -61,8 +61,9 @@ export function Screen() {
               .map((wallet) => (
                 <WalletCard key={wallet.currency} wallet={wallet} />
               ))}
-            <LightningCard wallets={data} />
+            {data.lightning && <LightningCard wallets={data} />}
             <Addable wallets={data.wallets.filter(isAddable)} />
+            {!data.lightning && <LightningCard wallets={data} />}
           </div>
           {data.tokens.length > 0 && <Tokens tokens={data.tokens} wallets={data.wallets} />}
           <HowChangesWork wallets={data} />
@@ -87,7 +88,7 @@ function Addable({ wallets }: { wallets: readonly Wallet[] }) {
         </p>
       )}
       <ul>
-        {wallets.map(({ currency, readiness: { missing } }) => (
+        {wallets.map(({ currency, readiness: { missing } }, i) => (
           <li key={currency} className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-line px-4 py-3 last:border-b-0">
             <div className="min-w-0 flex-1">
               <h3 className="font-medium">{coinName(currency)}</h3>
@@ -96,7 +97,7 @@ function Addable({ wallets }: { wallets: readonly Wallet[] }) {
               </p>
             </div>
             {may && (
-              <ModeLink to={`wallets/${currency}`} className={buttonClass(missing.length === 1 ? 'main' : 'plain')}>
+              <ModeLink to={`wallets/${currency}`} className={buttonClass(i === 0 ? 'main' : 'plain')}>
                 Set up {coinName(currency)}
               </ModeLink>
             )}

@@ -75,10 +75,12 @@ function Deliveries({ endpoint }: { endpoint: Endpoint }) {
     {
       name: 'Next attempt',
       right: true,
-      cell: (row) => <Time at={row.next_attempt_at} />,
+      // Those that are due wait for the ones before them, or until the endpoint is tried again.
+      cell: ({ next_attempt_at: at }) =>
+        at !== null && Date.parse(at) < Date.now() ? <span className="text-soft">Waiting</span> : <Time at={at} />,
       empty: (row) => row.next_attempt_at === null,
     },
-    { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} /> },
+    { name: 'Created', right: true, phone: 'corner', cell: (row) => <Time at={row.created_at} happened /> },
   ];
   return (
     <div className="grid gap-4">

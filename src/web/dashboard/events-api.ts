@@ -9,7 +9,7 @@ import { literals, RequestEntry, requestBody } from '#http';
 import { getRequest, type LoggedRequest, listRequests } from '#keys';
 import { kindOfActor, listAudit, listAuditChoices } from '#people';
 import { DELIVERY_STATES, getEvent, listDeliveries, listEvents } from '#webhooks';
-import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
+import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullable, PlainText, pageIn, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 
 const TYPES = PAYMENT_EVENTS;
@@ -40,16 +40,23 @@ export const EVENT_ROUTES: readonly DashboardRoute[] = [
       ...paging,
       type: Type.Optional(literals(TYPES)),
       payment_id: Type.Optional(Type.String({ minLength: 1, maxLength: 100 })),
+      search: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
     }),
-    reply: pageOf(EventBody),
+    reply: lookedPageOf(EventBody),
     handle: async (call) => {
-      const { items, hasMore } = await listEvents(call.ctx, {
+      const { items, hasMore, lookedBackTo } = await listEvents(call.ctx, {
         ...readerOfCall(call),
         ...pageIn(call.query),
         type: TYPES.find((type) => type === call.query.type) ?? null,
         paymentId: call.query.payment_id?.trim() ?? null,
+        text: call.query.search ?? null,
       });
-      return { success: true, data: items.map((event) => eventBody(call.mode, event)), has_more: hasMore };
+      return {
+        success: true,
+        data: items.map((event) => eventBody(call.mode, event)),
+        has_more: hasMore,
+        looked_back_to: lookedBackBody(lookedBackTo),
+      };
     },
   }),
   memberRoute({
@@ -118,7 +125,7 @@ export const REQUESTS: readonly DashboardRoute[] = [
       ...paging,
       outcome: Type.Optional(literals(['failed'] as const)),
       status: Type.Optional(Type.String({ pattern: '^[1-5][0-9][0-9]$' })),
-      path: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+      search: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
       key_id: Type.Optional(PlainText),
       request_id: Type.Optional(PlainText),
     }),
@@ -131,7 +138,8 @@ export const REQUESTS: readonly DashboardRoute[] = [
         filter: {
           failed: query.outcome === 'failed',
           status: query.status === undefined ? null : Number(query.status),
-          path: query.path ?? null,
+          path: null,
+          text: query.search ?? null,
           keyId: query.key_id ?? null,
           requestId: query.request_id ?? null,
         },
