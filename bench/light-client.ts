@@ -11,8 +11,8 @@ import { checkTransactionsSteps, encodeTransaction, identityOf } from '../src/ch
 import { MAINNET } from '../src/chains/ethereum/light-client/beacon-networks.ts';
 import { readUpdate, startFrom, takeUpdate } from '../src/chains/ethereum/light-client/light-client.ts';
 import { checkReceiptsSteps, encodeReceipt } from '../src/chains/ethereum/receipts.ts';
-import { atOnce, decodeRlp, encodeRlp, inTurns, type Rlp, type Steps } from '../src/chains/ethereum/rlp.ts';
 import { listRoot, readAccountProof } from '../src/chains/ethereum/trie.ts';
+import { atOnce, decodeRlp, encodeRlp, inTurns, type Rlp, type Steps } from '../src/evm/rlp.ts';
 import { bytesOfHex, readEthereum } from '../test/kit/ethereum-data.ts';
 import { readTokenReplies } from '../test/kit/token-blocks.ts';
 import { median } from './kit.ts';

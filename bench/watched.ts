@@ -6,7 +6,7 @@
 import { createECDH, createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
-import { deriveAddress } from '../src/chains/address.ts';
+import { deriveAddress } from '../src/addresses/address.ts';
 import { eventually, testEnvironment } from '../test/kit/app.ts';
 import { testDatabase } from '../test/kit/database.ts';
 import { cpuOf, postmasterOf, startChild } from './kit.ts';

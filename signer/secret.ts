@@ -5,7 +5,7 @@ import { createBase58check } from '@scure/base';
 import { HDKey } from '@scure/bip32';
 import { mnemonicToSeedSync, validateMnemonic } from '@scure/bip39';
 import { wordlist } from '@scure/bip39/wordlists/english.js';
-import { keysOf } from '../src/chains/address.ts';
+import { keysOf } from '../src/addresses/address.ts';
 import { COIN, type Family } from '../src/core/coin.ts';
 import type { SigningFile, SigningScript } from '../src/core/signing-file.ts';
 

@@ -1,7 +1,17 @@
 /** Checks requests of chains of accounts against the file around them and against the wallet, and signs them. */
 import { bytesToHex } from '@noble/hashes/utils.js';
 import type { HDKey } from '@scure/bip32';
-import { accountOf } from '../src/chains/ethereum/address.ts';
+import { accountOf } from '../src/addresses/evm-address.ts';
+import { CHAIN, CHAINS, COIN, chainOf, contractOf, feeCoinOf, isToken } from '../src/core/coin.ts';
+import type {
+  AccountPath,
+  AccountRequest,
+  BatchRequest,
+  NativeRequest,
+  Request,
+  SigningFile,
+  TokenRequest,
+} from '../src/core/signing-file.ts';
 import {
   authorizationHash,
   domainOf,
@@ -13,17 +23,7 @@ import {
   signingHash,
   transactionOf,
   transfersOf,
-} from '../src/chains/ethereum/transaction.ts';
-import { CHAIN, CHAINS, COIN, chainOf, contractOf, feeCoinOf, isToken } from '../src/core/coin.ts';
-import type {
-  AccountPath,
-  AccountRequest,
-  BatchRequest,
-  NativeRequest,
-  Request,
-  SigningFile,
-  TokenRequest,
-} from '../src/core/signing-file.ts';
+} from '../src/evm/transaction.ts';
 import { type Account, refuse, SignerError } from './secret.ts';
 import type { Steps } from './steps.ts';
 

@@ -2,8 +2,8 @@
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { base64 } from '@scure/base';
 import { getPrevOut, Transaction } from '@scure/btc-signer/transaction.js';
-import { keysOf, outputLockOf, scriptOfAddress } from '../src/chains/address.ts';
-import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
+import { keysOf, outputLockOf, scriptOfAddress } from '../src/addresses/address.ts';
+import { type BitcoinScript, isBitcoinLike, PARAMS } from '../src/addresses/params.ts';
 import { COIN } from '../src/core/coin.ts';
 import type { PsbtRequest, SigningFile } from '../src/core/signing-file.ts';
 import { type Account, refuse } from './secret.ts';

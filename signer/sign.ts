@@ -1,7 +1,7 @@
 /** What the signer does with a file: check all of it against the wallet, say it in words, and sign exactly that. */
-import { keysOf, scriptOfAddress } from '../src/chains/address.ts';
-import { isBitcoinLike, PARAMS } from '../src/chains/bitcoin/params.ts';
-import { hasValidChecksum, isAddress } from '../src/chains/ethereum/address.ts';
+import { keysOf, scriptOfAddress } from '../src/addresses/address.ts';
+import { hasValidChecksum, isAddress } from '../src/addresses/evm-address.ts';
+import { isBitcoinLike, PARAMS } from '../src/addresses/params.ts';
 import { COIN, coinText, feeCoinOf, isToken, kindOf } from '../src/core/coin.ts';
 import { formatUnits, readAmountText } from '../src/core/money.ts';
 import {

@@ -3,9 +3,10 @@ import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import type { Config } from '#config';
 import type { Context } from '#context';
-import { createServer, openLimits } from '#http';
+import { createServer } from '#http';
 import { startRequestLog } from '#keys';
 import { registerCommerce, registerGreenfield } from '#shops';
+import { openLimits } from '#transport';
 import { registerCheckout, registerDashboard, registerDocs, registerPackage, registerShopPlugins } from '#web';
 
 /**

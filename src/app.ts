@@ -9,6 +9,7 @@ import { createOutgoing, readProxy } from '#connections';
 import type { Context } from '#context';
 import { ASSETS, COIN, type Coin, coinsOf } from '#core/coin';
 import { claimServe, type Db, hasCluster, migrate, openDb, removeCluster, startClock, startEmbedded } from '#db';
+import { startDeliveries } from '#deliveries';
 import { startFollowing } from '#follow';
 import { startLightning, startLightningUpkeep } from '#lightning';
 import { createLog, type Log } from '#log';
@@ -29,11 +30,10 @@ import {
 } from '#operate';
 import { fileFence, startOutgoing, takeBackApprovals } from '#outgoing';
 import { oursOf, startHousekeeping, startTextIndex } from '#payments';
-import { forgetEndedSignIns } from '#people';
 import { createFiatRates, createOutages, createPrices } from '#prices';
+import { forgetEndedSignIns } from '#sign-in';
 import { startSweeps } from '#signing';
 import { type CounterJump, jumpRestored, startAddressFence } from '#wallets';
-import { startDeliveries } from '#webhooks';
 
 /** Random bytes from a pool that is filled a few kilobytes at a time, so many ids cost one system call. Each byte is used once. */
 function pooledRandom(): (bytes: number) => Uint8Array {

@@ -1,18 +1,4 @@
-/** Sources of chains: nodes, peers, providers and Electrum servers behind `ChainSource`, addresses, account keys and transactions. */
-export { containsPrivateKey, internalKeyOf, parseAccountKey, policyOf, type Signer, signersOf } from './account-key.ts';
-export {
-  addressOfScript,
-  decodeAddress,
-  deriveAddress,
-  isTransactionId,
-  keysOf,
-  type OutputLock,
-  outputLockOf,
-  outputScript,
-  paymentUri,
-  type Script,
-  walletRequest,
-} from './address.ts';
+/** Sources of chains: nodes, peers, providers and Electrum servers behind `ChainSource`. */
 export type { Ours } from './bitcoin/electrum/electrum-desk.ts';
 export {
   explainComparison,
@@ -24,7 +10,6 @@ export {
   type StoredReport,
   SYNCING_HEADERS,
 } from './bitcoin/p2p/peer-status.ts';
-export { type BitcoinScript, isBitcoinLike, PARAMS } from './bitcoin/params.ts';
 export {
   type AddressSummary,
   type BlockRef,
@@ -42,7 +27,6 @@ export {
   NATIVES_AT_ONCE,
   type NamedSource,
   type NativeReader,
-  type Output,
   orNull,
   type RangeBlock,
   type RangeReader,
@@ -51,32 +35,9 @@ export {
   type SourceState,
   type Tagged,
   type Unspent,
-  type Witnesses,
 } from './chain-source.ts';
-export { accountOf, checksumAddress } from './ethereum/address.ts';
 export { postingCall } from './ethereum/fees.ts';
-export {
-  authorizationHash,
-  domainOf,
-  domainSeparator,
-  feeOf,
-  mostFunded,
-  readSignedTransaction,
-  type Signature,
-  selector,
-  signaturesIn,
-  signedBytes,
-  signerOf,
-  signingHash,
-  TRANSFER_TOPIC,
-  transactionId,
-  transactionOf,
-  transferData,
-  transfersOf,
-  word,
-} from './ethereum/transaction.ts';
 export { readAccountPayments } from './ethereum/value-moves.ts';
 export { openSources, type SourceReplacements } from './open-sources.ts';
-export { fields } from './reply.ts';
 export { joinSources } from './sources.ts';
 export type { ChainStore } from './store.ts';

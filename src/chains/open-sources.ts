@@ -1,5 +1,6 @@
 /** Opens what the settings name: nodes, peers, Electrum servers and beacon servers, joined into one source for each chain. */
 
+import { isBitcoinLike } from '#addresses';
 import type { Outgoing } from '#connections';
 import { type PeerAddress, readProxy } from '#connections';
 import { type ChainId, COIN, type Coin, chainOf, isToken, leadingCoins, type Network } from '#core/coin';
@@ -14,7 +15,6 @@ import { createTurn } from './bitcoin/header-feed.ts';
 import { createHeaderService, createHeaderServices, type HeaderService, MAIN_STARTS, type ProofStarts } from './bitcoin/header-service.ts';
 import { createNetworkPeers, regtestProof } from './bitcoin/p2p/network-peers.ts';
 import { readEndpoint } from './bitcoin/p2p/peer-book.ts';
-import { isBitcoinLike } from './bitcoin/params.ts';
 import { proofOf, provenSource } from './bitcoin/proven-source.ts';
 import { createWorkThreads, type WorkThreads } from './bitcoin/work-threads.ts';
 import type { ChainSource, JoinedSource, NamedSource, SourceConnection } from './chain-source.ts';

@@ -2,6 +2,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { type Coin, finalityOf, type Network, settingOf } from '#core/coin';
 import type { Clock } from '#core/dates';
+import { transactionId } from '#evm';
 import type { Log } from '#log';
 import {
   type BlockScan,
@@ -15,7 +16,6 @@ import {
   type NamedSource,
   type SourceState,
 } from './chain-source.ts';
-import { transactionId } from './ethereum/transaction.ts';
 
 /** Health is cached for this long, so a lookup costs one request. */
 const HEALTH_FRESH_MS = 10_000;

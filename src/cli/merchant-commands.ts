@@ -20,7 +20,8 @@ import {
   THEMES,
   tokensFor,
 } from '#merchants';
-import { listUsers, resetFactors, resetPassword, setEmail, setOperator } from '#people';
+import { setOperator } from '#people';
+import { listUsers, resetFactors, resetPassword, setEmail } from '#sign-in';
 import { listWallets, readWalletPolicy, setWallet } from '#wallets';
 import {
   type Commands,

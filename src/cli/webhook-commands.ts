@@ -2,23 +2,22 @@
 import { readTime } from '#core/dates';
 import { idOfNumber } from '#core/id';
 import { FULL_SIGHT } from '#core/transfer';
-import { connectionBody, deliveryBody, endpointBody, itemBody, recoveryBody, secretBody } from '#http';
 import {
-  BY_OPERATOR,
-  createEndpoint,
+  connectionBody,
   DELIVERY_STATES,
-  deleteEndpoint,
+  deliveryBody,
+  endpointBody,
   getDelivery,
   getRecovery,
+  itemBody,
   listDeliveries,
-  listEndpoints,
-  planUpdate,
+  recoveryBody,
   resendDelivery,
-  rotateSecret,
+  secretBody,
   sendTestEvent,
   startRecovery,
-  tryEndpoint,
-} from '#webhooks';
+} from '#deliveries';
+import { BY_OPERATOR, createEndpoint, deleteEndpoint, listEndpoints, planUpdate, rotateSecret, tryEndpoint } from '#webhooks';
 import {
   type Command,
   type Commands,

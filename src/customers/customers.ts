@@ -2,13 +2,11 @@
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { derivedId } from '#core/id';
+import type { Customer, NamedCustomer } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { isPrintableLine, printableLine } from '#core/text';
 import { type Fragment, type LookedBackTo, lookThrough, type Sql, type Tx } from '#db';
 
-/** What a request says about a customer. It has an email address or a reference. */
-export type NamedCustomer = { email: string | null; name: string | null; reference: string | null };
-export type Customer = NamedCustomer & { id: string };
 /** `paidUsdCents`: what the payments of the customer count now, as in the books: sales and what was overpaid, less what left the chain. */
 export type CustomerRow = Customer & { mode: Mode; createdAt: Date; paidUsdCents: bigint };
 type Owner = { merchantId: string; mode: Mode };

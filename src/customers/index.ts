@@ -1,6 +1,5 @@
 /** Customers: who payments are for. */
 export {
-  type Customer,
   type CustomerRow,
   checkPayerEmail,
   customerOf,
@@ -9,7 +8,6 @@ export {
   getCustomer,
   identified,
   listCustomers,
-  type NamedCustomer,
   readCustomer,
   readCustomersOf,
 } from './customers.ts';

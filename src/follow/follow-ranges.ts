@@ -3,7 +3,9 @@
  * blocks with transfers, every such block is proven, and the poll ends in an anchor. A reorganization goes back to the newest anchor that
  * is still on the chain.
  */
-import { type BlockRef, ChainError, checksumAddress, type JoinedSource, type Tagged } from '#chains';
+
+import { checksumAddress } from '#addresses';
+import { type BlockRef, ChainError, type JoinedSource, type Tagged } from '#chains';
 import type { Context } from '#context';
 import { doubtOf } from '#core/certainty';
 import { COIN, type Coin, chainCode, chainOf, coinText, settingOf } from '#core/coin';

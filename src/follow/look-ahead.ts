@@ -1,6 +1,7 @@
 /** Watches unissued addresses of wallets: indexes beyond the counters, and those that a counter skipped. */
 import { setImmediate } from 'node:timers/promises';
-import { deriveAddress, type Script, type Sighting } from '#chains';
+import { deriveAddress, type Script } from '#addresses';
+import type { Sighting } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, type Family, type Network } from '#core/coin';
 import { Problem } from '#core/problem';

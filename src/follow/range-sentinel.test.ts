@@ -5,7 +5,7 @@ import { pay } from '../../test/kit/hostile-cases.ts';
 import { openRangeShop } from '../../test/kit/range-world.ts';
 import { readServiceReadiness } from '../http/health.ts';
 import { diagnose } from '../operate/doctor.ts';
-import { readTroubles } from '../payments/chain-state.ts';
+import { readTroubles } from '../readiness/chain-state.ts';
 import { readChainStatus, releaseChain } from './chain-acts.ts';
 import { judgeHolding, type Verdict } from './range-sentinel.ts';
 

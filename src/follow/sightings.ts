@@ -1,5 +1,5 @@
 /** Writes what a chain shows of payments: transfers seen, mined, replaced. The caller holds the locks of the payments. */
-import type { BlockRef, Output, Sighting } from '#chains';
+import type { BlockRef, Sighting } from '#chains';
 import { firstSightInBlock } from '#core/certainty';
 import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '#core/coin';
 import { earliest } from '#core/dates';
@@ -20,7 +20,8 @@ export type AddressOwner = { paymentId: string; merchantId: string; address: str
 /** A sighting of a payment's transfer, in one of the coins of its chain. */
 export type OwnedSighting = Sighting & { coin: Coin; owner: AddressOwner };
 /** With the outputs of its transaction that form one transfer, at least one. */
-type Merged = OwnedSighting & { outputs: readonly Output[] };
+type Outputs = NonNullable<Sighting['outputs']>;
+type Merged = OwnedSighting & { outputs: Outputs };
 /** One of our transactions that is not in a block. */
 export type WaitingTransaction = {
   txid: string;
@@ -106,7 +107,7 @@ export function inheritedSights(
  */
 export function mergeOutputs(sightings: readonly OwnedSighting[]): Merged[] {
   const single: Merged[] = [];
-  const merged = new Map<string, { of: OwnedSighting; outputs: Output[] }>();
+  const merged = new Map<string, { of: OwnedSighting; outputs: Outputs[number][] }>();
   for (const s of sightings) {
     const all = outputsOf(s);
     if (s.kind !== 'output' && s.kind !== 'coinbase') {
@@ -131,8 +132,7 @@ export function mergeOutputs(sightings: readonly OwnedSighting[]): Merged[] {
 }
 
 /** The outputs of a sighting; a single one is its own output. */
-const outputsOf = ({ ref, units, outputs }: Sighting): readonly Output[] =>
-  outputs ?? [[Number(ref.slice(ref.lastIndexOf(':') + 1)), units]];
+const outputsOf = ({ ref, units, outputs }: Sighting): Outputs => outputs ?? [[Number(ref.slice(ref.lastIndexOf(':') + 1)), units]];
 
 /** The same, with each output separate. */
 export const eachOutput = <T extends Sighting>({ outputs, ...sighting }: T): Omit<T, 'outputs'>[] =>

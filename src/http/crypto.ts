@@ -1,14 +1,7 @@
 /** Market and chain lookups: exact values, or 501 naming the missing source, or 503. Nothing is estimated. */
 import type { TObject } from 'typebox';
-import {
-  type AddressSummary,
-  ChainError,
-  type ChainTransaction,
-  decodeAddress,
-  type FeeTier,
-  isTransactionId,
-  type JoinedSource,
-} from '#chains';
+import { decodeAddress, isTransactionId } from '#addresses';
+import { type AddressSummary, ChainError, type ChainTransaction, type FeeTier, type JoinedSource } from '#chains';
 import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } from '#core/coin';
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';

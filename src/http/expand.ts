@@ -1,9 +1,11 @@
 /** What `expand` adds to a reply: the objects that it otherwise names only by their IDs. */
 import type { Context } from '#context';
 import { isPayoutEvent, isRefundEvent } from '#core/event';
+import { paymentDetail } from '#core/payment-detail';
+import type { PaymentView } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { getRefundsOfPayments, type Refund, refundDetail } from '#outgoing';
-import { getPayments, type PaymentView, paymentDetail } from '#payments';
+import { getPayments } from '#payments';
 import type { Query } from './read.ts';
 import { type Caller, mine } from './route.ts';
 import { SHOWN_REFUNDS } from './schema-refunds.ts';

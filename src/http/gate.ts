@@ -3,14 +3,12 @@ import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { clientNetwork } from '#core/networks';
+import type { IdempotencyClaim } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import type { KeyPermission } from '#core/roles';
 import { LONGEST_IDEMPOTENCY_HEADER } from '#core/text';
 import { findApiKey, type KeyOwner } from '#keys';
-import type { IdempotencyClaim } from '#payments';
-import { createClientReader, limitHeaders, type ReadClient, setHeaders } from './headers.ts';
-import { canonicalJson, type ParsedBody } from './json.ts';
-import type { Limits } from './limits.ts';
+import { canonicalJson, createClientReader, type Limits, limitHeaders, type ParsedBody, type ReadClient, setHeaders } from '#transport';
 
 declare module 'fastify' {
   // An interface because it extends one of the library's.

@@ -7,7 +7,7 @@ import type { Context } from '#context';
 import { COIN, type Coin, chainCode, type Family, isToken, leadingCoins, NATIVE_COINS } from '#core/coin';
 import { readUnwatched } from '#follow';
 import { readLightningHealth } from '#lightning';
-import { explainTrouble, readGuards, readTokenHolds, readTroubles } from '#payments';
+import { explainTrouble, readGuards, readTokenHolds, readTroubles } from '#readiness';
 
 export const isAlive = (): object => ({ status: 'ok' });
 

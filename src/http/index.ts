@@ -1,13 +1,8 @@
 /** The JSON API: server, routes, schemas, requests and their bounds. */
-export { checkBody } from './body.ts';
 export { customerBody } from './customer-routes.ts';
 export { type Gate, readClaimOf } from './gate.ts';
-export { type PackedBody, pack, packOnce, type ReadClient, readPacked, sendPacked, sendText, writePacked } from './headers.ts';
 export { readServiceReadiness } from './health.ts';
-export { EMPTY_BODY, exactJson, type ParsedBody, writtenAt } from './json.ts';
-export { type Limits, openLimits } from './limits.ts';
 export { linkBody } from './link-routes.ts';
-export { excessOfPairs } from './loop-guard.ts';
 export { apiReference, sampleData } from './on-demand.ts';
 export { draftOf } from './payment-routes.ts';
 export { readFiatCode, readMetadata, readMinor, readPrice, readQuery, readReturnUrl } from './read.ts';
@@ -19,17 +14,5 @@ export { RequestEntry } from './schema-errors.ts';
 export { literals } from './schema-fields.ts';
 export { LinkItem } from './schema-links.ts';
 export { PayoutItem, RefundItem } from './schema-refunds.ts';
-export {
-  connectionBody,
-  DeliveryReply,
-  deliveryBody,
-  EndpointReply,
-  EndpointWithSecret,
-  endpointBody,
-  itemBody,
-  RecoveryReply,
-  recoveryBody,
-  secretBody,
-  whyBody,
-} from './schema-webhooks.ts';
+export { DeliveryReply, EndpointReply, EndpointWithSecret, RecoveryReply } from './schema-webhooks.ts';
 export { createServer, toProblem } from './server.ts';

@@ -6,12 +6,12 @@ import type { Context } from '#context';
 import { DOUBTS } from '#core/certainty';
 import { CHAIN, COIN, COINS, chainCode, contractOf, isToken, NATIVE_COINS } from '#core/coin';
 import { GUARD_CODES } from '#core/guard';
+import { readDeliveryQueue } from '#deliveries';
 import { requestLogCounts } from '#keys';
 import { readLightningHealth } from '#lightning';
-import { readGuards, readTokenHolds, readTroubles } from '#payments';
-import { readDeliveryQueue } from '#webhooks';
+import { readGuards, readTokenHolds, readTroubles } from '#readiness';
+import { type Histogram, readLoop } from '#transport';
 import { readDatabase } from './health.ts';
-import { type Histogram, readLoop } from './loop-guard.ts';
 
 type Value = readonly [labels: string, value: number];
 type Metric =

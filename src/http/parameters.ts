@@ -5,7 +5,7 @@
 import type { TSchema } from 'typebox';
 import { Problem } from '#core/problem';
 import { mistakesBetween } from '#core/text';
-import type { JsonValue } from './json.ts';
+import type { JsonValue } from '#transport';
 import type { Query } from './read.ts';
 import type { ApiRoute } from './route.ts';
 

@@ -3,6 +3,8 @@ import type { TObject } from 'typebox';
 import { type Asset, COIN, type Coin, isAsset } from '#core/coin';
 import { PAYMENT_EVENTS } from '#core/event';
 import { type Fiat, isFiat } from '#core/fiat';
+import { fiatDetail, paymentDetail, paymentUrl, transferDetail } from '#core/payment-detail';
+import type { PaymentView } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { WAITING } from '#core/simulated';
 import { askInvoice } from '#lightning';
@@ -10,22 +12,17 @@ import {
   advanceClock,
   cancelPayment,
   createPayment,
-  fiatDetail,
   getPayment,
   getPayments,
   listTransfers,
   type PaymentDraft,
-  type PaymentView,
-  paymentDetail,
-  paymentUrl,
-  priceAt,
   resolvePayment,
   setMetadata,
   simulatePayment,
-  transferDetail,
 } from '#payments';
+import { priceAt } from '#readiness';
+import { readBody } from '#transport';
 import { getEvent, listEvents } from '#webhooks';
-import { readBody } from './body.ts';
 import { eventTexts, paymentBodies, readExpand } from './expand.ts';
 import { commonReadings, draftOf, readPage, worthOfUnits } from './payment-routes.ts';
 import {

@@ -6,29 +6,15 @@ import { type Asset, apiNamesOf, COIN, type Coin } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import { e8ToCents, formatUnits, formatUsd, MAX_USD_CENTS, worthUsdE8 } from '#core/money';
 import { PAYMENT_STATUSES } from '#core/payment';
+import { heldDetail, paymentDetail, paymentUrl } from '#core/payment-detail';
+import type { NamedCustomer, PaymentItem, PaymentRequest, PaymentView } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import { type NamedCustomer, readCustomer } from '#customers';
+import { readCustomer } from '#customers';
 import { askInvoice } from '#lightning';
 import { defaultCoin, getMerchant } from '#merchants';
-import {
-  createPayment,
-  getPayment,
-  heldDetail,
-  type ListFilter,
-  listFilteredPayments,
-  listPayments,
-  type PaymentDraft,
-  type PaymentItem,
-  type PaymentRequest,
-  type PaymentView,
-  type PaymentWarning,
-  paymentDetail,
-  paymentUrl,
-  priceAt,
-  warningsFor,
-} from '#payments';
-import { collect, type ReadingsOf, readBody, together } from './body.ts';
-import type { ParsedBody } from './json.ts';
+import { createPayment, getPayment, type ListFilter, listFilteredPayments, listPayments, type PaymentDraft } from '#payments';
+import { type PaymentWarning, priceAt, warningsFor } from '#readiness';
+import { collect, type ParsedBody, type ReadingsOf, readBody, together } from '#transport';
 import {
   CreateSimpleInUsd,
   readCoinFilter,

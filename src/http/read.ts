@@ -23,8 +23,9 @@ import { isLoopback } from '#core/networks';
 import { Problem, type ProblemCode, type ProblemDetails } from '#core/problem';
 import { SCENARIOS, scenarioFromText, scenariosOf } from '#core/simulated';
 import { parseWebUrl } from '#core/text';
-import { metadataFault, type PaymentPrice, priceAt } from '#payments';
-import { type ParsedBody, writtenAt } from './json.ts';
+import { metadataFault } from '#payments';
+import { type PaymentPrice, priceAt } from '#readiness';
+import { type ParsedBody, writtenAt } from '#transport';
 import { CreateSimple } from './schema.ts';
 import { Amount } from './schema-fields.ts';
 

@@ -17,9 +17,8 @@ import {
   requestPayout,
   requestRefund,
 } from '#outgoing';
-import { readBody } from './body.ts';
+import { type ParsedBody, readBody } from '#transport';
 import { readExpand, refundBodies, refundBody } from './expand.ts';
-import type { ParsedBody } from './json.ts';
 import { type Query, readFiatCode, readLimit, readMinor, readOneCoin, readPageCursor, readQuery, readUnits, readUsd } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, type ReadingCall, type ReplyOf } from './route.ts';
 import { Empty } from './schema.ts';

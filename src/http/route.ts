@@ -2,13 +2,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Static, TObject, TSchema } from 'typebox';
 import type { Context } from '#context';
+import type { IdempotencyClaim, RenderedReply } from '#core/payment-view';
 import type { KeyPermission } from '#core/roles';
 import type { Sight } from '#core/transfer';
 import type { KeyOwner } from '#keys';
-import type { IdempotencyClaim, RenderedReply } from '#payments';
 import type { AnyActor } from '#people';
+import { EMPTY_BODY, type ParsedBody, parseJson } from '#transport';
 import type { KeyNeeds } from './gate.ts';
-import { EMPTY_BODY, type ParsedBody, parseJson } from './json.ts';
 import { type Query, readQuery } from './read.ts';
 
 /** The parameters that a path names: those of `/links/:id/state` are `{ id: string }`. */

@@ -7,8 +7,9 @@ import { EXCEPTIONS, PAYMENT_STATUSES, VERIFIERS } from '#core/payment';
 import { PROBLEM_TYPES } from '#core/problem';
 import { REFUND_RATES, REFUND_STATES } from '#core/refund';
 import { SCENARIOS } from '#core/simulated';
+import { DELIVERY_STATES, RECOVERY_STATUSES } from '#deliveries';
 import { LINK_STATES } from '#payments';
-import { DELIVERY_STATES, DISABLED_REASONS, RECOVERY_STATUSES } from '#webhooks';
+import { DISABLED_REASONS } from '#webhooks';
 
 /** One of these values. The cast gives the schema the type of the values, which a union of a list loses. */
 export const literals = <T extends readonly string[]>(values: T, options: TSchemaOptions = {}) =>

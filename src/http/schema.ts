@@ -1,6 +1,6 @@
 /** TypeBox schemas of payments: the single source of validation, types and the OpenAPI document. Other objects have their own files. */
 import Type from 'typebox';
-import { SHOWN_TRANSFERS } from '#payments';
+import { SHOWN_TRANSFERS } from '#core/payment-view';
 import {
   Amount,
   ArrivedCoinField,

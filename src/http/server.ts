@@ -4,18 +4,28 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import type { Context } from '#context';
 import { base62, isSameSecret } from '#core/id';
 import { isLoopback, plainIp } from '#core/networks';
+import type { IdempotencyClaim } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { MOST_BODY_BYTES } from '#core/text';
 import { isAnswered } from '#db';
 import { type KeyOwner, noteRequest } from '#keys';
 import { getMerchant } from '#merchants';
-import type { IdempotencyClaim } from '#payments';
-import { checkBody, together } from './body.ts';
+import {
+  checkBody,
+  excessOf,
+  FOR_PAGES,
+  type Limits,
+  packOnce,
+  SpelledResponse,
+  sendPacked,
+  setHeaders,
+  startLoopGuard,
+  together,
+  usedUp,
+  withoutLimit,
+} from '#transport';
 import { createGate, type Gate, needPermission, readClaim } from './gate.ts';
-import { FOR_PAGES, packOnce, SpelledResponse, sendPacked, setHeaders, usedUp, withoutLimit } from './headers.ts';
 import { createExit, isAlive, readServiceReadiness } from './health.ts';
-import type { Limits } from './limits.ts';
-import { excessOf, startLoopGuard } from './loop-guard.ts';
 import { readMetrics } from './metrics.ts';
 import { createNameChecks, ignoredHeader, type UnknownParameters, unknownProblems } from './parameters.ts';
 import type { Query } from './read.ts';

@@ -2,26 +2,34 @@
 import { isoTime, readTime } from '#core/dates';
 import { isPayoutEvent } from '#core/event';
 import { idOfNumber } from '#core/id';
+import type { RenderedReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { runOnce, type Tx } from '#db';
-import type { RenderedReply } from '#payments';
+import {
+  connectionBody,
+  DELIVERY_STATES,
+  deliveryBody,
+  endpointBody,
+  getDelivery,
+  getRecovery,
+  itemBody,
+  listDeliveries,
+  recoveryBody,
+  resendDelivery,
+  secretBody,
+  sendTestEvent,
+  startRecovery,
+} from '#deliveries';
 import { actorText, memberOf, writeAudit } from '#people';
 import {
-  DELIVERY_STATES,
   deleteEndpoint,
   type Endpoint,
-  getDelivery,
   getEndpoint,
-  getRecovery,
-  listDeliveries,
   listEndpoints,
   planEndpoint,
   planUpdate,
-  resendDelivery,
   rotateSecret,
   sendsPayouts,
-  sendTestEvent,
-  startRecovery,
   tryEndpoint,
 } from '#webhooks';
 import { readLimit, readPageCursor, readQuery } from './read.ts';
@@ -29,24 +37,18 @@ import { type Answer, type ApiCall, type ApiRoute, apiRoute, mine, readerOfCalle
 import { Empty } from './schema.ts';
 import {
   CreateEndpoint,
-  connectionBody,
   DeliveriesQuery,
   DeliveryList,
   DeliveryReply,
-  deliveryBody,
   EndpointCreated,
   EndpointDeleted,
   EndpointList,
   EndpointReply,
   EndpointUpdated,
   EndpointWithSecret,
-  endpointBody,
-  itemBody,
   Recover,
   RecoveryReply,
   RotateSecret,
-  recoveryBody,
-  secretBody,
   UpdateEndpoint,
 } from './schema-webhooks.ts';
 

@@ -24,7 +24,7 @@ export async function nameOfBuild(): Promise<string> {
   for await (const path of glob('src/{core,chains/bitcoin,chains/ethereum}/*.ts', { cwd: ROOT }))
     if (!path.endsWith('.test.ts')) paths.push(path);
   paths.sort();
-  for (const path of [...paths, 'package.json', 'src/http/headers.ts', 'src/operate/app-build.ts', 'src/web/dashboard/build.ts'])
+  for (const path of [...paths, 'package.json', 'src/transport/headers.ts', 'src/operate/app-build.ts', 'src/web/dashboard/build.ts'])
     hash
       .update(path)
       .update('\0')

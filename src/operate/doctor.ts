@@ -1,17 +1,8 @@
 /** For operators: is everything set up correctly, can merchants accept payments, and do stored deposit addresses match the account keys? */
 import { statfs } from 'node:fs/promises';
+import { deriveAddress, type Script } from '#addresses';
 import { readReports } from '#chain-store';
-import {
-  ChainError,
-  type ChainSource,
-  deriveAddress,
-  explainReport,
-  isStale,
-  type NamedSource,
-  type Script,
-  SYNCING_HEADERS,
-  type Witnesses,
-} from '#chains';
+import { ChainError, type ChainSource, explainReport, isStale, type JoinedSource, type NamedSource, SYNCING_HEADERS } from '#chains';
 import type { Context } from '#context';
 import {
   COIN,
@@ -31,12 +22,13 @@ import {
 import { DAY_MS } from '#core/dates';
 import { formatUnits } from '#core/money';
 import { explainUnreached } from '#core/unreached';
+import { readDeliveryQueue, readSecondsSinceAttempt } from '#deliveries';
 import { explainUnwatched, readUnwatched, type UnwatchedAddresses } from '#follow';
 import { readLightningHealth } from '#lightning';
 import { contactOf } from '#merchants';
-import { type CoinReadiness, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#payments';
+import { type CoinReadiness, readGuards, readReadinessOfAll, readTroubles, type Trouble } from '#readiness';
 import { readWalletIndexes } from '#wallets';
-import { listEndpointNotices, readDeliveryQueue, readSecondsSinceAttempt } from '#webhooks';
+import { listEndpointNotices } from '#webhooks';
 import { BACKUP_DAYS, readInstall } from './backup.ts';
 import { bad, checkContracts, checkRanges, type Finding, good } from './range-findings.ts';
 import { checkSecrets, inspectSeals } from './secret-key.ts';
@@ -312,7 +304,7 @@ async function checkServers({ coin, servers }: ChainSource): Promise<Finding[]> 
 }
 
 /** Beacon servers. One that answers is enough, because nothing of what they say is believed. */
-async function checkWitnesses(coin: string, witnesses: Witnesses): Promise<Finding[]> {
+async function checkWitnesses(coin: string, witnesses: NonNullable<JoinedSource['witnesses']>): Promise<Finding[]> {
   const { servers, trouble, head } = await witnesses.check();
   const isAnswered = servers.some(({ reason }) => reason === null);
   const findings = servers.map(({ name, reason }) => {

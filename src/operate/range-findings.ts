@@ -3,7 +3,7 @@ import { ChainError, type NamedSource, RangeRefused } from '#chains';
 import type { Context } from '#context';
 import { type Coin, chainCode, chainOf, settingOf } from '#core/coin';
 import { leastPerDay, requestsPerDay } from '#follow';
-import { readTokenHolds } from '#payments';
+import { readTokenHolds } from '#readiness';
 
 // One line of doctor.
 

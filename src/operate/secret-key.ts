@@ -7,7 +7,7 @@ import { type Context, canOpen } from '#context';
 import type { Db, Sql, Tx } from '#db';
 import { LIGHTNING_PURPOSE } from '#lightning';
 import type { Log } from '#log';
-import { signInSecret } from '#people';
+import { signInSecret } from '#sign-in';
 import { SECRET_PURPOSE } from '#webhooks';
 import { bad, type Finding, good } from './range-findings.ts';
 import { KEY_FILE, openSealer, opensKeyCheck, readInstallKey, readKeyFile, type Sealer, sealerOf, writeKeyCheck } from './seal.ts';

@@ -7,8 +7,8 @@ import { type MemberRole, mayDo } from '#core/roles';
 import type { Tx } from '#db';
 import { readMerchant } from '#merchants';
 import { notifyMembers } from '#notices';
-import { priceOf } from '#payments';
 import { type Actor, checkStanding, type Departure, writeAudit } from '#people';
+import { priceOf } from '#readiness';
 
 /** What one member approves alone adds up for this long, so that many small amounts do not avoid the limit. */
 const WINDOW_HOURS = 24;

@@ -1,12 +1,12 @@
 /** What members and the operator decide about refunds and payouts: approve, record that the money was sent, cancel. */
 import { createHash } from 'node:crypto';
-import { addressOfScript, decodeAddress } from '#chains';
+import { addressOfScript, decodeAddress } from '#addresses';
 import type { Context } from '#context';
 import { COIN, type Coin, coinText, kindOf, NETWORKS } from '#core/coin';
+import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { isPaidOut, mayBecome } from '#core/refund';
 import { runOnce, type Tx } from '#db';
-import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '#payments';
 import { type Actor, type AnyActor, writeAudit } from '#people';
 import { forMode } from '#signing';
 import { TEST_NETWORK, testRecipient } from '#wallets';

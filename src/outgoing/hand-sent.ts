@@ -2,7 +2,9 @@
  * Looks for the transactions with which members sent refunds and payouts from their own wallets: whether they are final, and pay what they
  * should, beside all else for which they were recorded. Where no source can find a transaction, or say what it pays, nothing is concluded.
  */
-import { ChainError, decodeAddress, type JoinedSource, orNull, readAccountPayments } from '#chains';
+
+import { decodeAddress } from '#addresses';
+import { ChainError, type JoinedSource, orNull, readAccountPayments } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, coinText, contractOf, isToken, kindOf, LIGHTNING, type Mode, onChainCoin } from '#core/coin';
 import { formatUnits, lightningUnits } from '#core/money';

@@ -1,21 +1,16 @@
 /** What only payouts have: the amount and the recipient that a merchant names, and a reference that no other payout has. */
 import type { Context } from '#context';
+import { unitsFor } from '#core/asked-price';
 import { COIN, type Coin, coinText, type Mode } from '#core/coin';
 import { newId } from '#core/id';
 import { e8ToCents, formatUnits, MAX_USD_CENTS, worthUsdE8 } from '#core/money';
+import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { printableLine } from '#core/text';
 import { runOnce, type Tx } from '#db';
-import {
-  checkRefundAddress,
-  type IdempotencyClaim,
-  priceOf,
-  type RenderedReply,
-  type ReplayableReply,
-  readDisplayRates,
-  unitsFor,
-} from '#payments';
+import { checkRefundAddress } from '#payments';
 import { type AnyActor, actorText, memberOf, writeAudit } from '#people';
+import { priceOf, readDisplayRates } from '#readiness';
 import { reportPayouts } from './change-outgoing.ts';
 import { OUTGOING_COLUMNS, type Owner, type Payout } from './outgoing-payments.ts';
 

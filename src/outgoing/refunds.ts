@@ -1,9 +1,11 @@
 /** What only refunds have: how much of a payment they return, the claim page where the customer enters an address, and its links. */
 import type { Context } from '#context';
+import { askedOf, shownUnits, unitsFor } from '#core/asked-price';
 import { type Asset, type ChainId, COIN, type Coin, coinText, LIGHTNING, type Mode, onChainCoin } from '#core/coin';
 import { type Fiat, formatFiat } from '#core/fiat';
 import { newId } from '#core/id';
 import { centsToE8, divideCeil, divideHalfEven, dueUnit, e8ToCents, formatUnits, lightningUnits, shownUnit, worthUsdE8 } from '#core/money';
+import type { IdempotencyClaim, RenderedReply, ReplayableReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { confirmedUnits, type RefundRate, reservedUnits, shareOf } from '#core/refund';
 import { mayDo } from '#core/roles';
@@ -12,23 +14,9 @@ import { isFinal } from '#core/status';
 import { worth } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
 import { runOnce, type Tx } from '#db';
-import {
-  askedOf,
-  checkShop,
-  eraseAgain,
-  type IdempotencyClaim,
-  type PaymentRecord,
-  priceAt,
-  priceOf,
-  type RenderedReply,
-  type ReplayableReply,
-  readDisplayRates,
-  readOwnedRecords,
-  shownUnits,
-  tipsOf,
-  unitsFor,
-} from '#payments';
+import { checkShop, eraseAgain, type PaymentRecord, readOwnedRecords, tipsOf } from '#payments';
 import { type AnyActor, actorText, type Departure, holdRole, memberOf, writeAudit } from '#people';
+import { priceAt, priceOf, readDisplayRates } from '#readiness';
 import { forgetApprovals, notifyOfOutgoing } from './approvals.ts';
 import { changeOfPayment, changeOutgoing } from './change-outgoing.ts';
 import { claimUntil, hashOfClaim, hashOfToken } from './claims.ts';

@@ -8,10 +8,19 @@ import { mergeConfirmations } from '#core/confirmation';
 import { addMs } from '#core/dates';
 import { newId } from '#core/id';
 import type { PaymentFacts, Rules } from '#core/payment';
+import type {
+  Customer,
+  IdempotencyClaim,
+  NamedCustomer,
+  PaymentRequest,
+  PaymentView,
+  RenderedReply,
+  ReplayableReply,
+} from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { settle } from '#core/settle';
 import { testIdentifier } from '#core/simulated';
-import { type Customer, customersCte, identified, type NamedCustomer } from '#customers';
+import { customersCte, identified } from '#customers';
 import {
   type Claim,
   claimIdempotencyKeys,
@@ -26,15 +35,14 @@ import {
   type Tx,
 } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
+import { refuseUncarried } from '#readiness';
 import { jsonColumn, type NewEvent, recordEvents, recordingParts } from '#webhooks';
 import { quarterAt } from './days.ts';
 import { readRecords, toView } from './facts.ts';
 import { metadataPairs } from './lists.ts';
-import { refuseUncarried } from './readiness.ts';
 import { newEvent } from './settlement-writes.ts';
 import { requestToJson, rulesToJson } from './stored.ts';
 import { wakeTexts } from './texts.ts';
-import type { IdempotencyClaim, PaymentRequest, PaymentView, RenderedReply, ReplayableReply } from './view.ts';
 
 export type PaymentDraft = {
   /** Its ID, for a caller that has to know it before; otherwise a new one. */

@@ -2,22 +2,22 @@
 
 import type { Context } from '#context';
 import { weakestOf } from '#core/amounts';
+import { itemUsdCents } from '#core/asked-price';
 import { apiNamesOf, type Coin, coinText, isKnownCoin, type Mode, NATIVE_COINS } from '#core/coin';
 import { localTime } from '#core/dates';
 import { type Fiat, formatFiat, usdCentsToFiat } from '#core/fiat';
 import { formatDecimal, formatUnits, formatUsd } from '#core/money';
 import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } from '#core/payment';
+import { heldDetail, receivedDetail } from '#core/payment-detail';
+import type { Customer, PaymentRequest } from '#core/payment-view';
 import { asTextMap } from '#core/stored-json';
 import { csvLine } from '#core/text';
-import { type Customer, customerOf } from '#customers';
+import { customerOf } from '#customers';
 import type { Fragment } from '#db';
 import { daysOf, readDayRows } from './days.ts';
-import { heldDetail, receivedDetail } from './detail.ts';
 import { orderOfSight } from './many-transfers.ts';
-import { itemUsdCents } from './price.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
 import { refundedFromJson, requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
-import type { PaymentRequest } from './view.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 /** The merchant's display currency and its current rate, in units for one dollar; null for US dollars. */

@@ -19,17 +19,17 @@ import {
   type Transfer,
   type Uncounted,
 } from '#core/payment';
+import { type Customer, type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from '#core/payment-view';
 import { hasApproved, type RefundState, type RefundSum, returnedUnits } from '#core/refund';
 import { settle } from '#core/settle';
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#core/simulated';
 import { asTextMap } from '#core/stored-json';
-import { type Customer, customerOf } from '#customers';
+import { customerOf } from '#customers';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { testDeposit } from '#wallets';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
 import { NO_POSITIONS, type Positions, positionsOf, type StoredPosition, toPositions } from './sales.ts';
 import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
-import { type PaymentRequest, type PaymentView, SHOWN_TRANSFERS } from './view.ts';
 
 export type Marks = {
   openedAt: Date | null;

@@ -8,22 +8,8 @@ export {
   REFUND_REQUEST,
   readAttention,
 } from './attention.ts';
-export {
-  BLOCK_FAILURES,
-  catchUpOf,
-  explainCatchUp,
-  explainTrouble,
-  readGuards,
-  readTokenHolds,
-  readTroubles,
-  type StoredSource,
-  sourcesToJson,
-  type Trouble,
-} from './chain-state.ts';
-export { readCoinHealth } from './coin-health.ts';
 export type { PaymentDraft } from './create-payments.ts';
 export { daysOf, FUNNEL, markOpened, REASONS, readDayRows, type Totals, totalsOf } from './days.ts';
-export { fiatDetail, heldDetail, paymentDetail, paymentUrl, receivedDetail, seenCents, transferDetail } from './detail.ts';
 export { exportDays, exportFees, exportPayments, exportTransfers, paymentColumns } from './exports.ts';
 export { type PaymentRecord, readOwnedRecords, tipsOf } from './facts.ts';
 export {
@@ -61,7 +47,6 @@ export {
   simulatePayment,
   visitPayment,
 } from './payments.ts';
-export { askedOf, itemAmount, type PaymentPrice, priceAt, priceOf, priceShare, readDisplayRates, shownUnits, unitsFor } from './price.ts';
 export {
   costsOf,
   feeCentsOf,
@@ -79,18 +64,6 @@ export {
   readLiveFees,
   readOnChain,
 } from './queries.ts';
-export {
-  type CoinReadiness,
-  MISSING,
-  ONBOARDING,
-  type PaymentWarning,
-  readOnboarding,
-  readPayableCoins,
-  readReadinessOfAll,
-  reportUnpayable,
-  WEBHOOK_STATES,
-  warningsFor,
-} from './readiness.ts';
 export { eraseAgain, startHousekeeping } from './retention.ts';
 export {
   countByStatus,
@@ -117,13 +90,3 @@ export { ERASE_WORK, queueShop, SHOP_WORK } from './shop-queue.ts';
 export { outputsFromJson, uncountedFromJson } from './stored.ts';
 export { issueTestAddresses } from './test-deposits.ts';
 export { startTextIndex } from './texts.ts';
-export {
-  type CustomerView,
-  type IdempotencyClaim,
-  type PaymentItem,
-  type PaymentRequest,
-  type PaymentView,
-  type RenderedReply,
-  type ReplayableReply,
-  SHOWN_TRANSFERS,
-} from './view.ts';

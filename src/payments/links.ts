@@ -2,19 +2,19 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Context } from '#context';
+import type { AskedPrice } from '#core/asked-price';
 import type { Mode } from '#core/coin';
 import { type Fiat, formatFiat } from '#core/fiat';
 import { newId } from '#core/id';
+import type { IdempotencyClaim, NamedCustomer, RenderedReply, ReplayableReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import { type NamedCustomer, readCustomer } from '#customers';
+import { readCustomer } from '#customers';
 import { runOnce, type Tx } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
 import { type AnyActor, writeAudit } from '#people';
+import { type PaymentPrice, type PaymentWarning, priceAt, refuseUncarried, warningsFor } from '#readiness';
 import { createOne, prepareCreate } from './create-payments.ts';
 import { readRecords, toView } from './facts.ts';
-import { type AskedPrice, type PaymentPrice, priceAt } from './price.ts';
-import { type PaymentWarning, refuseUncarried, warningsFor } from './readiness.ts';
-import type { IdempotencyClaim, RenderedReply, ReplayableReply } from './view.ts';
 
 /** An archived link creates no more payments. */
 export const LINK_STATES = ['active', 'archived'] as const;

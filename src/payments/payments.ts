@@ -2,12 +2,14 @@
 
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { decodeAddress } from '#chains';
+import { decodeAddress } from '#addresses';
 import type { Context } from '#context';
+import { askedOf } from '#core/asked-price';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, LIGHTNING, type Mode, NETWORKS, onChainCoin } from '#core/coin';
 import { addMs, DAY_MS, earliest, MINUTE_MS } from '#core/dates';
 import { formatUnits, lightningUnits } from '#core/money';
 import { type Decision, hasWrongCoin, type Quote, type Transfer } from '#core/payment';
+import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, ReplayableReply } from '#core/payment-view';
 import { CONNECT_FIRST, Problem } from '#core/problem';
 import { reservedUnits } from '#core/refund';
 import { rolesOf, settle } from '#core/settle';
@@ -18,25 +20,22 @@ import { cutText } from '#core/text';
 import { isDust, isGone, lockEnd, mayChangeCoin } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
 import { isAnswered, runOnce, type Tx } from '#db';
+import { advanceDeliveries } from '#deliveries';
 import { getMerchantNow, isOffered, type Merchant, readMerchant } from '#merchants';
 import { type AnyActor, memberOf, writeAudit } from '#people';
+import { amountTooSmall, askIn, checkLightningAmount, isCarried, marketPrice, priceAt, readUnreachable } from '#readiness';
 import { nextAddress } from '#wallets';
-import { advanceDeliveries } from '#webhooks';
 import { markReviewed, mayOwe, ORDER_MISSING, REFUND_REQUEST } from './attention.ts';
-import { readUnreachable } from './coin-health.ts';
 import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
 import { nextScenarios, type PaymentRecord, tipsOf } from './facts.ts';
 import { LINK_METADATA, payLink } from './links.ts';
 import { dropMetadataPairs, metadataPairs } from './lists.ts';
-import { askedOf, askIn, marketPrice, priceAt } from './price.ts';
 import { getPaymentForCustomer } from './queries.ts';
-import { amountTooSmall, checkLightningAmount, isCarried } from './readiness.ts';
 import { mailReceipts } from './receipt-mails.ts';
 import { eraseAgain } from './retention.ts';
 import { type DecisionResult, lockAndDecide, lockAndSettle } from './settle-payments.ts';
 import { playToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
-import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, ReplayableReply } from './view.ts';
 
 export type { PaymentDraft } from './create-payments.ts';
 

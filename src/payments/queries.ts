@@ -6,18 +6,16 @@ import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, L
 import { requirementOf, standingOf } from '#core/confirmation';
 import { worthUsdE8 } from '#core/money';
 import type { Exception, PaymentFacts, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '#core/payment';
+import type { Costs, Customer, CustomerView, PaymentView, ShopTerms, UnavailableReason } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { rolesOf } from '#core/settle';
 import { PAYER, testIdentifier } from '#core/simulated';
-import { type Customer, customerOf } from '#customers';
+import { customerOf } from '#customers';
 import { createBatcher, type Fragment, type Sql, type Tx } from '#db';
 import { contactOf, getMerchant, isOffered, type Merchant } from '#merchants';
-import { readUnreachable, type Unreachable } from './coin-health.ts';
+import { askIn, isCarried, leastPrice, lightningLimit, marketPrice, readUnreachable, type Unreachable } from '#readiness';
 import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, testOffset, tipsOf, toView } from './facts.ts';
-import { askIn, marketPrice } from './price.ts';
-import { isCarried, leastPrice, lightningLimit } from './readiness.ts';
 import { uncountedFromJson } from './stored.ts';
-import type { Costs, CustomerView, PaymentView, ShopTerms, UnavailableReason } from './view.ts';
 
 /** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
 export async function getPayment(

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { ALL_COINS, chainOf } from '../core/coin.ts';
 import type { Fiat } from '../core/fiat.ts';
 import type { Rules, TransferValue } from '../core/payment.ts';
+import type { PaymentRequest } from '../core/payment-view.ts';
 import {
   outputsFromJson,
   playsFromJson,
@@ -17,7 +18,6 @@ import {
   valuesFromJson,
   valuesToJson,
 } from './stored.ts';
-import type { PaymentRequest } from './view.ts';
 
 const FOLDER = join(import.meta.dirname, '../../test/fixtures/stored');
 const fixtures = globSync('*.json', { cwd: FOLDER }).map((file) => ({

@@ -6,9 +6,9 @@
 import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '#core/coin';
 import type { Fiat } from '#core/fiat';
 import { adjustmentsFromJson, type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
+import type { PaymentItem, PaymentRequest, ShopTerms } from '#core/payment-view';
 import { type Play, SCENARIOS } from '#core/simulated';
 import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, oneOf, type StoredJson } from '#core/stored-json';
-import type { PaymentItem, PaymentRequest, ShopTerms } from './view.ts';
 
 /**
  * Incremented when the meaning of a field changes. A new field needs no new version, because it has a default. Data without a version

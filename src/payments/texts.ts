@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Context, perContext } from '#context';
 import { isKnownCoin, type Mode } from '#core/coin';
 import { formatUnits, formatUsd } from '#core/money';
+import type { Customer } from '#core/payment-view';
 import { asObject, asText, asTextMap } from '#core/stored-json';
-import { type Customer, customerOf } from '#customers';
+import { customerOf } from '#customers';
 import { dueIf, dueWork, type Fragment, type Sql, startQueue, type Tx, takingWork } from '#db';
 
 /** A text of a payment as it is shown, and where it is: `metadata.order`, `email`, `transaction_id`. */

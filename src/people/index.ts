@@ -1,27 +1,4 @@
-/** Members: accounts, signing in, teams, roles and the audit log. */
-export {
-  agreeToEmailChange,
-  askForReset,
-  changePassword,
-  endSessions,
-  finishPasskey,
-  listPasskeys,
-  listSessions,
-  listUsers,
-  pendingEmail,
-  readPreferences,
-  removePasskey,
-  renamePasskey,
-  renewBackupCodes,
-  resetByLink,
-  resetFactors,
-  resetPassword,
-  setEmail,
-  setPreferences,
-  startEmailChange,
-  startPasskey,
-} from './account.ts';
-export { isEmailVerified, proveEmail, sendEmailProof } from './email-proofs.ts';
+/** Members: teams, invitations, roles, operators and the audit log. */
 export {
   ACTOR_KINDS,
   type Actor,
@@ -37,33 +14,16 @@ export {
   listAuditChoices,
   listMemberships,
   type Membership,
+  markVerified,
   memberOf,
   setUpMerchant,
   setUpOwner,
   standsFor,
+  writeAccountAudit,
   writeAudit,
   writeWalletAudit,
 } from './members.ts';
-export { checkOperator, listOperators, removeOperator, setOperator } from './operators.ts';
-export {
-  type Cookies,
-  confirmSignIn,
-  findHalfSignedIn,
-  findSignedIn,
-  finishSecondFactor,
-  forgetEndedSignIns,
-  hashPassword,
-  passkeyOptions,
-  removeSecondFactor,
-  type SignedIn,
-  signInSecret,
-  signInWithCode,
-  signInWithPasskey,
-  signInWithPassword,
-  signOut,
-  startSecondFactor,
-  type Visitor,
-} from './sign-in.ts';
+export { byOperator, checkOperator, findUser, listOperators, removeOperator, setOperator } from './operators.ts';
 export {
   acceptInvite,
   acceptInviteAsNew,
@@ -78,4 +38,3 @@ export {
   revokeInvite,
   switchMerchant,
 } from './team.ts';
-export { findKnownBrowser, forgetDevice, listTrustedDevices } from './trusted-devices.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Problem } from '../core/problem.ts';
+import { checkPassword } from '../sign-in/sign-in.ts';
 import { actorText, kindOfActor, memberOf } from './members.ts';
-import { checkPassword } from './sign-in.ts';
 
 test('an actor is a member, a key, a shop or the operator, and is named as such', () => {
   const at = { name: 'Ada', ip: '' };

@@ -251,3 +251,10 @@ export async function setUpOwner(
 export async function setUpMerchant(ctx: Context, { token, actor }: { token: string; actor: Actor }): Promise<void> {
   await ctx.db.begin(async (tx) => joinAsOwner(tx, { merchantId: await spendSetup(tx, { token }), actor }));
 }
+
+/** Marks the address as verified, once the person opened a link that only their mailbox received. */
+export async function markVerified(tx: Tx, { actor }: { actor: Actor }): Promise<void> {
+  const marked = await tx`
+    update users set email_verified = true, updated_at = clock_timestamp() where id = ${actor.userId} and not email_verified`;
+  if (marked.count > 0) await writeAccountAudit(tx, { actor, action: 'email.verified' });
+}

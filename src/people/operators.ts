@@ -3,7 +3,6 @@ import type { Context } from '#context';
 import { Problem } from '#core/problem';
 import type { Tx } from '#db';
 import { notifyOperators, notifyUser } from '#notices';
-import { byOperator, findUser } from './account.ts';
 import { type Actor, writeAccountAudit } from './members.ts';
 
 const MOST_SHOWN = 100;
@@ -54,4 +53,14 @@ export async function removeOperator(ctx: Context, { userId, actor }: { userId: 
 export async function checkOperator(tx: Tx, { userId }: Actor): Promise<void> {
   const [operator] = await tx`select 1 from users where id = ${userId} and operator for share`;
   if (!operator) throw new Problem('operator_only');
+}
+
+const OPERATOR_COMMAND = 'operator command';
+/** Who is named where an operator command changed an account. */
+export const byOperator = (userId: string): Actor => ({ userId, name: OPERATOR_COMMAND, ip: '' });
+/** The user with this email, ignoring case. Errors: user_not_found. */
+export async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: string; name: string }> {
+  const [user] = await tx<{ id: string; name: string }[]>`select id, name from users where email = ${email.toLowerCase()}`;
+  if (!user) throw new Problem('user_not_found', { id: email });
+  return user;
 }

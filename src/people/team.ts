@@ -6,8 +6,7 @@ import { Problem } from '#core/problem';
 import { type MemberRole, mayDo, mayGive, ROLES } from '#core/roles';
 import type { Tx } from '#db';
 import { type Bound, exactly, forgetSent, mailText, type NoticeDetail, notifyMembers, notifyOperators, queueMails } from '#notices';
-import { markVerified } from './email-proofs.ts';
-import { type Actor, checkStanding, type Departure, holdRole, writeAudit } from './members.ts';
+import { type Actor, checkStanding, type Departure, holdRole, markVerified, writeAudit } from './members.ts';
 
 const INVITE_DAYS = 7;
 const MOST_INVITES = 50;

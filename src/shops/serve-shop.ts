@@ -1,11 +1,12 @@
 /** What the protocols of shops have in common over HTTP: the gate, and how a call is answered. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
+import type { IdempotencyClaim } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import { type Gate, type ParsedBody, type RouteAddress, readClaimOf, readSent, sendJson, serveRoute } from '#http';
+import { type Gate, type RouteAddress, readClaimOf, readSent, sendJson, serveRoute } from '#http';
 import { noteRequest } from '#keys';
-import type { IdempotencyClaim } from '#payments';
 import type { KeyActor } from '#people';
+import type { ParsedBody } from '#transport';
 import { findShopKey, type ShopDialect, type ShopKey } from './shop-keys.ts';
 
 export type ShopDoors = Pick<Gate, 'client' | 'count' | 'anonymous'>;

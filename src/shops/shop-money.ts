@@ -1,11 +1,12 @@
 /** What shops learn about the money of a payment: in the currency that the shop asked for, how it stands, and the names of its coins. */
 import type { Context } from '#context';
+import { askedOf, priceShare } from '#core/asked-price';
 import { COIN, COINS, type Coin, chainOf, isToken, LIGHTNING, type Mode } from '#core/coin';
 import { formatFiat } from '#core/fiat';
 import { formatUnits } from '#core/money';
 import type { Decision, Exception, PaymentStatus, TransferRole } from '#core/payment';
+import type { PaymentView } from '#core/payment-view';
 import { getMerchant, isOffered } from '#merchants';
-import { askedOf, type PaymentView, priceShare } from '#payments';
 
 type ShopMoney = { currency: string; amount: string; ofCents(cents: bigint): string };
 /**

@@ -3,11 +3,12 @@
  * next refund of the payment, or the next payout to the recipient, uses the same output or account nonce as all files of the canceled one,
  * so that only one of them can be executed. Where it cannot, it waits until those files can never be executed.
  */
-import { ChainError, type JoinedSource, selector, word } from '#chains';
+import { ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinText, contractOf, familyIn, kindOf } from '#core/coin';
 import { minuteText } from '#core/dates';
 import type { Fragment } from '#db';
+import { selector, word } from '#evm';
 import { accountOfAnchor, nonceIn } from './holdings.ts';
 import { EXPIRED_SECONDS, readNonces, VALID_SECONDS } from './make-accounts.ts';
 

@@ -1,9 +1,12 @@
 /** Sends signed transactions and follows them until they have enough confirmations, in the process that follows the chains. */
-import { type BlockRef, ChainError, fields, type JoinedSource, readSignedTransaction, TRANSFER_TOPIC } from '#chains';
+
+import { type BlockRef, ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinsBeside, kindOf } from '#core/coin';
 import { type AccountRequest, type BatchRequest, signingFileOf } from '#core/signing-file';
+import { asObject } from '#core/stored-json';
 import { dueIf, type Sql, startQueue, type Tx } from '#db';
+import { readSignedTransaction, TRANSFER_TOPIC } from '#evm';
 import { startLoop } from '#loop';
 import { blockByOutputs, OLD_FORM, readSweepBlocks } from './blocks.ts';
 import { usedAmong } from './canceled.ts';
@@ -492,7 +495,7 @@ const moveInstead = (tx: Tx, { id, unmoved }: { id: string; unmoved: readonly st
 function sendersIn(logs: unknown, contract: string): Set<string> {
   const senders = new Set<string>();
   for (const log of Array.isArray(logs) ? logs : []) {
-    const { address, topics } = fields(log);
+    const { address, topics } = asObject(log);
     const [topic, from] = Array.isArray(topics) ? topics : [];
     if (String(address).toLowerCase() !== contract.toLowerCase() || topic !== TRANSFER_TOPIC || typeof from !== 'string') continue;
     senders.add(`0x${from.slice(-40).toLowerCase()}`);
@@ -502,7 +505,7 @@ function sendersIn(logs: unknown, contract: string): Set<string> {
 
 /** The accounts, in lower case, whose money did not move. */
 function unmovedBy(request: AccountRequest, receipt: unknown): string[] {
-  const { status, logs } = fields(receipt);
+  const { status, logs } = asObject(receipt);
   const failed = BigInt(String(status ?? '0x1')) === 0n;
   if (request.kind === 'native') return failed ? [request.from.toLowerCase()] : [];
   if (request.kind === 'fund') return failed ? [request.to.toLowerCase()] : [];
@@ -513,7 +516,7 @@ function unmovedBy(request: AccountRequest, receipt: unknown): string[] {
 
 /** The fee that a receipt shows, with what chains of the OP stack charge for publishing besides; null: it shows none. */
 export function paidFor(receipt: unknown): bigint | null {
-  const { gasUsed, effectiveGasPrice, l1Fee = '0x0' } = fields(receipt);
+  const { gasUsed, effectiveGasPrice, l1Fee = '0x0' } = asObject(receipt);
   if (![gasUsed, effectiveGasPrice, l1Fee].every((one) => typeof one === 'string' && /^0x[0-9a-f]{1,64}$/i.test(one))) return null;
   return BigInt(String(gasUsed)) * BigInt(String(effectiveGasPrice)) + BigInt(String(l1Fee));
 }

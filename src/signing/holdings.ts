@@ -1,5 +1,5 @@
 /** What lies on deposit addresses, from the ledger of transfers, and why a part of it stays there. */
-import { isBitcoinLike, type Script, type Signer, signersOf } from '#chains';
+import { isBitcoinLike, type Script, type Signer, signersOf } from '#addresses';
 import type { Context } from '#context';
 import {
   COIN,

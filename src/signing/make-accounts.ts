@@ -3,28 +3,17 @@
  * authorizations that one gas address of the same wallet sends in batches; other tokens after the gas address has paid each address for
  * its gas. The gas address is `1/0` below the account key, so it is never a deposit address.
  */
+
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import {
-  accountOf,
-  ChainError,
-  checksumAddress,
-  domainSeparator,
-  fields,
-  internalKeyOf,
-  type JoinedSource,
-  mostFunded,
-  postingCall,
-  type Signature,
-  selector,
-  transactionOf,
-  transferData,
-  word,
-} from '#chains';
+import { accountOf, checksumAddress, internalKeyOf } from '#addresses';
+import { ChainError, type JoinedSource, postingCall } from '#chains';
 import { type Coin, chainOf, coinText, feeCoinOf, isToken, type Network } from '#core/coin';
 import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import type { AccountRequest, BatchRequest, FundRequest, Line } from '#core/signing-file';
+import { asObject } from '#core/stored-json';
+import { domainSeparator, mostFunded, type Signature, selector, transactionOf, transferData, word } from '#evm';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';
 import type { MadeUtxoFile } from './make-utxo.ts';
 import { type GasPrices, isDear } from './out-payments.ts';
@@ -75,7 +64,7 @@ const call = (to: string, data: string) => ['eth_call', { to, data: `0x${data}` 
 /** The base fee per gas that the next block takes (EIP-1559); zero where the source does not say it. */
 export async function readBaseFee(chain: JoinedSource): Promise<bigint> {
   const [reply] = await chain.ask([['eth_feeHistory', '0x1', 'latest', []]]);
-  const fees = reply && !reply.error ? fields(reply.result ?? {}).baseFeePerGas : undefined;
+  const fees = reply && !reply.error ? asObject(reply.result ?? {}).baseFeePerGas : undefined;
   // The last one is that of the block after the newest.
   const base = Array.isArray(fees) ? fees.at(-1) : undefined;
   return typeof base === 'string' && /^0x[0-9a-f]{1,64}$/i.test(base) ? BigInt(base) : 0n;

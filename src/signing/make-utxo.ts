@@ -1,6 +1,7 @@
 /** Makes the requests of a sweep on a Bitcoin-like chain: checks each output on the chain, and builds the PSBTs. */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type BitcoinScript, ChainError, decodeAddress, type JoinedSource } from '#chains';
+import { type BitcoinScript, decodeAddress } from '#addresses';
+import { ChainError, type JoinedSource } from '#chains';
 import { COIN } from '#core/coin';
 import type { PsbtRequest } from '#core/signing-file';
 import type { Holding, StayReason, SweepWallet, SweepWish } from './holdings.ts';

@@ -2,7 +2,7 @@
  * Which outputs pay for a refund or for payouts: for a refund the one that the customer sent, others only if they are needed. And whether
  * gas is worth what it moves.
  */
-import type { Script } from '#chains';
+import type { Script } from '#addresses';
 import type { Context } from '#context';
 import { type Coin, feeCoinOf, isToken, pricedAs } from '#core/coin';
 import { worthUsdE8 } from '#core/money';

@@ -4,7 +4,8 @@
  * mined. Payouts with the same anchor stay together. For chains of accounts see payout-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type BitcoinScript, decodeAddress, type JoinedSource } from '#chains';
+import { type BitcoinScript, decodeAddress } from '#addresses';
+import type { JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, coinText, contractOf, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';

@@ -6,8 +6,9 @@
  */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import { type JoinedSource, transferData } from '#chains';
+import type { JoinedSource } from '#chains';
 import type { AccountRequest, Line } from '#core/signing-file';
+import { transferData } from '#evm';
 import { usedAmong } from './canceled.ts';
 import { type Holding, nonceIn } from './holdings.ts';
 import {

@@ -3,7 +3,8 @@
  * what the customer sent, as every other transaction of the same refund does; for chains of accounts see refund-accounts.ts.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
-import { type BitcoinScript, decodeAddress, type JoinedSource } from '#chains';
+import { type BitcoinScript, decodeAddress } from '#addresses';
+import type { JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, coinText, contractOf, familyIn, isToken, kindOf, LIGHTNING } from '#core/coin';
 import { newId } from '#core/id';

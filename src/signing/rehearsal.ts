@@ -2,7 +2,9 @@
  * Rehearsals: in test mode, signing files spend what test payments received, with the same code, on simulated chains. Nothing of it can reach
  * a network, because the context of test mode has no other chains.
  */
-import { type BlockRef, ChainError, type ChainSource, isBitcoinLike, type JoinedSource, joinSources, PARAMS } from '#chains';
+
+import { isBitcoinLike, PARAMS } from '#addresses';
+import { type BlockRef, ChainError, type ChainSource, type JoinedSource, joinSources } from '#chains';
 import { type Context, perContext } from '#context';
 import { CHAINS, type ChainId, COIN, type Coin, type ConfirmationTier, chainOf, kindOf, leadingCoins, type Mode } from '#core/coin';
 import { E8 } from '#core/money';

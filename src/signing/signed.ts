@@ -2,9 +2,19 @@
 import { setImmediate } from 'node:timers/promises';
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { Transaction } from '@scure/btc-signer';
+import { containsPrivateKey } from '#addresses';
+import { Problem } from '#core/problem';
+import {
+  type AccountRequest,
+  FileError,
+  MAX_SIGNED_BYTES,
+  type PsbtRequest,
+  type SignedFile,
+  type SigningFile,
+  signingFileText,
+} from '#core/signing-file';
 import {
   authorizationHash,
-  containsPrivateKey,
   domainOf,
   feeOf,
   readSignedTransaction,
@@ -16,17 +26,7 @@ import {
   transactionId,
   transactionOf,
   transfersOf,
-} from '#chains';
-import { Problem } from '#core/problem';
-import {
-  type AccountRequest,
-  FileError,
-  MAX_SIGNED_BYTES,
-  type PsbtRequest,
-  type SignedFile,
-  type SigningFile,
-  signingFileText,
-} from '#core/signing-file';
+} from '#evm';
 import { MAX_GROUPS } from './utxo.ts';
 import {
   type CheckedTransaction,

@@ -1,5 +1,7 @@
 /** Sweeps: list what can be moved, make a signing file, take the signed file back. Nothing here can spend: keys stay with the merchant. */
-import { ChainError, feeOf, isBitcoinLike, type JoinedSource, keysOf, PARAMS, signersOf, transactionOf } from '#chains';
+
+import { isBitcoinLike, keysOf, PARAMS, signersOf } from '#addresses';
+import { ChainError, type JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { ALL_COINS, CHAIN, CHAINS, COIN, type Coin, chainCode, chainOf, contractOf, feeCoinOf, isToken, kindOf } from '#core/coin';
 import { newId } from '#core/id';
@@ -7,6 +9,7 @@ import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
 import { linesOf, type Request, readSignedFile, type SigningFile, signingFileOf, signingFileText } from '#core/signing-file';
 import type { Sql, Tx } from '#db';
+import { feeOf, transactionOf } from '#evm';
 import { type Actor, writeAudit } from '#people';
 import { readDestinations } from '#wallets';
 import { usedAmong } from './canceled.ts';

@@ -2,12 +2,15 @@
  * The simulated chain of accounts on which rehearsals are played. It has no state of its own: what an account holds follows from the test
  * payments that it received and from what signing files sent. Each transaction costs the most that it may cost, so nothing is left over.
  */
+
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js';
-import { domainSeparator, fields, type JoinedSource, readSignedTransaction, selector, TRANSFER_TOPIC, transactionId, word } from '#chains';
+import type { JoinedSource } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, coinsBeside, contractOf, isToken, testFamily } from '#core/coin';
 import { type AccountRequest, signingFileOf } from '#core/signing-file';
+import { asObject } from '#core/stored-json';
 import type { Fragment, Sql } from '#db';
+import { domainSeparator, readSignedTransaction, selector, TRANSFER_TOPIC, transactionId, word } from '#evm';
 import { TEST_NETWORK } from '#wallets';
 import { gasInput, TRANSFER_GAS } from './make-accounts.ts';
 
@@ -114,7 +117,7 @@ const rawOf = ([, raw]: Calls[number]): Uint8Array => Buffer.from(String(raw).sl
 /** The accounts that a call asks about. */
 function accountsIn([method, about]: Calls[number]): string[] {
   if (method === 'eth_getBalance' || method === 'eth_getTransactionCount') return [String(about)];
-  const data = String(fields(about).data ?? '');
+  const data = String(asObject(about).data ?? '');
   const asksToken = method === 'eth_call' && [SELECTORS.balance, SELECTORS.state].some((name) => data.startsWith(`0x${name}`));
   return asksToken ? [`0x${data.slice(34, 74)}`] : [];
 }
@@ -135,7 +138,7 @@ function answer({ coin }: Chain, accounts: ReadonlyMap<string, Account>, [method
       // The caller records when it was sent, which is all that this chain reads.
       return transactionId(rawOf([method, about]));
     case 'eth_estimateGas':
-      return hex(gasOf(String(fields(about).data ?? '0x')));
+      return hex(gasOf(String(asObject(about).data ?? '0x')));
     case 'eth_call':
       return callToken(coin, accounts, about);
     default:
@@ -150,7 +153,7 @@ const gasOf = (data: string): bigint =>
 
 /** The tokens of the chain are the only contracts on it. */
 function callToken(beside: Coin, accounts: ReadonlyMap<string, Account>, about: unknown): string {
-  const { to, data } = fields(about);
+  const { to, data } = asObject(about);
   const contract = lower(to);
   const coin = coinsBeside(beside).find((one) => isToken(one) && lower(contractOf(one, TEST_NETWORK)) === contract);
   const [name, account, nonce] = [String(data).slice(2, 10), `0x${String(data).slice(34, 74)}`, `0x${String(data).slice(74, 138)}`];

@@ -5,9 +5,10 @@
 import { schnorr, secp256k1 } from '@noble/curves/secp256k1.js';
 import { bytesToHex, concatBytes } from '@noble/hashes/utils.js';
 import { Transaction } from '@scure/btc-signer';
-import { type BitcoinScript, keysOf, type OutputLock, outputLockOf, outputScript, type Signature } from '#chains';
+import { type BitcoinScript, keysOf, type OutputLock, outputLockOf, outputScript } from '#addresses';
 import { invariant } from '#core/invariant';
 import type { PsbtRequest, SigningFile } from '#core/signing-file';
+import type { Signature } from '#evm';
 import { psbtChange } from './psbt-change.ts';
 
 /** Why a signed file is refused, in words that continue "The signed file". */

@@ -2,7 +2,7 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
 import { bip32Path, Transaction } from '@scure/btc-signer';
-import { type BitcoinScript, keysOf, outputLockOf, type Script, type Signer } from '#chains';
+import { type BitcoinScript, keysOf, outputLockOf, type Script, type Signer } from '#addresses';
 import { divideCeil, E8 } from '#core/money';
 import { type Line, MAX_SIGNING_BYTES, type PsbtRequest } from '#core/signing-file';
 

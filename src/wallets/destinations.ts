@@ -1,5 +1,5 @@
 /** Where the money of each family of chains goes. A new address waits like a changed account key, and a second owner may confirm it. */
-import { decodeAddress } from '#chains';
+import { decodeAddress } from '#addresses';
 import type { Context } from '#context';
 import { COIN, type Coin, type Network } from '#core/coin';
 import { Problem } from '#core/problem';

@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
-import { deriveAddress, parseAccountKey, type Script } from '#chains';
+import { deriveAddress, parseAccountKey, type Script } from '#addresses';
 import { COIN, type Coin, testFamily } from '#core/coin';
 import { invariant } from '#core/invariant';
 import type { Tx } from '#db';

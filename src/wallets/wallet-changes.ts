@@ -1,5 +1,5 @@
 /** Importing account keys: preview, validation, and the waiting period before a key replaces another one. */
-import { isBitcoinLike, keysOf, parseAccountKey, policyOf, type Script, type Signer, signersOf } from '#chains';
+import { isBitcoinLike, keysOf, parseAccountKey, policyOf, type Script, type Signer, signersOf } from '#addresses';
 import type { Context } from '#context';
 import { ALL_COINS, COIN, type Coin, type Family, NATIVE_COINS, type Network } from '#core/coin';
 import { Problem } from '#core/problem';

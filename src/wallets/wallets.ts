@@ -1,6 +1,6 @@
 /** Watch-only wallets: a merchant's account key per family of coins, and the counter its deposit addresses come from. */
 import { hash } from 'node:crypto';
-import { deriveAddress, isBitcoinLike, PARAMS, parseAccountKey, type Script } from '#chains';
+import { deriveAddress, isBitcoinLike, PARAMS, parseAccountKey, type Script } from '#addresses';
 import type { Context } from '#context';
 import { COIN, type Coin, FAMILIES, type Family, type Network } from '#core/coin';
 import { base62 } from '#core/id';

@@ -2,15 +2,14 @@
 import { OutgoingError, type ReachResult } from '#connections';
 import { type Context, canOpen } from '#context';
 import type { Mode } from '#core/coin';
-import { API_VERSION, type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS, TEST_EVENT } from '#core/event';
-import { base62, newId } from '#core/id';
+import { type EndpointEvent, isPayoutEvent, PAYMENT_EVENTS, PAYOUT_EVENTS } from '#core/event';
+import { newId } from '#core/id';
 import { Problem } from '#core/problem';
 import { hostOfUrl } from '#core/text';
 import type { Sql, Tx } from '#db';
 import { readMerchant } from '#merchants';
 import { notifyMembers } from '#notices';
-import type { Dialect } from './dialect.ts';
-import { STEPS } from './queue.ts';
+import type { Dialect } from './events.ts';
 
 /** The purpose that a signing secret is sealed for. */
 export const SECRET_PURPOSE = 'endpoint secret';
@@ -182,7 +181,6 @@ export async function planEndpoint(
     return { ...row!, secret, sameUrl };
   };
 }
-
 /**
  * The receiver of a merchant's events learns of all its payments, so owners are notified of a new URL. Only the host is shown: the
  * rest of a URL may be secret.
@@ -333,7 +331,6 @@ export async function disableEndpointsOfShop(tx: Tx, { merchantId, mode, lineId 
       and shop_key_id in ${keysOfShop(tx, lineId)} returning id`;
   if (disabled.length > 0) await tx`select pg_notify('deliveries', '')`;
 }
-
 /**
  * Rolls the signing secret of an endpoint. During the overlap (0 to 7 days, default 24 h), the old secret signs too; a secret from an
  * earlier rotation stops. Errors: endpoint_not_found, plan_required, parameter_invalid (expires_in).
@@ -372,46 +369,6 @@ export async function revealSecret(
   const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
   const [row] = await tx<{ secret: Uint8Array }[]>`select secret from endpoints where id = ${endpointId}`;
   return { ...endpoint, secret: Buffer.from(ctx.open(SECRET_PURPOSE, row!.secret)).toString() };
-}
-
-/**
- * Sends `webhook.test` to an endpoint, or in test mode a sample event of another type, through the queue but only once. Returns the
- * number of the delivery. Live mode never signs events that did not happen. Errors: endpoint_not_found, endpoint_disabled,
- * plan_required, parameter_invalid (type).
- */
-export async function sendTestEvent(
-  ctx: Context,
-  tx: Tx,
-  {
-    merchantId,
-    mode,
-    endpointId,
-    sample = { type: TEST_EVENT, data: { endpoint_id: endpointId } },
-  }: Owner & { endpointId: string; sample?: { type: string; data: object } },
-): Promise<bigint> {
-  if (mode === 'live' && sample.type !== TEST_EVENT)
-    throw new Problem('parameter_invalid', { reason: `live mode can send ${TEST_EVENT} only` }, { param: 'type' });
-  await requireWebhooks(ctx, tx, { merchantId });
-  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
-  if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
-  const [{ now } = { now: ctx.clock.now() }] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;
-  const eventId = `evt_${base62(24, ctx.random)}`;
-  const body = JSON.stringify({
-    id: eventId,
-    type: sample.type,
-    created_at: now.toISOString(),
-    mode,
-    api_version: API_VERSION,
-    data: sample.data,
-  });
-  await tx`
-    insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
-    values (${eventId}, ${merchantId}, ${mode}, null, ${sample.type}, 1, ${Buffer.from(body)}, ${now})`;
-  const [row] = await tx<{ id: bigint }[]>`
-    insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, step)
-    values (${eventId}, ${endpointId}, ${merchantId}, ${mode}, null, 1, clock_timestamp(), ${STEPS - 1}) returning id`;
-  await tx`select pg_notify('deliveries', '')`;
-  return row!.id;
 }
 
 type EndpointNotice = { endpointId: string; merchantId: string; mode: Mode; url: string; reason: string; at: Date };

@@ -5,7 +5,11 @@ import { checkOrder, type EventType, STAR_EVENTS } from '#core/event';
 import { Problem } from '#core/problem';
 import { PAYOUT_PREFIX, type Sight } from '#core/transfer';
 import { type Fragment, type LookedBackTo, lookThrough, OID, readEndedBelow, type Sql, type Tx } from '#db';
-import { type Dialect, EVERYTHING } from './dialect.ts';
+
+/** The form of what an endpoint receives: Florin's own events, or those that the plugin of a shop knows. */
+export type Dialect = 'florin' | 'greenfield' | 'commerce';
+/** Subscribes an endpoint of a shop to all events of its dialect. */
+export const EVERYTHING = 'everything';
 
 export type NewEvent = {
   id: string;

@@ -1,25 +1,4 @@
-/** Events, endpoints, and the queue that delivers one to the other. */
-export { startDeliveries } from './deliver.ts';
-export {
-  cancelRecovery,
-  DELIVERY_STATES,
-  type Delivery,
-  type DeliveryItem,
-  type DeliveryOutcome,
-  getDelivery,
-  getRecovery,
-  type LastAttempt,
-  listDeliveries,
-  listLastAttempts,
-  listOutcomes,
-  listRecoveries,
-  RECOVERY_STATUSES,
-  type Recovery,
-  resendDelivery,
-  resendPayment,
-  startRecovery,
-} from './deliveries.ts';
-export { EVERYTHING } from './dialect.ts';
+/** Events, and the endpoints that they are delivered to. */
 export {
   BY_OPERATOR,
   createEndpoint,
@@ -37,14 +16,16 @@ export {
   MOST_ENDPOINTS,
   planEndpoint,
   planUpdate,
+  requireWebhooks,
   revealSecret,
   rotateSecret,
   SECRET_PURPOSE,
   sendsPayouts,
-  sendTestEvent,
   tryEndpoint,
 } from './endpoints.ts';
 export {
+  type Dialect,
+  EVERYTHING,
   getEvent,
   jsonColumn,
   listEvents,
@@ -54,6 +35,5 @@ export {
   recordingParts,
   recordShopEvents,
   type ShopEvent,
+  visibleTo,
 } from './events.ts';
-export { countMissed, type Health, listHealth, listHours, MOST_COUNTED, readSecondsSinceAttempt, readWebhookPulse } from './health.ts';
-export { advanceDeliveries, readDeliveryQueue } from './queue.ts';

@@ -1,7 +1,7 @@
 /** The page of one payment while it is paid: activity on the network and at the merchant's endpoints appears automatically. */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { addressOfScript } from '../../src/chains/address.ts';
+import { addressOfScript } from '../../src/addresses/address.ts';
 import { eventually } from '../kit/app.ts';
 import { startCoreNode } from '../kit/core-node.ts';
 import { startDashboard } from '../kit/dashboard.ts';

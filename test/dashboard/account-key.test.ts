@@ -11,7 +11,7 @@ import { splitUr } from '../../dashboard/lib/animated-ur.ts';
 import { splitBbqr } from '../../dashboard/lib/bbqr.ts';
 import { createSeriesReader } from '../../dashboard/lib/code-series.ts';
 import { PAIRS } from '../../dashboard/lib/uniform-resource.ts';
-import { parseAccountKey } from '../../src/chains/account-key.ts';
+import { parseAccountKey } from '../../src/addresses/account-key.ts';
 import { base58check } from '../kit/base58.ts';
 
 const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/0'/0'");

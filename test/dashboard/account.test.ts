@@ -1,12 +1,13 @@
 /** Your account and its notifications, over HTTP and a real mail server: sign-ins, password, address, notices, alerts. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { sendTestEvent } from '../../src/deliveries/deliveries.ts';
 import { alertUsage } from '../../src/merchants/usage.ts';
 import { createOutbox } from '../../src/notices/mails.ts';
-import { setEmail } from '../../src/people/account.ts';
 import { changeFromJson } from '../../src/people/members.ts';
+import { setEmail } from '../../src/sign-in/account.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
-import { createEndpoint, sendTestEvent } from '../../src/webhooks/endpoints.ts';
+import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import type { MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { clientNetwork } from '../../src/core/networks.ts';
-import { openLimits } from '../../src/http/limits.ts';
-import { authOf } from '../../src/people/sign-in.ts';
-import { rememberBrowser } from '../../src/people/trusted-devices.ts';
+import { authOf } from '../../src/sign-in/sign-in.ts';
+import { rememberBrowser } from '../../src/sign-in/trusted-devices.ts';
+import { openLimits } from '../../src/transport/limits.ts';
 import { countAttempts, DASHBOARD_ROUTES } from '../../src/web/dashboard/serve.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { resetPassword } from '../../src/people/account.ts';
 import { changeFromJson } from '../../src/people/members.ts';
-import { endTrust, trustDevice } from '../../src/people/trusted-devices.ts';
+import { resetPassword } from '../../src/sign-in/account.ts';
+import { endTrust, trustDevice } from '../../src/sign-in/trusted-devices.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { invitationToken, type MailServer } from '../kit/mail.ts';
 import { type MailShop, openMailShop } from '../kit/mail-shop.ts';

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { endOutages, readPayableCoins } from '../../src/payments/readiness.ts';
+import { endOutages, readPayableCoins } from '../../src/readiness/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { giveWallet } from '../kit/shop.ts';

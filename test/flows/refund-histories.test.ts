@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
-import { addressOfScript } from '../../src/chains/address.ts';
+import { addressOfScript } from '../../src/addresses/address.ts';
 import { OPERATOR_ACTOR } from '../../src/cli/command.ts';
 import type { Context } from '../../src/context.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';

@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { type Account, type BookEntry, readEntries } from '../../src/books/books.ts';
+import { unitsFor } from '../../src/core/asked-price.ts';
 import { ALL_COINS, apiNamesOf, COIN, type Coin, coinText, kindOf, pricedAs } from '../../src/core/coin.ts';
 import { addMs, DAY_MS, localTime } from '../../src/core/dates.ts';
 import { formatUnits, formatUsd, parseDecimal } from '../../src/core/money.ts';
@@ -18,7 +19,6 @@ import { requestRefund } from '../../src/outgoing/refunds.ts';
 import { foldTotals } from '../../src/payments/days.ts';
 import { readRecords, testOffset } from '../../src/payments/facts.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment } from '../../src/payments/payments.ts';
-import { unitsFor } from '../../src/payments/price.ts';
 import { lockAndSettleMany, settleDuePayments } from '../../src/payments/settle-payments.ts';
 import { type Client, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks, EVER } from '../kit/books.ts';

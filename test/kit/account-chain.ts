@@ -1,7 +1,8 @@
 /** The chain of anvil as the test itself reads it: who was paid in ETH and in a token, by which transaction, and what that cost. */
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { MULTICALL3, selector, TRANSFER_TOPIC } from '../../src/chains/ethereum/transaction.ts';
+
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
 import type { Coin } from '../../src/core/coin.ts';
+import { MULTICALL3, selector, TRANSFER_TOPIC } from '../../src/evm/transaction.ts';
 import type { Paid } from './money-ground.ts';
 import type { EthNode } from './nodes.ts';
 import { decodeRlp } from './rlp.ts';

@@ -1,7 +1,7 @@
 /** Checks the books of a merchant against what its payments, decisions, refunds and sweeps say, recounted payment by payment. */
 import assert from 'node:assert/strict';
+import { isBitcoinLike } from '../../src/addresses/params.ts';
 import { type Account, type BooksOwner, readEntries, readStatement, trialBalance } from '../../src/books/books.ts';
-import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import type { Context } from '../../src/context.ts';
 import { ALL_COINS, COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
 import { rolesOf } from '../../src/core/settle.ts';

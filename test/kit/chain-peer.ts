@@ -1,6 +1,7 @@
 /** A peer that serves a chain which a test mines: its headers, its blocks, and what is new. */
+
+import { isBitcoinLike } from '../../src/addresses/params.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
-import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import { COIN } from '../../src/core/coin.ts';
 import { emptyChain, type ScriptedPeer, startScriptedPeer } from './scripted-peer.ts';
 import type { ChainBlock, TestChain } from './test-chain.ts';

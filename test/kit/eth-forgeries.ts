@@ -7,9 +7,9 @@ import { ChainError, type Matcher, type Sighting } from '../../src/chains/chain-
 import { createEthereumSource } from '../../src/chains/ethereum/ethereum.ts';
 import { Equivocation, type LightState, readUpdate, startFrom, takeUpdate } from '../../src/chains/ethereum/light-client/light-client.ts';
 import type { LightService } from '../../src/chains/ethereum/light-client/light-service.ts';
-import { ProofError } from '../../src/chains/ethereum/rlp.ts';
 import { syncedSource } from '../../src/chains/ethereum/synced-source.ts';
 import type { Outgoing } from '../../src/connections/outgoing.ts';
+import { ProofError } from '../../src/evm/rlp.ts';
 import { createLog } from '../../src/log.ts';
 import { type BeaconChain, createBeaconChain, smallNetwork } from './beacon-chain.ts';
 import { accountNamed, type Json, type Made, type MadeBlock, makeBlock, signTransaction } from './ethereum-blocks.ts';

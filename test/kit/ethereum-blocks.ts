@@ -1,11 +1,11 @@
 /** Blocks of Ethereum whose hashes and roots are true, for scripted nodes, in the form in which a node answers. */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { accountOf } from '../../src/chains/ethereum/address.ts';
+import { accountOf } from '../../src/addresses/evm-address.ts';
 import { encodeTransaction } from '../../src/chains/ethereum/eth-block.ts';
 import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
-import { decodeRlp, encodeRlp, quantityBytes, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { EMPTY_ROOT, listRoot } from '../../src/chains/ethereum/trie.ts';
+import { decodeRlp, encodeRlp, quantityBytes, type Rlp } from '../../src/evm/rlp.ts';
 import { bytesOfHex, hexOfBytes } from './ethereum-data.ts';
 
 export type Json = Record<string, any>;

@@ -1,7 +1,7 @@
 /** States of accounts with a true root, and proofs of what they contain, as `eth_getProof` answers. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { encodeRlp, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { EMPTY_ROOT } from '../../src/chains/ethereum/trie.ts';
+import { encodeRlp, type Rlp } from '../../src/evm/rlp.ts';
 import { bytesOfHex, hexOfBytes } from './ethereum-data.ts';
 
 export type Account = { balance?: bigint; nonce?: bigint; code?: string };

@@ -1,7 +1,7 @@
 /** Made-up deposits for the wallets of `addressesOf`, and the part of a chain that spending them asks. */
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
-import { outputScript } from '../../src/chains/address.ts';
-import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import { outputScript } from '../../src/addresses/address.ts';
+import type { BitcoinScript } from '../../src/addresses/params.ts';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import type { JoinedSource } from '../../src/chains/chain-source.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';

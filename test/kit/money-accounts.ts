@@ -5,7 +5,9 @@ import { join } from 'node:path';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { HDKey } from '@scure/bip32';
-import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { accountOf, checksumAddress } from '../../src/addresses/evm-address.ts';
+import { COIN, type Coin } from '../../src/core/coin.ts';
+import { parseDecimal } from '../../src/core/money.ts';
 import {
   authorizationHash,
   authorizedData,
@@ -18,9 +20,7 @@ import {
   transactionId,
   transferData,
   word,
-} from '../../src/chains/ethereum/transaction.ts';
-import { COIN, type Coin } from '../../src/core/coin.ts';
-import { parseDecimal } from '../../src/core/money.ts';
+} from '../../src/evm/transaction.ts';
 import { authorizedIn, openAccountChain, paidBy, readRaw, type SeenPaid, type SeenTx } from './account-chain.ts';
 import { CONFIRMATIONS, type Ended, type Ground, hashOf, type Merchant, sum } from './money-ground.ts';
 import { type EthNode, startAnvil } from './nodes.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { HDKey } from '@scure/bip32';
 import { p2wpkh, Transaction } from '@scure/btc-signer';
-import { addressOfScript } from '../../src/chains/address.ts';
+import { addressOfScript } from '../../src/addresses/address.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import { type MoneyChain, openMoneyChain, type SeenOutput } from './money-chain.ts';
 import { CONFIRMATIONS, type Deposit, type Ended, type Ground, hashOf, type Merchant, sum } from './money-ground.ts';

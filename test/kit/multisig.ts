@@ -2,10 +2,10 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
 import { Transaction } from '@scure/btc-signer';
-import { parseAccountKey, signersOf } from '../../src/chains/account-key.ts';
-import { addressOfOutput, outputLockOf } from '../../src/chains/address.ts';
-import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
-import { descriptorChecksum } from '../../src/chains/descriptor.ts';
+import { parseAccountKey, signersOf } from '../../src/addresses/account-key.ts';
+import { addressOfOutput, outputLockOf } from '../../src/addresses/address.ts';
+import { descriptorChecksum } from '../../src/addresses/descriptor.ts';
+import { type BitcoinScript, PARAMS } from '../../src/addresses/params.ts';
 import type { Network } from '../../src/core/coin.ts';
 import type { SigningFile } from '../../src/core/signing-file.ts';
 import { buildPsbt, type SpendableOutput } from '../../src/signing/utxo.ts';

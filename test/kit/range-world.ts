@@ -1,5 +1,6 @@
 /** A fast chain in memory with providers that lie, lag and limit, read by the follower of ranges step by step. */
 import { randomBytes } from 'node:crypto';
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
 import {
   type BlockRef,
   ChainError,
@@ -11,7 +12,6 @@ import {
   type Sighting,
 } from '../../src/chains/chain-source.ts';
 import { checkedSource } from '../../src/chains/checked-source.ts';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Context } from '../../src/context.ts';
 import { COIN, type Coin, coinsBeside, isOfferable, settingOf, strayNativeOf } from '../../src/core/coin.ts';
 import type { Trust } from '../../src/core/guard.ts';

@@ -1,5 +1,5 @@
 /** What random schedules of sweeps and refunds share: seeded numbers, a node that only takes what it could mine, and other wallets. */
-import { addressOfScript } from '../../src/chains/address.ts';
+import { addressOfScript } from '../../src/addresses/address.ts';
 import { inputsOf, outputsOfTransaction, parseTransaction, strippedOf, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import { ChainError } from '../../src/chains/chain-source.ts';
 import { Problem } from '../../src/core/problem.ts';

@@ -7,9 +7,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import { addressOfScript, decodeAddress } from '../../src/addresses/address.ts';
+import { descriptorChecksum } from '../../src/addresses/descriptor.ts';
 import { x11 } from '../../src/chains/bitcoin/x11/x11.ts';
-import { descriptorChecksum } from '../../src/chains/descriptor.ts';
 import { isSigned, readForeign } from './foreign-transaction.ts';
 import { freePort, rpcClient, type TestNode } from './nodes.ts';
 

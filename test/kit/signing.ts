@@ -3,10 +3,9 @@ import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { HDKey } from '@scure/bip32';
 import { mnemonicToSeedSync } from '@scure/bip39';
 import { RawTx, Transaction } from '@scure/btc-signer';
-import { addressOfOutput, outputScript } from '../../src/chains/address.ts';
-import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
-import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { feeOf } from '../../src/chains/ethereum/transaction.ts';
+import { addressOfOutput, outputScript } from '../../src/addresses/address.ts';
+import { accountOf, checksumAddress } from '../../src/addresses/evm-address.ts';
+import { type BitcoinScript, PARAMS } from '../../src/addresses/params.ts';
 import { ALL_COINS, type BitcoinFamily, type Coin, chainOf, contractOf, kindOf, type Network } from '../../src/core/coin.ts';
 import { formatUnits } from '../../src/core/money.ts';
 import {
@@ -22,6 +21,7 @@ import {
   type SigningFile,
   type TokenRequest,
 } from '../../src/core/signing-file.ts';
+import { feeOf } from '../../src/evm/transaction.ts';
 import { batchOf } from '../../src/signing/make-accounts.ts';
 import { gatherNonce, payoutNonce } from '../../src/signing/payout-accounts.ts';
 import { refundNonce } from '../../src/signing/refund-accounts.ts';

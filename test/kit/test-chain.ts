@@ -1,9 +1,9 @@
 /** A small chain of the Core family that a test mines: real bytes and merkle roots. */
 import { createHash, randomBytes } from 'node:crypto';
-import { addressOfScript, decodeAddress } from '../../src/chains/address.ts';
+import { addressOfScript, decodeAddress } from '../../src/addresses/address.ts';
+import { isBitcoinLike } from '../../src/addresses/params.ts';
 import { idOf, workHash } from '../../src/chains/bitcoin/header.ts';
 import type { ProofStarts } from '../../src/chains/bitcoin/header-service.ts';
-import { isBitcoinLike } from '../../src/chains/bitcoin/params.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { type BitcoinFamily, COIN, type Coin, chainOf, type Network } from '../../src/core/coin.ts';
 import { mergeMine } from './merge-mining.ts';

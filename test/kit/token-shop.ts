@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MULTICALL3, selector, word } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
+import { MULTICALL3, selector, word } from '../../src/evm/transaction.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { acceptSigned, getSweep, readSigningFileOf } from '../../src/signing/signing-files.ts';
 import { setDestination } from '../../src/wallets/destinations.ts';

@@ -7,6 +7,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after } from 'node:test';
+import { PARAMS } from '../../src/addresses/params.ts';
 import { checkAuxpow, MAX_CHAIN_BRANCH, UNMARKED_WITHIN } from '../../src/chains/bitcoin/auxpow.ts';
 import { BlockError, parseBlock } from '../../src/chains/bitcoin/block-proof.ts';
 import { createCoreCalls, MAX_REPLY_BYTES } from '../../src/chains/bitcoin/core-calls.ts';
@@ -29,7 +30,6 @@ import {
   MAX_REFUSED_BYTES,
   WireError,
 } from '../../src/chains/bitcoin/p2p/messages.ts';
-import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { PROOF_PARAMS } from '../../src/chains/bitcoin/proof-params.ts';
 import { MAX_COUNT, sha256d, takeCount, takeTransaction } from '../../src/chains/bitcoin/strict-reader.ts';
 import { ChainError } from '../../src/chains/chain-source.ts';
@@ -41,11 +41,11 @@ import { MAX_EXTRA_DATA, startFrom } from '../../src/chains/ethereum/light-clien
 import { createLightRounds, MOST_SENT, MOST_UPDATES } from '../../src/chains/ethereum/light-client/light-service.ts';
 import { branchOf, LAST_SLOT, MAX_BRANCH, readSlot, uintOf } from '../../src/chains/ethereum/light-client/ssz.ts';
 import { encodeReceipt } from '../../src/chains/ethereum/receipts.ts';
-import { decodeRlp, encodeRlp, LENGTH_BYTES, ProofError, RLP_LIMITS, type Rlp } from '../../src/chains/ethereum/rlp.ts';
 import { NODE_BYTES, PROOF_NODES, readAccountProof } from '../../src/chains/ethereum/trie.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
 import { openSocket } from '../../src/connections/socks5.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
+import { decodeRlp, encodeRlp, LENGTH_BYTES, ProofError, RLP_LIMITS, type Rlp } from '../../src/evm/rlp.ts';
 import { createLog } from '../../src/log.ts';
 import { createBeaconChain, smallNetwork } from './beacon-chain.ts';
 import { makeBlock } from './ethereum-blocks.ts';

@@ -1,8 +1,8 @@
 /** The books of ETH and tokens show what the chain shows: fees by receipts, and what is left on deposit addresses. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
 import { trialBalance } from '../../src/books/books.ts';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
 import { readHoldings, readWallets } from '../../src/signing/holdings.ts';

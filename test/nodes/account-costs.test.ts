@@ -1,20 +1,12 @@
 /** What moving ETH and tokens costs: gas for posting on Ethereum, publishing, higher fees, and money that cannot move or is not worth it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
 import type { JoinedSource } from '../../src/chains/chain-source.ts';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
-import {
-  authorizedData,
-  MULTICALL3,
-  readSignedTransaction,
-  selector,
-  signaturesIn,
-  transfersOf,
-  word,
-} from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
+import { authorizedData, MULTICALL3, readSignedTransaction, selector, signaturesIn, transfersOf, word } from '../../src/evm/transaction.ts';
 import { DEFAULT_WISH, MOST_TRANSFERS, readHoldings, readWallets } from '../../src/signing/holdings.ts';
 import { makeAccountRequests, TRANSFER_BYTES } from '../../src/signing/make-accounts.ts';
 import { makeSweep, readFileToSign } from '../../src/signing/signing-files.ts';

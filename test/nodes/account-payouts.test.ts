@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
+import type { Coin } from '../../src/core/coin.ts';
+import { type AccountRequest, type BatchRequest, readSignedFile } from '../../src/core/signing-file.ts';
 import {
   authorizedData,
   domainOf,
@@ -15,9 +17,7 @@ import {
   transferData,
   transfersOf,
   word,
-} from '../../src/chains/ethereum/transaction.ts';
-import type { Coin } from '../../src/core/coin.ts';
-import { type AccountRequest, type BatchRequest, readSignedFile } from '../../src/core/signing-file.ts';
+} from '../../src/evm/transaction.ts';
 import { approveOutgoing, cancelOutgoing, markOutgoingSent } from '../../src/outgoing/decisions.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { DEFAULT_WISH } from '../../src/signing/holdings.ts';

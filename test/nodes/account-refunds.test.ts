@@ -1,11 +1,11 @@
 /** Refunds of ETH and tokens whose signed files somebody kept: no customer is paid twice, and no deposit leaves before a refund has failed. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { MULTICALL3, readSignedTransaction } from '../../src/chains/ethereum/transaction.ts';
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
+import { MULTICALL3, readSignedTransaction } from '../../src/evm/transaction.ts';
 import { followOutgoing } from '../../src/outgoing/follow-outgoing.ts';
 import { type AccountDesk, startAccountDesk } from '../kit/account-desk.ts';
 import { eventually } from '../kit/app.ts';

@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { checksumAddress } from '../../src/addresses/evm-address.ts';
 import { trialBalance } from '../../src/books/books.ts';
-import { checksumAddress } from '../../src/chains/ethereum/address.ts';
-import { transferData } from '../../src/chains/ethereum/transaction.ts';
 import { COIN, type Coin } from '../../src/core/coin.ts';
 import { parseDecimal } from '../../src/core/money.ts';
 import { readSignedFile } from '../../src/core/signing-file.ts';
+import { transferData } from '../../src/evm/transaction.ts';
 import { approveOutgoing, cancelOutgoing } from '../../src/outgoing/decisions.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { followSweeps } from '../../src/signing/follow-files.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { parseAccountKey } from '../../src/chains/account-key.ts';
-import { deriveAddress } from '../../src/chains/address.ts';
+import { parseAccountKey } from '../../src/addresses/account-key.ts';
+import { deriveAddress } from '../../src/addresses/address.ts';
 import { electrumCosigner, electrumWallet } from '../kit/electrum-program.ts';
 
 const on = { coin: 'BTC', network: 'regtest' } as const;

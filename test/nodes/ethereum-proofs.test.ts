@@ -6,10 +6,10 @@ import { checkTransactionsSteps, identityOf, proveReceipts } from '../../src/cha
 import { createEthereumSource } from '../../src/chains/ethereum/ethereum.ts';
 import type { LightService } from '../../src/chains/ethereum/light-client/light-service.ts';
 import { checkReceipts } from '../../src/chains/ethereum/receipts.ts';
-import { atOnce, ProofError } from '../../src/chains/ethereum/rlp.ts';
 import { syncedSource } from '../../src/chains/ethereum/synced-source.ts';
 import { readAccountProof } from '../../src/chains/ethereum/trie.ts';
 import { createOutgoing } from '../../src/connections/http-client.ts';
+import { atOnce, ProofError } from '../../src/evm/rlp.ts';
 import { createLog } from '../../src/log.ts';
 import { startEthProxy } from '../kit/eth-proxy.ts';
 import { hashHeader } from '../kit/ethereum-blocks.ts';

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
+import { PARAMS } from '../../src/addresses/params.ts';
 import { startApp } from '../../src/app.ts';
 import { readReports } from '../../src/chain-store/chain-store.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
-import { PARAMS } from '../../src/chains/bitcoin/params.ts';
 import { minerUnits } from '../../src/core/confirmation.ts';
 import { createLog } from '../../src/log.ts';
 import { type Client, client, eventually, startTestApp } from '../kit/app.ts';

@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { addressOfScript } from '../../src/chains/address.ts';
+import { addressOfScript } from '../../src/addresses/address.ts';
 import { startConfiguredNode } from '../kit/nodes.ts';
 import { lookFor, openSource } from '../kit/source.ts';
 import { bitcoindCommand } from '../kit/tools.ts';

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
+import { decodeAddress } from '../../src/addresses/address.ts';
 import { startApp } from '../../src/app.ts';
-import { decodeAddress } from '../../src/chains/address.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { PROOF_PARAMS, type ProofParams } from '../../src/chains/bitcoin/proof-params.ts';
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { createLog } from '../../src/log.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { readPayableCoins } from '../../src/payments/readiness.ts';
+import { readPayableCoins } from '../../src/readiness/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { agePayment } from '../kit/payments.ts';

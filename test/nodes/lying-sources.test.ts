@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import type { TrustSetting } from '../../src/core/guard.ts';
 import { createGuard } from '../../src/follow/chain-guard.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { readCoinHealth } from '../../src/payments/coin-health.ts';
+import { readCoinHealth } from '../../src/readiness/coin-health.ts';
 import { startTestApp } from '../kit/app.ts';
 import { startCoreNode } from '../kit/core-node.ts';
 import { type SteppedShop, tellStepped as tell } from '../kit/stepped-shop.ts';

@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { signFile } from '../../signer/sign.ts';
-import { descriptorChecksum } from '../../src/chains/descriptor.ts';
+import { descriptorChecksum } from '../../src/addresses/descriptor.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { getOutgoing } from '../../src/outgoing/outgoing-payments.ts';

@@ -1,12 +1,12 @@
 /** Shops that read a coin from scripted peers on regtest, and the story of a service that was stopped for a long time. */
 import assert from 'node:assert/strict';
 import { HDKey } from '@scure/bip32';
+import { decodeAddress } from '../../src/addresses/address.ts';
 import { startApp } from '../../src/app.ts';
-import { decodeAddress } from '../../src/chains/address.ts';
 import { peerNetwork } from '../../src/chains/bitcoin/p2p/peer.ts';
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { createLog } from '../../src/log.ts';
-import { readPayableCoins } from '../../src/payments/readiness.ts';
+import { readPayableCoins } from '../../src/readiness/readiness.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { client, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Coin } from '../../src/core/coin.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { readUnreachable } from '../../src/payments/coin-health.ts';
+import { readUnreachable } from '../../src/readiness/coin-health.ts';
 import { eventually } from '../kit/app.ts';
 import { type ChainPeer, startChainPeer } from '../kit/chain-peer.ts';
 import { firstOf } from '../kit/long.ts';

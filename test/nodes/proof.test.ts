@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { readChainStatus } from '../../src/follow/chain-acts.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
-import { readCoinHealth } from '../../src/payments/coin-health.ts';
+import { readCoinHealth } from '../../src/readiness/coin-health.ts';
 import { eventually } from '../kit/app.ts';
 import { type ChainPeer, startChainPeer } from '../kit/chain-peer.ts';
 import { type SteppedShop, tellStepped } from '../kit/stepped-shop.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { signFile } from '../../signer/sign.ts';
-import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import type { BitcoinScript } from '../../src/addresses/params.ts';
 import { signingFileText } from '../../src/core/signing-file.ts';
 import { getMerchant } from '../../src/merchants/merchants.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';

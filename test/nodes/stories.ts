@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
-import type { Script } from '../../src/chains/address.ts';
+import type { Script } from '../../src/addresses/address.ts';
 import { chainOf } from '../../src/core/coin.ts';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';

@@ -7,9 +7,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { secp256k1 } from '@noble/curves/secp256k1.js';
-import { accountOf, checksumAddress } from '../../src/chains/ethereum/address.ts';
+import { accountOf, checksumAddress } from '../../src/addresses/evm-address.ts';
 import { GAS_PRICE_ORACLE, NODE_INTERFACE } from '../../src/chains/ethereum/fees.ts';
 import { createTokenNetworkSource } from '../../src/chains/ethereum/token-network.ts';
+import { ALL_COINS, CHAIN, type ChainId, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
+import { formatUnits } from '../../src/core/money.ts';
 import {
   aggregateData,
   authorizationHash,
@@ -18,9 +20,7 @@ import {
   MULTICALL3,
   selector,
   signHash,
-} from '../../src/chains/ethereum/transaction.ts';
-import { ALL_COINS, CHAIN, type ChainId, COIN, COINS, type Coin, chainCode, chainOf, isToken } from '../../src/core/coin.ts';
-import { formatUnits } from '../../src/core/money.ts';
+} from '../../src/evm/transaction.ts';
 import { releaseChain } from '../../src/follow/chain-acts.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
 import { diagnose } from '../../src/operate/doctor.ts';

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
-import { signDelivery } from '../../src/webhooks/deliver.ts';
+import { signDelivery } from '../../src/deliveries/deliver.ts';
 import { eventually } from '../kit/app.ts';
 import { codeBlocks } from '../kit/documents.ts';
 import { freePort } from '../kit/nodes.ts';

@@ -10,8 +10,9 @@ import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
-import { signDelivery } from '../../src/webhooks/deliver.ts';
+import { signDelivery } from '../../src/deliveries/deliver.ts';
 import { codeBlocks } from '../kit/documents.ts';
+import { isLongRun } from '../kit/long.ts';
 import { addPaidBy } from '../kit/printed-receivers.ts';
 import { shiftMs } from '../kit/shifted-clock.ts';
 
@@ -224,8 +225,6 @@ func main() {
 	}
 }
 `;
-
-import { isLongRun } from '../kit/long.ts';
 
 for (const { name, page, program, file, main, args } of isLongRun ? LANGUAGES : LANGUAGES.slice(0, 2)) {
   test(`the ${name} recipe accepts real deliveries and refuses the rest`, async (t) => {

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import { Webhook } from 'standardwebhooks';
 import { createClient, WebhookError, type WebhookFault, webhooks } from '../../sdk/src/index.ts';
-import { signDelivery } from '../../src/webhooks/deliver.ts';
+import { signDelivery } from '../../src/deliveries/deliver.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Received, type Receiver, startReceiver } from '../kit/receiver.ts';

@@ -2,6 +2,7 @@
 // Invariant: Everything that plugins do in the recordings works, with simulated payments and with real coins.
 import assert from 'node:assert/strict';
 import { after, before, type TestContext, test } from 'node:test';
+import { commerceHeaders } from '../../src/deliveries/dialect.ts';
 import { ROUTES } from '../../src/http/routes.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { COMMERCE_ROUTES } from '../../src/shops/commerce/serve-commerce.ts';
@@ -9,7 +10,6 @@ import { GREENFIELD_ROUTES } from '../../src/shops/greenfield/greenfield-routes.
 import { connectShop, PERMISSIONS } from '../../src/shops/shop-keys.ts';
 import { sendCurrentState } from '../../src/shops/shop-worker.ts';
 import { DASHBOARD_ROUTES, pathsOf } from '../../src/web/dashboard/serve.ts';
-import { commerceHeaders } from '../../src/webhooks/dialect.ts';
 import { eventually, type TestApp } from '../kit/app.ts';
 import { type ChargeShop, connectCharges, play, simulatedFlow, startShopApp } from '../kit/connected-shop.ts';
 import { PROTOCOLS, replayFlow } from '../kit/replay-flow.ts';

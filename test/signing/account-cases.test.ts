@@ -6,19 +6,7 @@ import { encodeFunctionData, type Hex, keccak256, parseAbi, parseSignature } fro
 import { privateKeyToAccount } from 'viem/accounts';
 import { SignerError } from '../../signer/secret.ts';
 import { describeFile, HIGH_FEE, signFile } from '../../signer/sign.ts';
-import { accountOf } from '../../src/chains/ethereum/address.ts';
-import {
-  domainSeparator,
-  MULTICALL3,
-  readSignedTransaction,
-  selector,
-  signedBytes,
-  signerOf,
-  signHash,
-  signingHash,
-  transactionId,
-  word,
-} from '../../src/chains/ethereum/transaction.ts';
+import { accountOf } from '../../src/addresses/evm-address.ts';
 import type { Coin, Network } from '../../src/core/coin.ts';
 import {
   type AccountPath,
@@ -30,6 +18,18 @@ import {
   type SigningFile,
   signingFileText,
 } from '../../src/core/signing-file.ts';
+import {
+  domainSeparator,
+  MULTICALL3,
+  readSignedTransaction,
+  selector,
+  signedBytes,
+  signerOf,
+  signHash,
+  signingHash,
+  transactionId,
+  word,
+} from '../../src/evm/transaction.ts';
 import { accountFile, masterKey, numbersFrom, PHRASE, randomAccountFile, recordsOf } from '../kit/signing.ts';
 
 const ABI = parseAbi([

@@ -4,14 +4,6 @@ import { test } from 'node:test';
 import { SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile } from '../../signer/sign.ts';
 import {
-  readSignedTransaction as readTransaction,
-  signaturesIn,
-  signedBytes,
-  signHash,
-  signingHash,
-  transactionOf,
-} from '../../src/chains/ethereum/transaction.ts';
-import {
   type Authorization,
   type BatchRequest,
   FileError,
@@ -22,6 +14,14 @@ import {
   signedFileText,
   signingFileText,
 } from '../../src/core/signing-file.ts';
+import {
+  readSignedTransaction as readTransaction,
+  signaturesIn,
+  signedBytes,
+  signHash,
+  signingHash,
+  transactionOf,
+} from '../../src/evm/transaction.ts';
 import { DEFAULT_WISH, type Holding, type PayoutParts, partsFromJson, partsToJson, selectHoldings } from '../../src/signing/holdings.ts';
 import type { AccountLot } from '../../src/signing/make-accounts.ts';
 import { chooseSources, gatherNonce, payoutNonce } from '../../src/signing/payout-accounts.ts';

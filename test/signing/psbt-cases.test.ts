@@ -9,8 +9,8 @@ import * as bitcoin from 'bitcoinjs-lib';
 import * as ecc from 'tiny-secp256k1';
 import { findAccount, SignerError } from '../../signer/secret.ts';
 import { describeFile, signFile, signInSteps } from '../../signer/sign.ts';
-import { outputScript, scriptOfAddress } from '../../src/chains/address.ts';
-import { type BitcoinScript, PARAMS } from '../../src/chains/bitcoin/params.ts';
+import { outputScript, scriptOfAddress } from '../../src/addresses/address.ts';
+import { type BitcoinScript, PARAMS } from '../../src/addresses/params.ts';
 import type { JoinedSource } from '../../src/chains/chain-source.ts';
 import type { BitcoinFamily, Network } from '../../src/core/coin.ts';
 import {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import { Transaction } from '@scure/btc-signer';
-import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import type { BitcoinScript } from '../../src/addresses/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { type PsbtRequest, readSignedFile } from '../../src/core/signing-file.ts';
 import { readUpload } from '../../src/signing/signed.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as bitcoin from 'bitcoinjs-lib';
 import * as ecc from 'tiny-secp256k1';
 import { signFile } from '../../signer/sign.ts';
-import type { BitcoinScript } from '../../src/chains/bitcoin/params.ts';
+import type { BitcoinScript } from '../../src/addresses/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { readSignedFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { readUpload } from '../../src/signing/signed.ts';

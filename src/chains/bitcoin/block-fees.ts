@@ -2,12 +2,13 @@
  * Fees where no node estimates them: what peers take, and what the newest blocks were paid. A block does not say the fee of each
  * transaction, but its first one pays out all fees together, and only miners could claim others: at the price of a block.
  */
+
+import { PARAMS } from '#addresses';
 import type { BitcoinFamily } from '#core/coin';
 import { minerUnits } from '#core/confirmation';
 import { divideCeil } from '#core/money';
 import type { FeeTier } from '../chain-source.ts';
 import { feeTier } from './core-calls.ts';
-import { PARAMS } from './params.ts';
 import { outputsOfTransaction, type RawBlock } from './raw-block.ts';
 import { strippedSize } from './strict-reader.ts';
 

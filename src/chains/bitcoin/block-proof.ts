@@ -4,10 +4,10 @@
  * transaction of their size, 64 bytes, is valid beside one and cannot pay an address. The header itself is proven by the header chain.
  */
 import { setImmediate } from 'node:timers/promises';
+import { PARAMS } from '#addresses';
 import type { BitcoinFamily } from '#core/coin';
 import { AUXPOW_BIT, takeAuxpow } from './auxpow.ts';
 import { HEADER_BYTES, idOf, showHash } from './header.ts';
-import { PARAMS } from './params.ts';
 import { PROOF_PARAMS } from './proof-params.ts';
 import { formsOf, paysHogAddress, type RawBlock, type RawTransaction, readRawTransaction } from './raw-block.ts';
 import { hashRange, type StrictReader, sha256d, skip, strippedSize, takeCount } from './strict-reader.ts';

@@ -1,4 +1,6 @@
 /** JSON-RPC to a node of the Bitcoin Core family: in batches where it takes them, one by one where it does not. */
+
+import { PARAMS } from '#addresses';
 import { type Outgoing, OutgoingError } from '#connections';
 import { type BitcoinFamily, COIN, type Coin } from '#core/coin';
 import type { Clock } from '#core/dates';
@@ -7,7 +9,6 @@ import { divideCeil, parseExactJson } from '#core/money';
 import type { Log } from '#log';
 import { ChainError, type FeeTier } from '../chain-source.ts';
 import { fields, requestFrom } from '../reply.ts';
-import { PARAMS } from './params.ts';
 
 const TIMEOUT_MS = 30_000;
 export const MAX_REPLY_BYTES = 64 * 1024 * 1024;

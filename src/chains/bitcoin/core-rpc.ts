@@ -1,10 +1,11 @@
 /** A Bitcoin-Core-family node over JSON-RPC, from Litecoin 0.21 and Dogecoin 1.14 to today's Core: every key of a reply is optional. */
+
+import { addressOfScript, PARAMS } from '#addresses';
 import type { Outgoing } from '#connections';
 import { type BitcoinFamily, finalityOf, type Network } from '#core/coin';
 import type { Clock } from '#core/dates';
 import type { Lock } from '#core/payment';
 import type { Log } from '#log';
-import { addressOfScript } from '../address.ts';
 import {
   type BlockRef,
   ChainError,
@@ -41,7 +42,6 @@ import {
   text,
 } from './core-calls.ts';
 import { type CoreMempool, createCoreMempool } from './core-mempool.ts';
-import { PARAMS } from './params.ts';
 import { parseTransaction, type RawTransaction, strippedOf, txidOf } from './raw-block.ts';
 
 /** Outputs requested in one batch. */

@@ -13,10 +13,10 @@ import {
   withSmallReplies,
 } from '../../../test/kit/fault-matrix.ts';
 import { createTestChain } from '../../../test/kit/test-chain.ts';
+import { addressOfScript } from '../../addresses/address.ts';
 import { createOutgoing } from '../../connections/http-client.ts';
 import type { BitcoinFamily } from '../../core/coin.ts';
 import { createLog } from '../../log.ts';
-import { addressOfScript } from '../address.ts';
 import { ChainError, type JoinedSource, type Matcher } from '../chain-source.ts';
 import { checkedSource } from '../checked-source.ts';
 import { joinSources } from '../sources.ts';

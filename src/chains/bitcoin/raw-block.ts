@@ -1,10 +1,10 @@
 /** Reads raw blocks and transactions of the Core family: BTC segwit, LTC MWEB, DOGE AuxPoW, DASH special transactions. */
 import { setImmediate } from 'node:timers/promises';
+import { PARAMS, type Params } from '#addresses';
 import type { BitcoinFamily } from '#core/coin';
 import type { TransferKind } from '#core/payment';
 import type { Conflict, Matcher, Output, Sighting } from '../chain-source.ts';
 import { showHash } from './header.ts';
-import { PARAMS, type Params } from './params.ts';
 import {
   hashTransaction,
   type StrictReader,

@@ -5,7 +5,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes } from '@noble/hashes/utils.js';
 import fc from 'fast-check';
 import { bytesOfHex, flipBit, hexOfBytes, readEthereum, sampled } from '../../../test/kit/ethereum-data.ts';
-import { encodeRlp, ProofError, type Rlp } from './rlp.ts';
+import { encodeRlp, ProofError, type Rlp } from '../../evm/rlp.ts';
 import { EMPTY_CODE, EMPTY_ROOT, readAccountProof } from './trie.ts';
 
 type Answer = {

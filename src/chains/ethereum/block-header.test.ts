@@ -15,8 +15,8 @@ import {
   readRecordedBlock,
 } from '../../../test/kit/ethereum-data.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
+import { decodeRlp, encodeRlp, ProofError, quantityBytes, type Rlp } from '../../evm/rlp.ts';
 import { provenHeader } from './block-header.ts';
-import { decodeRlp, encodeRlp, ProofError, quantityBytes, type Rlp } from './rlp.ts';
 
 type Header = Record<string, string>;
 const NAMES =

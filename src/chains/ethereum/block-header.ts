@@ -1,8 +1,8 @@
 /** Headers of Ethereum-like blocks: the hash recomputed from the fields, so that no field can be changed. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex } from '@noble/hashes/utils.js';
+import { dataBytes, encodeRlp, isSame, ProofError, quantityBytes } from '#evm';
 import { fields } from '../reply.ts';
-import { dataBytes, encodeRlp, isSame, ProofError, quantityBytes } from './rlp.ts';
 
 /** Data of an exact size, numbers up to a size, and data of any size. */
 type Form = { data: number } | { number: number } | 'any';

@@ -15,8 +15,8 @@ import {
   readRecordedBlock,
   sampled,
 } from '../../../test/kit/ethereum-data.ts';
+import { atOnce, decodeRlp, encodeRlp, ProofError, type Rlp } from '../../evm/rlp.ts';
 import { checkTransactionsSteps, encodeTransaction, identityOf } from './eth-block.ts';
-import { atOnce, decodeRlp, encodeRlp, ProofError, type Rlp } from './rlp.ts';
 import { listRoot } from './trie.ts';
 
 const check = (transactions: unknown, root: string): void => atOnce(checkTransactionsSteps(transactions, bytesOfHex(root)));

@@ -2,10 +2,11 @@
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js';
+import { accountOf } from '#addresses';
 import { invariant } from '#core/invariant';
+import { dataBytes, EMPTY, encodeRlp, inTurns, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from '#evm';
 import { type BlockRef, type BlockScan, ChainError, type Conflict, type Matcher, type Sighting } from '../chain-source.ts';
 import { fields } from '../reply.ts';
-import { accountOf } from './address.ts';
 import { type ProvenHeader, provenHeader } from './block-header.ts';
 import {
   arrayOf,
@@ -20,7 +21,6 @@ import {
   smallNumber,
 } from './eth-rpc.ts';
 import { checkReceiptsSteps } from './receipts.ts';
-import { dataBytes, EMPTY, encodeRlp, inTurns, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from './rlp.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
 import { listRootSteps } from './trie.ts';
 import { type EthReceipt, type EthTransaction, type Gain, outpoint, readEthTransaction, readReceipt } from './value-moves.ts';

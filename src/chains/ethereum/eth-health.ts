@@ -1,13 +1,13 @@
 /** What an Ethereum node says about its chain: health and finality. */
 import { hexToBytes } from '@noble/hashes/utils.js';
 import type { Network } from '#core/coin';
+import { ProofError } from '#evm';
 import { ChainError, type ChainHealth, type Finality, type NodeInspection } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { provenHeader } from './block-header.ts';
 import { ethHeader } from './eth-block.ts';
 import { accountOfAnswer, proofCall } from './eth-proven-gains.ts';
 import { type EthReply, type EthRpc, failure, quantity, readOrNull, smallNumber } from './eth-rpc.ts';
-import { ProofError } from './rlp.ts';
 
 /** Any account: one that does not exist is proven absent. */
 const NOBODY = '00'.repeat(20);

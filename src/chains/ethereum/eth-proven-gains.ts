@@ -3,12 +3,12 @@
  * others says about balances only shows which accounts to prove.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
+import { isSame, ProofError } from '#evm';
 import type { Log } from '#log';
 import { fields } from '../reply.ts';
 import { provenHeader } from './block-header.ts';
 import type { ProvenBlock } from './eth-block.ts';
 import { answerOrNull, type EthCall, type EthReply, type EthRpc } from './eth-rpc.ts';
-import { isSame, ProofError } from './rlp.ts';
 import { EMPTY_CODE, type ProvenAccount, readAccountProof } from './trie.ts';
 import { type Move, sumsOf } from './value-moves.ts';
 

@@ -1,7 +1,8 @@
 /** Looks up one transaction on an Ethereum node. */
+
+import { checksumAddress } from '#addresses';
 import { type BlockRef, ChainError, type ChainSource, type ChainTransaction } from '../chain-source.ts';
 import { fields } from '../reply.ts';
-import { checksumAddress } from './address.ts';
 import { ethHeader } from './eth-block.ts';
 import { account, type EthRpc, failure, hash32, transactionOrNull } from './eth-rpc.ts';
 import { readEthTransaction, readReceipt } from './value-moves.ts';

@@ -5,6 +5,7 @@
  */
 import type { Outgoing } from '#connections';
 import type { Network } from '#core/coin';
+import { ProofError } from '#evm';
 import type { Log } from '#log';
 import {
   type BlockScan,
@@ -33,7 +34,6 @@ import { createHealthReader, inspectProvider, readFinality, readHealth } from '.
 import { createEthRpc, type EthRpc, failure, quantity, readOrNull, toHex } from './eth-rpc.ts';
 import { findTransaction, readState } from './eth-transactions.ts';
 import { readFees, readGasFee } from './fees.ts';
-import { ProofError } from './rlp.ts';
 import { readContracts, tokensBeside } from './token-logs.ts';
 import { type EthTransaction, outpoint, readEthTransaction } from './value-moves.ts';
 

@@ -1,10 +1,10 @@
 /** Fees of Ethereum-like chains: from the base fee and the tips that recent blocks paid, and what L2s charge for storing bytes on Ethereum. */
 import { bytesToHex } from '@noble/hashes/utils.js';
 import { COIN, type Coin, chainOf, type DataFee, type Network } from '#core/coin';
+import { MULTICALL3, selector, transferData, unsignedBytes, word } from '#evm';
 import { ChainError, type FeeTier, type GasFee } from '../chain-source.ts';
 import { fields } from '../reply.ts';
 import { arrayOf, type EthRpc, quantity, toHex } from './eth-rpc.ts';
-import { MULTICALL3, selector, transferData, unsignedBytes, word } from './transaction.ts';
 
 /** Blocks and shares of the tips paid in them, from which fees are estimated: slow, normal, fast. */
 const FEE_BLOCKS = 20;

@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import { changedReceipt, type Json, makeBlock, nameHeader, nameReceipt } from '../../../test/kit/ethereum-blocks.ts';
 import { flipBit, hexOfBytes, sampled } from '../../../test/kit/ethereum-data.ts';
 import { readTokenProof, readTokenReplies, TOKEN_BLOCKS } from '../../../test/kit/token-blocks.ts';
+import { decodeRlp, inTurns, ProofError, type Rlp } from '../../evm/rlp.ts';
 import { proveReceipts } from './eth-block.ts';
 import { encodeReceipt } from './receipts.ts';
-import { decodeRlp, inTurns, ProofError, type Rlp } from './rlp.ts';
 
 const readProof = (number: number) => {
   const { hash, header, values } = readTokenProof(number);

@@ -16,8 +16,8 @@ import {
   sampled,
 } from '../../../test/kit/ethereum-data.ts';
 import { readTokenReplies } from '../../../test/kit/token-blocks.ts';
+import { decodeRlp, encodeRlp, ProofError, quantityBytes, type Rlp } from '../../evm/rlp.ts';
 import { checkReceipts, encodeReceipt } from './receipts.ts';
-import { decodeRlp, encodeRlp, ProofError, quantityBytes, type Rlp } from './rlp.ts';
 import { listRoot } from './trie.ts';
 
 type Receipt = Record<string, unknown> & { logs: Record<string, any>[] };

@@ -1,8 +1,8 @@
 /** Receipts of a block, checked against the root in its header: none can be changed, invented, moved or left out. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { concatBytes } from '@noble/hashes/utils.js';
+import { atOnce, dataBytes, encodeRlp, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from '#evm';
 import { fields } from '../reply.ts';
-import { atOnce, dataBytes, encodeRlp, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from './rlp.ts';
 import { listRootSteps } from './trie.ts';
 
 const BLOOM_BYTES = 256;

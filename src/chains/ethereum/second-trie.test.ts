@@ -6,7 +6,7 @@ import { keccak_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { bytesOfHex, hexOfBytes } from '../../../test/kit/ethereum-data.ts';
 import { stateOf } from '../../../test/kit/ethereum-state.ts';
-import { encodeRlp, ProofError } from './rlp.ts';
+import { encodeRlp, ProofError } from '../../evm/rlp.ts';
 import { listRoot, provenValue, readAccountProof } from './trie.ts';
 
 const keyOf = (index: number): Uint8Array =>

@@ -3,11 +3,11 @@
  * hash, that one to its own, and so on: the source can withhold a block but not invent one.
  */
 import { hexToBytes } from '@noble/hashes/utils.js';
+import { ProofError } from '#evm';
 import { type BlockRef, ChainError, type ChainSource, NO_FINALITY } from '../chain-source.ts';
 import type { Proof } from '../sources.ts';
 import { provenHeader } from './block-header.ts';
 import type { LightService } from './light-client/light-service.ts';
-import { ProofError } from './rlp.ts';
 import { readAccountProof } from './trie.ts';
 
 /** Blocks asked for at the same time while headers are linked. */

@@ -2,6 +2,7 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { OutgoingError } from '#connections';
 import { type Coin, isOfferable, strayNativeOf } from '#core/coin';
+import { inTurns, ProofError, type Steps } from '#evm';
 import {
   ChainError,
   HOLDINGS_AT_ONCE,
@@ -31,7 +32,6 @@ import {
   transactionOrNull,
 } from './eth-rpc.ts';
 import { checkReceiptValuesSteps, encodeReceipt } from './receipts.ts';
-import { inTurns, ProofError, type Steps } from './rlp.ts';
 import { type Tokens, tokenSightings } from './token-logs.ts';
 import { directMoves, type EthReceipt, readEthTransaction, readReceipt, TRANSFER } from './value-moves.ts';
 

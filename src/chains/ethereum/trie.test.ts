@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { bytesOfHex, hexOfBytes, RECORDED_BLOCKS, readRecordedBlock } from '../../../test/kit/ethereum-data.ts';
-import { encodeRlp, ProofError, quantityBytes, type Rlp } from './rlp.ts';
+import { encodeRlp, ProofError, quantityBytes, type Rlp } from '../../evm/rlp.ts';
 import { EMPTY_ROOT, listRoot, PROOF_NODES, provenValue } from './trie.ts';
 
 for (const number of RECORDED_BLOCKS)

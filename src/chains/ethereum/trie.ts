@@ -1,7 +1,7 @@
 /** Merkle Patricia tries: the root of a list, such as the receipts of a block, and proofs that a trie contains a value or does not. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
+import { atOnce, dataBytes, decodeRlp, EMPTY, encodeRlp, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from '#evm';
 import { fields } from '../reply.ts';
-import { atOnce, dataBytes, decodeRlp, EMPTY, encodeRlp, isSame, listOf, ProofError, quantityBytes, type Rlp, type Steps } from './rlp.ts';
 
 /** The root of a trie without values: keccak(0x80). */
 export const EMPTY_ROOT = keccak_256(Uint8Array.of(0x80));

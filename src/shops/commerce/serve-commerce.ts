@@ -2,10 +2,12 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
 import type { Context } from '#context';
 import { newId } from '#core/id';
+import type { IdempotencyClaim } from '#core/payment-view';
 import type { Problem } from '#core/problem';
 import { asObject } from '#core/stored-json';
-import { type ParsedBody, sendJson, toProblem, writtenAt } from '#http';
-import { getPaymentOnChain, type IdempotencyClaim } from '#payments';
+import { sendJson, toProblem } from '#http';
+import { getPaymentOnChain } from '#payments';
+import { type ParsedBody, writtenAt } from '#transport';
 import { JsonText, logShopCalls, openShopGate, registerShopRoute, type ShopCall, type ShopDoors, type ShopRoute } from '../serve-shop.ts';
 import { getInvoice } from '../shop-invoices.ts';
 import type { ShopKey } from '../shop-keys.ts';

@@ -5,23 +5,17 @@ import { CHAIN, COIN, type Coin, coinText } from '#core/coin';
 import { fiatDecimals, isFiat } from '#core/fiat';
 import { base62, newId } from '#core/id';
 import { formatDecimal, parseAmount, readAmountText } from '#core/money';
+import type { IdempotencyClaim } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { asList, asObject, asText, asTexts, oneOf, type StoredJson } from '#core/stored-json';
 import { cutText, parseWebUrl, toPrintableLine } from '#core/text';
 import type { Tx } from '#db';
-import { type ParsedBody, sendJson, toProblem, writtenAt } from '#http';
+import { sendJson, toProblem } from '#http';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
 import { type AskedRefund, claimUrl, getOutgoing, requestRefund } from '#outgoing';
-import {
-  archivePayment,
-  cancelPayment,
-  getPaymentOnChain,
-  type IdempotencyClaim,
-  readOnChain,
-  resolvePayment,
-  setInvoiceId,
-} from '#payments';
+import { archivePayment, cancelPayment, getPaymentOnChain, readOnChain, resolvePayment, setInvoiceId } from '#payments';
 import { writeAudit } from '#people';
+import { type ParsedBody, writtenAt } from '#transport';
 import { deleteEndpoint, type Endpoint, EVERYTHING, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '#webhooks';
 import {
   JsonText,

@@ -1,5 +1,5 @@
 /** Invoices and their payment methods as plugins read them. Amounts are text, times are seconds, and what is not set is null. */
-import { paymentUri } from '#chains';
+import { paymentUri } from '#addresses';
 import type { Context } from '#context';
 import { COIN, type Coin, type ConfirmationTier } from '#core/coin';
 import { confirmationTier } from '#core/confirmation';
@@ -8,8 +8,10 @@ import { fiatDecimals, isFiat } from '#core/fiat';
 import { eventId } from '#core/id';
 import { E8, formatDecimal, formatUnits } from '#core/money';
 import { type Exception, hasWrongCoin, type PaymentFacts, type Transfer } from '#core/payment';
+import { seenCents } from '#core/payment-detail';
+import type { PaymentView } from '#core/payment-view';
 import { asBoolean, asObject, asTexts, oneOf } from '#core/stored-json';
-import { type OnChain, type PaymentView, seenCents } from '#payments';
+import type { OnChain } from '#payments';
 import type { ShopEvent } from '#webhooks';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';

@@ -4,23 +4,17 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { matchLocale, TAGS } from '#core/locales';
+import { paymentUrl } from '#core/payment-detail';
+import type { CustomerView } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { MOST_FORM_BYTES } from '#core/text';
-import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked, toProblem } from '#http';
+import { toProblem } from '#http';
 import { watchInvoices } from '#lightning';
 import { readLogo } from '#merchants';
-import {
-  type CustomerView,
-  getMoment,
-  getNewVersions,
-  getPaymentForCustomer,
-  getTimes,
-  markOpened,
-  paymentUrl,
-  reportUnpayable,
-  visitPayment,
-} from '#payments';
+import { getMoment, getNewVersions, getPaymentForCustomer, getTimes, markOpened, visitPayment } from '#payments';
+import { reportUnpayable } from '#readiness';
 import { GREENFIELD_PATH, packQuery } from '#shops';
+import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked } from '#transport';
 import { html, sendPlain } from '../html.ts';
 import { isTooSmall } from './choice.ts';
 import { countRequests, type RequestCounter } from './counting.ts';

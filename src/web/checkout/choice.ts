@@ -2,8 +2,8 @@
 import { type Asset, CHAIN, COIN, type Coin, chainOf, coinsOf, isAsset, isChain, isCoin, LIGHTNING } from '#core/coin';
 import { formatFiat } from '#core/fiat';
 import { formatDecimal, formatUnits } from '#core/money';
+import type { CustomerView } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import type { CustomerView } from '#payments';
 import { Html, html } from '../html.ts';
 import { chainIcon, coinIcon, hidden, type PageOptions } from './parts.ts';
 import { type Language, say } from './words.ts';

@@ -1,9 +1,9 @@
 /** Limits per client for the payment pages: an address may be shared by a whole office, but not by a shop's worth of payers. */
 import type { FastifyRequest } from 'fastify';
 import type { Coin } from '#core/coin';
+import type { CustomerView } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import type { Limits, ReadClient } from '#http';
-import type { CustomerView } from '#payments';
+import type { Limits, ReadClient } from '#transport';
 
 const MINUTE_SECONDS = 60;
 const HOUR_SECONDS = 3_600;

@@ -1,7 +1,7 @@
 /** `/embed/v1.js`: the script that merchants add to their pages. */
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '#context';
-import { pack, sendPacked } from '#http';
+import { pack, sendPacked } from '#transport';
 import { browserScript } from './shell.ts';
 
 export const EMBED_PATH = '/embed/v1.js';

@@ -1,12 +1,13 @@
 /** The payment page as a pure function of the server's view: every state is a full page, with one renderer and one place for amounts. */
-import { paymentUri, walletRequest } from '#chains';
+import { paymentUri, walletRequest } from '#addresses';
 import { COIN, type Coin, chainCode, chainOf, coinsOf, coinText, isToken, kindOf, LIGHTNING } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { formatUnits, lightningUnits } from '#core/money';
 import { type Exception, hasWrongCoin, WRONG_COIN } from '#core/payment';
+import type { CustomerView } from '#core/payment-view';
 import type { Scenario } from '#core/simulated';
 import { hostOfUrl } from '#core/text';
-import { type CustomerView, mayRepeat } from '#payments';
+import { mayRepeat } from '#payments';
 import { Html, html } from '../html.ts';
 import { coinForm, isTooSmall, otherCoin, shortAmount } from './choice.ts';
 import {

@@ -5,7 +5,8 @@ import { HOUR_MS } from '#core/dates';
 import type { Locale } from '#core/locales';
 import { formatDecimal, formatUnits } from '#core/money';
 import { explorerUrl } from '#core/networks';
-import { type CustomerView, itemAmount } from '#payments';
+import { itemAmount } from '#core/payment-detail';
+import type { CustomerView } from '#core/payment-view';
 import { escapeHtml, Html, html } from '../html.ts';
 import type { Language } from './words.ts';
 

@@ -2,9 +2,9 @@
 import { COIN, type Coin, chainOf } from '#core/coin';
 import { minuteText } from '#core/dates';
 import { formatUnits, formatUsd } from '#core/money';
+import type { CustomerView } from '#core/payment-view';
 import type { Merchant } from '#merchants';
 import type { Refund } from '#outgoing';
-import type { CustomerView } from '#payments';
 import { itemPrice, listedTransfers, priceText, unlisted } from './parts.ts';
 import { type PdfRow, writePdf } from './pdf.ts';
 import { chooseLanguage, type Language } from './words.ts';

@@ -1,6 +1,6 @@
 /** A receipt to print: what was bought, what was paid, at which rate and when. */
 import { COIN } from '#core/coin';
-import type { CustomerView } from '#payments';
+import type { CustomerView } from '#core/payment-view';
 import { Html, html } from '../html.ts';
 import {
   amountOf,

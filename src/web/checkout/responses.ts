@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { type Locale, matchLocale } from '#core/locales';
-import type { CustomerView } from '#payments';
+import type { CustomerView } from '#core/payment-view';
 import { html } from '../html.ts';
 import { type PageState, renderPage } from './page.ts';
 import { type FormFault, mark, type PageOptions } from './parts.ts';

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LOCALES, TAGS } from '#core/locales';
-import { sendText } from '#http';
+import { sendText } from '#transport';
 import { Html, html } from '../html.ts';
 import { SIGNS } from './parts.ts';
 import type { Language } from './words.ts';

@@ -1,6 +1,6 @@
 /** Every state of the page with sample payments: shown at `/_states` during development and in the preview of the dashboard, and used by the tests of the page. */
 
-import { addressOfScript } from '#chains';
+import { addressOfScript } from '#addresses';
 import {
   ALL_COINS,
   ASSET,
@@ -23,9 +23,10 @@ import { addMs, MINUTE_MS } from '#core/dates';
 import type { LOCALES } from '#core/locales';
 import { dueUnit, quoteUnits, worthUsdE8 } from '#core/money';
 import type { Decision, PaymentFacts, PaymentStatus, Quote, Tip, Tips, Transfer } from '#core/payment';
+import type { CustomerView, PaymentItem } from '#core/payment-view';
 import { settle } from '#core/settle';
 import { SCENARIOS, type Scenario } from '#core/simulated';
-import { type CustomerView, costsOf, type PaymentItem } from '#payments';
+import { costsOf } from '#payments';
 import type { PageState } from './page.ts';
 import type { FormFault, PageOptions } from './parts.ts';
 import { languageOf } from './words.ts';

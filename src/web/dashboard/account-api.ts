@@ -12,6 +12,7 @@ import { ACTIONS, type Action, actionsOf, ROLES, rolesWith } from '#core/roles';
 import { printableLine, readName } from '#core/text';
 import { literals } from '#http';
 import { findSetup, getMerchant } from '#merchants';
+import { listMemberships, setUpMerchant, setUpOwner } from '#people';
 import {
   agreeToEmailChange,
   askForReset,
@@ -23,7 +24,6 @@ import {
   forgetDevice,
   hashPassword,
   isEmailVerified,
-  listMemberships,
   listPasskeys,
   listSessions,
   listTrustedDevices,
@@ -36,8 +36,6 @@ import {
   renewBackupCodes,
   resetByLink,
   sendEmailProof,
-  setUpMerchant,
-  setUpOwner,
   signInWithCode,
   signInWithPasskey,
   signInWithPassword,
@@ -45,7 +43,7 @@ import {
   startEmailChange,
   startPasskey,
   startSecondFactor,
-} from '#people';
+} from '#sign-in';
 import { drawQr } from '../checkout/parts.ts';
 import { Done, Instant, ModeName, NoFields, Nullable, PlainText, readDisplay } from './fields.ts';
 import { type DashboardRoute, memberRoute, openRoute } from './route.ts';

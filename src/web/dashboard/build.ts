@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { glob, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writePacked } from '#http';
 import type { Log } from '#log';
 import { APP_FOLDERS, fileExists, nameOfBuild, SIGNER_FILE } from '#operate';
+import { writePacked } from '#transport';
 import { buildToolFolder } from '../build-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');

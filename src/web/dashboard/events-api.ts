@@ -5,10 +5,11 @@ import { readTime } from '#core/dates';
 import { PAYMENT_EVENTS } from '#core/event';
 import { Problem } from '#core/problem';
 import { asObject, asText } from '#core/stored-json';
+import { DELIVERY_STATES, listDeliveries } from '#deliveries';
 import { literals, RequestEntry, requestBody } from '#http';
 import { getRequest, type LoggedRequest, listRequests } from '#keys';
 import { kindOfActor, listAudit, listAuditChoices } from '#people';
-import { DELIVERY_STATES, getEvent, listDeliveries, listEvents } from '#webhooks';
+import { getEvent, listEvents } from '#webhooks';
 import { ActorKindField, Instant, lookedBackBody, lookedPageOf, ModeName, Nullable, PlainText, pageIn, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute, readerOfCall } from './route.ts';
 

@@ -8,8 +8,8 @@ import { Problem } from '#core/problem';
 import type { LookedBackTo } from '#db';
 import { literals } from '#http';
 import { getMerchant } from '#merchants';
-import { type CoinReadiness, MISSING } from '#payments';
 import { ACTOR_KINDS } from '#people';
+import { type CoinReadiness, MISSING } from '#readiness';
 
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()]);
 export const PlainText = Type.String();

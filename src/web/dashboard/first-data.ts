@@ -6,8 +6,9 @@ import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { Problem } from '#core/problem';
-import { EMPTY_BODY } from '#http';
-import { listMemberships, type Membership, type SignedIn, type Visitor } from '#people';
+import { listMemberships, type Membership } from '#people';
+import type { SignedIn, Visitor } from '#sign-in';
+import { EMPTY_BODY } from '#transport';
 import { type DashboardRoute, type MemberRoute, needAction } from './route.ts';
 import { readNewsMark } from './stream.ts';
 

@@ -5,24 +5,13 @@ import { DAY_MS, readDay } from '#core/dates';
 import { formatUsd } from '#core/money';
 import { Problem } from '#core/problem';
 import { toPrintableLine } from '#core/text';
+import { listHealth } from '#deliveries';
 import { literals } from '#http';
 import { getMerchant, isOffered } from '#merchants';
-import {
-  countAttention,
-  daysOf,
-  FUNNEL,
-  ONBOARDING,
-  REASONS,
-  readCoinHealth,
-  readDayRows,
-  readOnboarding,
-  type Totals,
-  totalsOf,
-  WEBHOOK_STATES,
-} from '#payments';
-import { readPreferences, setPreferences } from '#people';
-import { listHealth } from '#webhooks';
+import { countAttention, daysOf, FUNNEL, REASONS, readDayRows, type Totals, totalsOf } from '#payments';
+import { ONBOARDING, readCoinHealth, readOnboarding, WEBHOOK_STATES } from '#readiness';
 import { AnyCoinField, CoinName, Done, Instant, Nullable, PlainText, Readiness, readinessBody } from './fields.ts';
+import { readPreferences, setPreferences } from './preferences.ts';
 import { type DashboardRoute, memberRoute, ownerOfCall } from './route.ts';
 
 /** A day in the time zone of the merchant. */

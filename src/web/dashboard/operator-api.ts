@@ -4,13 +4,13 @@ import { type Context, perContext } from '#context';
 import { COIN, chainCode, chainOf, isToken, leadingCoins, settingOf } from '#core/coin';
 import { formatDecimal } from '#core/money';
 import { PLANS } from '#core/plan';
+import { readDeliveryQueue } from '#deliveries';
 import { literals, readServiceReadiness } from '#http';
 import { baseTiers, listMerchants, loweredFrom, setPlan } from '#merchants';
 import { readMailQueue } from '#notices';
 import { diagnose, type Finding, findNewer, florinVersion, readInstall, readOrigin } from '#operate';
-import { readGuards } from '#payments';
 import { listOperators, removeOperator } from '#people';
-import { readDeliveryQueue } from '#webhooks';
+import { readGuards } from '#readiness';
 import { CoinName, Done, Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, memberRoute } from './route.ts';
 

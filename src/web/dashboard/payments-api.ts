@@ -8,10 +8,13 @@ import { readDay } from '#core/dates';
 import { e8ToCents, formatDecimal, formatUnits, formatUsd, readAmountText } from '#core/money';
 import { explorerUrl } from '#core/networks';
 import { EXCEPTIONS, PAYMENT_STATUSES, TRANSFER_ROLES, TRANSFER_STATES, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
+import { paymentDetail, paymentUrl, receivedDetail } from '#core/payment-detail';
+import type { PaymentView, ReplayableReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
 import { hostOfUrl } from '#core/text';
 import { readCustomer } from '#customers';
+import { type DeliveryOutcome, listOutcomes } from '#deliveries';
 import {
   DetailSchema,
   draftOf,
@@ -36,20 +39,13 @@ import {
   findPayments,
   getPaymentOnChain,
   listMoments,
-  type PaymentView,
-  paymentDetail,
-  paymentUrl,
-  priceAt,
-  type ReplayableReply,
   readAttention,
-  receivedDetail,
   resolvePayment,
   reviewPayment,
   type SearchMoment,
-  warningsFor,
 } from '#payments';
 import { writeAudit } from '#people';
-import { type DeliveryOutcome, listOutcomes } from '#webhooks';
+import { priceAt, warningsFor } from '#readiness';
 import { svgOf } from '../checkout/parts.ts';
 import {
   ActorKindField,

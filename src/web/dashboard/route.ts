@@ -2,19 +2,20 @@
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
+import type { RenderedReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { type Action, KEY_PERMISSIONS, mayDo, permissionsOf, rolesWith } from '#core/roles';
 import { sightOf } from '#core/transfer';
 import type { countByState } from '#db';
 import { type BaseCall, literals, type ReplyOf, ROUTES, type RouteForm } from '#http';
-import type { RenderedReply } from '#payments';
-import type { Actor, Cookies, Membership, SignedIn, Visitor } from '#people';
+import type { Actor, Membership } from '#people';
+import type { SignedIn, Visitor } from '#sign-in';
 
 /** What every handler receives. */
 type OpenCall<Path extends string = string> = BaseCall<Path> & {
   visitor: Visitor;
   signedIn: SignedIn | null;
-  setCookies(cookies: Cookies): void;
+  setCookies(cookies: string[]): void;
 };
 export type MemberCall<Path extends string = string> = OpenCall<Path> & {
   signedIn: SignedIn;

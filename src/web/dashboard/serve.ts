@@ -4,10 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { MODES, type Mode } from '#core/coin';
+import type { RenderedReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import { checkBody, type Limits, type ParsedBody, type ReadClient, readQuery, readSent, sendJson, serveRoute } from '#http';
-import type { RenderedReply } from '#payments';
-import { type Cookies, findHalfSignedIn, findKnownBrowser, findSignedIn, type Membership, type SignedIn, type Visitor } from '#people';
+import { readQuery, readSent, sendJson, serveRoute } from '#http';
+import type { Membership } from '#people';
+import { findHalfSignedIn, findKnownBrowser, findSignedIn, type SignedIn, type Visitor } from '#sign-in';
+import { checkBody, type Limits, type ParsedBody, type ReadClient } from '#transport';
 import { ACCOUNT, SECURITY } from './account-api.ts';
 import { CUSTOMERS } from './customers-api.ts';
 import { AUDIT, EVENT_ROUTES, REQUESTS } from './events-api.ts';
@@ -99,7 +101,7 @@ export function registerDashboard(
           if (!route.account) await takeAttempt(route, attempt);
           const read = readRequest(route, request);
           if (route.account) await takeAttempt(route, { ...attempt, account: route.account(read.body) });
-          const setCookies = (cookies: Cookies) => void reply.header('set-cookie', cookies);
+          const setCookies = (cookies: string[]) => void reply.header('set-cookie', cookies);
           return send(reply, await route.handle({ ...callOf(ctx, { visitor, signedIn, member, mode }), ...read, setCookies }));
         },
       });

@@ -5,12 +5,12 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { MODES, type Mode } from '#core/coin';
 import { type Action, type MemberRole, mayDo } from '#core/roles';
+import { readWebhookPulse } from '#deliveries';
 import { readRequestPulse } from '#keys';
 import { readUsagePulse } from '#merchants';
 import { readNoticePulse } from '#notices';
 import { readFilePulse, readOutPulse } from '#outgoing';
 import { readChainPulse, readPulse } from '#payments';
-import { readWebhookPulse } from '#webhooks';
 
 const LOOK_MS = 500;
 /** The app notices when three of these stay away. */

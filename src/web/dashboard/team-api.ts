@@ -15,7 +15,6 @@ import {
   changeRole,
   type Departure,
   findInvite,
-  hashPassword,
   type Invite,
   inviteMember,
   listTeam,
@@ -23,11 +22,11 @@ import {
   removeMember,
   requireSecondFactor,
   revokeInvite,
-  signInWithPassword,
   switchMerchant,
   writeAudit,
 } from '#people';
 import { disconnectShop, endShopClaimLinks, forgetShopApprovals } from '#shops';
+import { hashPassword, signInWithPassword } from '#sign-in';
 import { endWaitingChanges, endWaitingDestinations } from '#wallets';
 import { disableEndpoint } from '#webhooks';
 import { Email, Password, PersonName } from './account-api.ts';

@@ -16,7 +16,8 @@ import {
   testLightning,
 } from '#lightning';
 import { changeOwnSettings, getMerchant, isOffered, readTokens, tiersOf, tokensFor } from '#merchants';
-import { feeCentsOf, readLiveFees, readPayableCoins } from '#payments';
+import { feeCentsOf, readLiveFees } from '#payments';
+import { readPayableCoins } from '#readiness';
 import {
   CHANGE_WAIT_HOURS,
   confirmChange,

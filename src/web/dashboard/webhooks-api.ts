@@ -4,43 +4,32 @@ import { isoTime, readTime } from '#core/dates';
 import { DELIVERED_EVENTS, SHOP_EVENTS, TEST_EVENT } from '#core/event';
 import { idOfNumber } from '#core/id';
 import {
-  DeliveryReply,
-  deliveryBody,
-  EndpointReply,
-  EndpointWithSecret,
-  endpointBody,
-  itemBody,
-  literals,
-  RecoveryReply,
-  recoveryBody,
-  sampleData,
-  secretBody,
-  whyBody,
-} from '#http';
-import { getMerchant } from '#merchants';
-import { writeAudit } from '#people';
-import { sendCurrentState } from '#shops';
-import {
   cancelRecovery,
   countMissed,
   DELIVERY_STATES,
-  type Endpoint,
+  deliveryBody,
+  endpointBody,
   getDelivery,
-  getEndpoint,
   type Health,
+  itemBody,
   type LastAttempt,
   listDeliveries,
-  listEndpoints,
   listHealth,
   listHours,
   listLastAttempts,
   listRecoveries,
   MOST_COUNTED,
-  MOST_ENDPOINTS,
+  recoveryBody,
   resendPayment,
-  revealSecret,
+  secretBody,
   sendTestEvent,
-} from '#webhooks';
+  whyBody,
+} from '#deliveries';
+import { DeliveryReply, EndpointReply, EndpointWithSecret, literals, RecoveryReply, sampleData } from '#http';
+import { getMerchant } from '#merchants';
+import { writeAudit } from '#people';
+import { sendCurrentState } from '#shops';
+import { type Endpoint, getEndpoint, listEndpoints, MOST_ENDPOINTS, revealSecret } from '#webhooks';
 import { Instant, NoFields, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { type DashboardRoute, forMembers, type MemberCall, memberRoute, ownerOfCall, readerOfCall } from './route.ts';
 

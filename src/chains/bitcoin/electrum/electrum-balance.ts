@@ -7,7 +7,7 @@
  * order of pending transactions in it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { decodeAddress } from '../../address.ts';
+import { decodeAddress } from '#addresses';
 import { type AddressSummary, ChainError } from '../../chain-source.ts';
 import { AnswerError, ServerError } from './electrum-connection.ts';
 import {

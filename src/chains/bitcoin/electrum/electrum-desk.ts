@@ -1,7 +1,8 @@
 /** What lookups by Electrum servers share: transactions read and proven, each once, and what is never asked. */
+
+import { addressOfScript } from '#addresses';
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
-import { addressOfScript } from '../../address.ts';
 import { ChainError } from '../../chain-source.ts';
 import { HEADER_BYTES, idOf, showHash } from '../header.ts';
 import type { RawOutput } from '../raw-block.ts';

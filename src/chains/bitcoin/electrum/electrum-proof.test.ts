@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { scriptOfAddress } from '../../../addresses/address.ts';
+import { PARAMS } from '../../../addresses/params.ts';
 import type { BitcoinFamily } from '../../../core/coin.ts';
-import { scriptOfAddress } from '../../address.ts';
 import { idOf, showHash } from '../header.ts';
-import { PARAMS } from '../params.ts';
 import { PROOF_PARAMS } from '../proof-params.ts';
 import { checkBranch, ElectrumProofError, readBranch, readProvenTransaction, rootOfBranch, scriptHashOf } from './electrum-proof.ts';
 

@@ -17,12 +17,12 @@ import {
   wasAskedAbout,
 } from '../../../../test/kit/electrum-server.ts';
 import { startSocksProxy } from '../../../../test/kit/socks-proxy.ts';
+import { addressOfScript } from '../../../addresses/address.ts';
 import { createChainStore, forgetCertificate } from '../../../chain-store/chain-store.ts';
 import { readProxy } from '../../../connections/socks5.ts';
 import { type Db, openDb } from '../../../db/db.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { createLog } from '../../../log.ts';
-import { addressOfScript } from '../../address.ts';
 import { ChainError, type ChainSource } from '../../chain-source.ts';
 import { workHash } from '../header.ts';
 import { regtestProof } from '../p2p/network-peers.ts';

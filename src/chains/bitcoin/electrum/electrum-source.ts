@@ -3,6 +3,7 @@
  * own headers or said by two operators; otherwise there is no answer. They are never asked about payments.
  */
 
+import { PARAMS } from '#addresses';
 import type { SocksProxy } from '#connections';
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
@@ -14,7 +15,6 @@ import { type HashWork, type HeaderReader, type KnownHeader, refOf } from '../he
 import type { ProofStart } from '../header-service.ts';
 import { openHeaderChain } from '../header-store.ts';
 import { readEndpoint } from '../p2p/peer-book.ts';
-import { PARAMS } from '../params.ts';
 import { parseTransaction, txidOf } from '../raw-block.ts';
 import { checkNewest, lookUpBalance } from './electrum-balance.ts';
 import { AnswerError, type ServerAddress, type Waits } from './electrum-connection.ts';

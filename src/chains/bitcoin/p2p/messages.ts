@@ -1,7 +1,8 @@
 /** The messages that peers and Florin exchange. What is decoded encodes to the same bytes; anything else is refused with a reason. */
+
+import { PARAMS } from '#addresses';
 import type { BitcoinFamily } from '#core/coin';
 import { MAX_CHAIN_BRANCH } from '../auxpow.ts';
-import { PARAMS } from '../params.ts';
 import { MAX_COUNT, sha256d } from '../strict-reader.ts';
 
 // Frames of the peer-to-peer protocol: magic, command, length, checksum, payload. Sizes are limited before memory is used.

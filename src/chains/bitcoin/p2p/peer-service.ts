@@ -1,11 +1,11 @@
 /** One network read from its peers: their headers, blocks of the best chain, and what they announce. */
 import { randomInt } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
+import { PARAMS } from '#addresses';
 import type { PeerAddress, SocksProxy } from '#connections';
 import { type Clock, MINUTE_MS } from '#core/dates';
 import type { Log } from '#log';
 import { ChainError } from '../../chain-source.ts';
-import { PARAMS } from '../params.ts';
 import { type BlockReader, createBlockReader } from './block-reader.ts';
 import { createHeaderSync, type HeaderSync, type HeaderView } from './header-sync.ts';
 import { type Inventory, ITEM } from './messages.ts';

@@ -1,10 +1,10 @@
 /** One connection to a peer: the handshake, requests with deadlines, and the reasons for which it is closed. */
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
+import { PARAMS } from '#addresses';
 import { openSocket, type PeerAddress, type SocksProxy } from '#connections';
 import type { BitcoinFamily, Network } from '#core/coin';
 import type { Clock } from '#core/dates';
-import { PARAMS } from '../params.ts';
 import { PROOF_PARAMS, type ProofParams } from '../proof-params.ts';
 import { sha256d } from '../strict-reader.ts';
 import {

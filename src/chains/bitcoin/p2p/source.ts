@@ -1,8 +1,8 @@
 /** The peers of a network as a source of its chain: no node, no server, no look-ups by address. Every block belongs to the header chain that we checked. */
 
+import { addressOfScript } from '#addresses';
 import type { BitcoinFamily, Network } from '#core/coin';
 import { type Clock, DAY_MS, MINUTE_MS } from '#core/dates';
-import { addressOfScript } from '../../address.ts';
 import {
   type BlockRef,
   ChainError,

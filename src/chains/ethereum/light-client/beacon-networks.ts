@@ -2,9 +2,9 @@
 import { hexToBytes } from '@noble/hashes/utils.js';
 import type { Outgoing } from '#connections';
 import { withoutEndSlashes } from '#core/text';
+import { ProofError } from '#evm';
 import { ChainError } from '../../chain-source.ts';
 import { requestFrom } from '../../reply.ts';
-import { ProofError } from '../rlp.ts';
 
 export const BEACON_FORKS = ['capella', 'deneb', 'electra', 'fulu', 'gloas'] as const;
 export type BeaconFork = (typeof BEACON_FORKS)[number];

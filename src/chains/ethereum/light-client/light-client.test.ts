@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { hexToBytes } from '@noble/hashes/utils.js';
 import { createBeaconChain, smallNetwork } from '../../../../test/kit/beacon-chain.ts';
 import { bytesOfHex, readEthereum } from '../../../../test/kit/ethereum-data.ts';
-import { ProofError } from '../rlp.ts';
+import { ProofError } from '../../../evm/rlp.ts';
 import { type BeaconFork, type BeaconNetwork, MAINNET } from './beacon-networks.ts';
 import { Equivocation, type LightState, readLightHeader, readUpdate, signingRoot, startFrom, takeUpdate } from './light-client.ts';
 

@@ -5,7 +5,7 @@
  */
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { bytesToHex, concatBytes, hexToBytes } from '@noble/hashes/utils.js';
-import { dataBytes, isSame, listOf, ProofError } from '../rlp.ts';
+import { dataBytes, isSame, listOf, ProofError } from '#evm';
 import { type BeaconFork, type BeaconNetwork, committeePeriod, forkAt, PLACES } from './beacon-networks.ts';
 import {
   type BeaconFields,

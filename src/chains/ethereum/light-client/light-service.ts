@@ -4,11 +4,11 @@
  */
 
 import type { Clock } from '#core/dates';
+import { listOf, ProofError } from '#evm';
 import type { Log } from '#log';
 import { type Loop, startLoop } from '#loop';
 import type { Witnesses } from '../../chain-source.ts';
 import type { ChainStore } from '../../store.ts';
-import { listOf, ProofError } from '../rlp.ts';
 import { type BeaconNetwork, type BeaconServers, committeePeriod, epochOf, slotOfTime } from './beacon-networks.ts';
 import {
   Equivocation,

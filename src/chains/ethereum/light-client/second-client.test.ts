@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createRandom } from '../../../../test/kit/eth-forgeries.ts';
 import { readEthereum } from '../../../../test/kit/ethereum-data.ts';
-import { ProofError } from '../rlp.ts';
+import { ProofError } from '../../../evm/rlp.ts';
 import { MAINNET } from './beacon-networks.ts';
 import { readUpdate, startFrom, takeUpdate } from './light-client.ts';
 

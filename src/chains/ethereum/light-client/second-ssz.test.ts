@@ -8,7 +8,7 @@ import { hexToBytes } from '@noble/hashes/utils.js';
 import { createRandom, flipOne } from '../../../../test/kit/eth-forgeries.ts';
 import { hexOfBytes } from '../../../../test/kit/ethereum-data.ts';
 import { makeCase } from '../../../../test/kit/second-ssz.ts';
-import { ProofError } from '../rlp.ts';
+import { ProofError } from '../../../evm/rlp.ts';
 import { BEACON_FORKS, type BeaconFork, type BeaconNetwork } from './beacon-networks.ts';
 import { committeeRoot, readUpdate, signingRoot, startFrom } from './light-client.ts';
 

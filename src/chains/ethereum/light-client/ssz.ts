@@ -1,7 +1,7 @@
 /** Roots and branches of SSZ trees, as far as light clients need them (consensus-specs, ssz/simple-serialize and ssz/merkle-proofs). */
 import { hash } from 'node:crypto';
 import { concatBytes } from '@noble/hashes/utils.js';
-import { dataBytes, isSame, listOf, ProofError } from '../rlp.ts';
+import { dataBytes, isSame, listOf, ProofError } from '#evm';
 
 export const sha256 = (bytes: Uint8Array): Uint8Array => hash('sha256', bytes, 'buffer');
 const pair = (left: Uint8Array, right: Uint8Array): Uint8Array => sha256(concatBytes(left, right));

@@ -1,14 +1,15 @@
 /** Whether a merchant can accept payments now: for each coin, what is still missing, in words, and how to fix it. */
 import { type Context, perContext } from '#context';
+import type { AskedPrice } from '#core/asked-price';
 import { COIN, COINS, type Coin, chainOf, isToken, kindOf, LIGHTNING, type Mode, nativeOf, settingOf } from '#core/coin';
 import { fiatDecimals } from '#core/fiat';
 import { centsToE8, divideCeil, E8, formatUnits, formatUsd, quoteUnits, worthUsdE8 } from '#core/money';
+import type { PaymentRequest } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { getMerchant, isOffered, type Merchant, readMerchants, readUsed } from '#merchants';
 import { notifyMembers } from '#notices';
 import { readHolds, readUnreachable, type Unreachable } from './coin-health.ts';
-import { type AskedPrice, askIn, marketPrice } from './price.ts';
-import type { PaymentRequest } from './view.ts';
+import { askIn, marketPrice } from './price.ts';
 
 // The steps to the first live payment, and which of them are done: a step that stops working is open again.
 

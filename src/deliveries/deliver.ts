@@ -7,9 +7,9 @@ import { idOfNumber } from '#core/id';
 import { unreachedOfStatus } from '#core/unreached';
 import { dueIf, startQueue } from '#db';
 import { startLoop } from '#loop';
+import { SECRET_PURPOSE } from '#webhooks';
 import { forgetEvents, stepRecovery } from './deliveries.ts';
 import { ATTEMPT_MS, commerceBody, commerceHeaders, greenfieldBody, greenfieldHeaders } from './dialect.ts';
-import { SECRET_PURPOSE } from './endpoints.ts';
 import { type AttemptOutcome, type DueDelivery, FIRST_ROOM, leaseDue, type Room, recordOutcomes, type Share } from './queue.ts';
 
 /** While half of the request slots are in use, rounds start this far apart, which saves statements. */

@@ -2,7 +2,7 @@
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import type { Tx } from '#db';
-import { getEndpoint } from './endpoints.ts';
+import { getEndpoint } from '#webhooks';
 
 const KEPT_DAYS = 7;
 const SHOWN_HOURS = 24;

@@ -3,9 +3,8 @@ import { createHash } from 'node:crypto';
 import type { Context } from '#context';
 import { base62 } from '#core/id';
 import { Problem } from '#core/problem';
-import type { Tx } from '#db';
 import { type Bound, exactly, mailText, queueMails } from '#notices';
-import { type Actor, writeAccountAudit } from './members.ts';
+import { type Actor, markVerified } from '#people';
 import type { SignedIn } from './sign-in.ts';
 
 const LINK_HOURS = 24;
@@ -53,11 +52,4 @@ export async function proveEmail(ctx: Context, { token, actor }: { token: string
     if (!proof) throw new Problem('email_link_invalid');
     await markVerified(tx, { actor });
   });
-}
-
-/** Marks the address as verified, once the person opened a link that only their mailbox received. */
-export async function markVerified(tx: Tx, { actor }: { actor: Actor }): Promise<void> {
-  const marked = await tx`
-    update users set email_verified = true, updated_at = clock_timestamp() where id = ${actor.userId} and not email_verified`;
-  if (marked.count > 0) await writeAccountAudit(tx, { actor, action: 'email.verified' });
 }

@@ -22,8 +22,8 @@ import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { noticeText } from '../notices/notice-kinds.ts';
 import { startHousekeeping } from '../payments/retention.ts';
+import { createEndpoint, SECRET_PURPOSE } from '../webhooks/endpoints.ts';
 import { startDeliveries } from './deliver.ts';
-import { createEndpoint, SECRET_PURPOSE } from './endpoints.ts';
 import { nextStepSeconds, readDeliveryQueue } from './queue.ts';
 
 let database: TestDatabase;

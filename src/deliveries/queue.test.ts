@@ -20,8 +20,8 @@ import { idOfNumber, numberOfId } from '../core/id.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { startHousekeeping } from '../payments/retention.ts';
+import { createEndpoint, deleteEndpoint } from '../webhooks/endpoints.ts';
 import { beginRequest, type Paces, roomFor, startDeliveries } from './deliver.ts';
-import { createEndpoint, deleteEndpoint } from './endpoints.ts';
 import { advanceDeliveries, leaseDue, leaseStatement, recordOutcomes } from './queue.ts';
 
 let database: TestDatabase;

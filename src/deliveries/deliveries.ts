@@ -1,14 +1,14 @@
 /** The delivery log: listing, reading with all attempts, resending one or all failed ones, and deleting after 30 days. */
+
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
-import type { DeliveredEvent } from '#core/event';
-import { idOfNumber, newId, numberOfId } from '#core/id';
+import { API_VERSION, type DeliveredEvent, TEST_EVENT } from '#core/event';
+import { base62, idOfNumber, newId, numberOfId } from '#core/id';
 import { Problem } from '#core/problem';
 import { asTextMap } from '#core/stored-json';
 import type { Sight } from '#core/transfer';
 import type { Sql, Tx } from '#db';
-import { getEndpoint, requireWebhooks } from './endpoints.ts';
-import { visibleTo } from './events.ts';
+import { getEndpoint, requireWebhooks, visibleTo } from '#webhooks';
 import { forgetHours } from './health.ts';
 import { STEPS } from './queue.ts';
 
@@ -217,7 +217,6 @@ export async function getDelivery(
     attempts: attempts.toReversed().map((one) => ({ ...one, requestHeaders: asTextMap(one.requestHeaders) })),
   };
 }
-
 /**
  * Resends one delivery immediately. A pending delivery gets an extra attempt; a finished one restarts its retry schedule. Errors:
  * delivery_not_found, endpoint_disabled, plan_required, delivery_overtaken.
@@ -355,7 +354,6 @@ export async function listRecoveries(
     order by r.created_at desc, r.id limit ${limit}`;
   return rows.map(recoveryOf);
 }
-
 /**
  * Cancels a recovery. Deliveries that it moved and that were not sent yet return to their previous state, in steps of the worker; a
  * request in flight is completed. A finished recovery stays finished. Errors: recovery_not_found, recovery_running (a later one is
@@ -485,4 +483,43 @@ function forgetOldest(ctx: Context, merchantId: string, mode: string): Promise<n
     await tx`update events set body = null where id = any(${ids}::text[])`;
     return rows.length;
   });
+}
+/**
+ * Sends `webhook.test` to an endpoint, or in test mode a sample event of another type, through the queue but only once. Returns the
+ * number of the delivery. Live mode never signs events that did not happen. Errors: endpoint_not_found, endpoint_disabled,
+ * plan_required, parameter_invalid (type).
+ */
+export async function sendTestEvent(
+  ctx: Context,
+  tx: Tx,
+  {
+    merchantId,
+    mode,
+    endpointId,
+    sample = { type: TEST_EVENT, data: { endpoint_id: endpointId } },
+  }: Owner & { endpointId: string; sample?: { type: string; data: object } },
+): Promise<bigint> {
+  if (mode === 'live' && sample.type !== TEST_EVENT)
+    throw new Problem('parameter_invalid', { reason: `live mode can send ${TEST_EVENT} only` }, { param: 'type' });
+  await requireWebhooks(ctx, tx, { merchantId });
+  const endpoint = await getEndpoint(ctx, { merchantId, mode, endpointId, tx });
+  if (!endpoint.enabled) throw new Problem('endpoint_disabled', { id: endpointId });
+  const [{ now } = { now: ctx.clock.now() }] = await tx<{ now: Date }[]>`select clock_timestamp() as now`;
+  const eventId = `evt_${base62(24, ctx.random)}`;
+  const body = JSON.stringify({
+    id: eventId,
+    type: sample.type,
+    created_at: now.toISOString(),
+    mode,
+    api_version: API_VERSION,
+    data: sample.data,
+  });
+  await tx`
+    insert into events (id, merchant_id, mode, payment_id, type, sequence, body, created_at)
+    values (${eventId}, ${merchantId}, ${mode}, null, ${sample.type}, 1, ${Buffer.from(body)}, ${now})`;
+  const [row] = await tx<{ id: bigint }[]>`
+    insert into deliveries (event_id, endpoint_id, merchant_id, mode, payment_id, sequence, due_at, step)
+    values (${eventId}, ${endpointId}, ${merchantId}, ${mode}, null, 1, clock_timestamp(), ${STEPS - 1}) returning id`;
+  await tx`select pg_notify('deliveries', '')`;
+  return row!.id;
 }

@@ -1,10 +1,6 @@
 /** The form of what an endpoint receives: Florin's own events, or those that the plugin of a shop knows. */
 import { createHmac } from 'node:crypto';
-
-const DIALECTS = ['florin', 'greenfield', 'commerce'] as const;
-export type Dialect = (typeof DIALECTS)[number];
-/** Subscribes an endpoint of a shop to all events of its dialect. */
-export const EVERYTHING = 'everything';
+import type { Dialect } from '#webhooks';
 
 /** How long an attempt may take. Plugins ask several questions before they answer. */
 export const ATTEMPT_MS: Readonly<Record<Dialect, number>> = { florin: 10_000, greenfield: 30_000, commerce: 30_000 };

@@ -8,8 +8,8 @@ import { invariant } from '#core/invariant';
 import { Problem } from '#core/problem';
 import { exportedKey } from './account-export.ts';
 import { decodeAddress, deriveAddress, type Script, writeChainKey } from './address.ts';
-import { isBitcoinLike, type KeySpelling, PARAMS } from './bitcoin/params.ts';
 import { type Descriptor, descriptorChecksum, invalidKey as invalid, type KeyExpression, readDescriptor, wrapperOf } from './descriptor.ts';
+import { isBitcoinLike, type KeySpelling, PARAMS } from './params.ts';
 
 const base58check = createBase58check(sha256);
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PROBLEMS, Problem } from '../core/problem.ts';
 import { PROBLEM_HELP } from '../core/problem-help.ts';
+import { CreateSimple, CreateTransaction, Simulate } from '../http/schema.ts';
+import { CreateEndpoint } from '../http/schema-webhooks.ts';
 import { checkBody, readBody } from './body.ts';
 import { parseJson } from './json.ts';
-import { CreateSimple, CreateTransaction, Simulate } from './schema.ts';
-import { CreateEndpoint } from './schema-webhooks.ts';
 
 const RETURN_URL = 'https://shop.example/';
 /** Code, parameter and message of each error, the most serious first. */

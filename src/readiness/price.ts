@@ -1,16 +1,15 @@
 /** Prices in currencies other than US dollars. They are converted to cents once, at the current rate, which is stored with the payment. */
 import type { Context } from '#context';
+import { type AskedPrice, askedOf } from '#core/asked-price';
 import { ASSET, COIN, type Coin, type Mode, pricedAs } from '#core/coin';
-import { type Fiat, fiatDecimals, fiatToUsdCents, formatFiat, isFiat } from '#core/fiat';
-import { centsToE8, divideCeil, dueUnit, E8, MAX_USD_CENTS, parseDecimal, quoteUnits, shownUnit } from '#core/money';
+import { fiatDecimals, fiatToUsdCents, formatFiat } from '#core/fiat';
+import { centsToE8, divideCeil, dueUnit, E8, MAX_USD_CENTS, quoteUnits } from '#core/money';
 import type { DisplayRate, Rules } from '#core/payment';
+import type { PaymentRequest } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import type { Sql, Tx } from '#db';
 import { readDisplayCurrencies } from '#merchants';
-import type { PaymentRequest } from './view.ts';
 
-/** A price in the smallest units of its currency. */
-export type AskedPrice = { currency: Fiat; minor: bigint };
 export type PaymentPrice = { amountUsdCents: bigint; fiat: PaymentRequest['fiat'] };
 
 /**
@@ -34,19 +33,6 @@ export function priceAt(
   if (amountUsdCents > MAX_USD_CENTS) throw tooLarge('the worth of 1000000.00 USD');
   const fiat = { amount: formatFiat(currency, minor), currency, rateE8, source: sources.join(', '), at: asOf.toISOString() };
   return { amountUsdCents, fiat };
-}
-
-/** The price of a payment in its own currency. */
-export function askedOf({ fiat }: Pick<PaymentRequest, 'fiat'>, targetUsdCents: bigint): AskedPrice {
-  const minor = fiat && isFiat(fiat.currency) ? parseDecimal(fiat.amount, fiatDecimals(fiat.currency)) : null;
-  return fiat && minor !== null ? { currency: fiat.currency as Fiat, minor } : { currency: 'USD', minor: targetUsdCents };
-}
-
-/** What cents are of a price in its own currency: its share of them, to the nearest unit. All of them are exactly the price. */
-export function priceShare({ minor, cents, ofCents }: { minor: bigint; cents: bigint; ofCents: bigint }): bigint {
-  if (ofCents === 0n) return 0n;
-  const [twice, whole] = [2n * minor * cents, 2n * ofCents];
-  return (twice + (cents < 0n ? -ofCents : ofCents)) / whole;
 }
 
 /** How a merchant prices its coins. */
@@ -91,25 +77,12 @@ export function askIn(
   return { units: quoteUnits(coin, targetUsdCents, rateE8), rateE8 };
 }
 
-/** A unit price or tax of a payment in US cents, at the stored rate, rounded up like the price. */
-export const itemUsdCents = ({ fiat }: Pick<PaymentRequest, 'fiat'>, minor: bigint): bigint =>
-  fiat && isFiat(fiat.currency) ? fiatToUsdCents(fiat.currency, minor, fiat.rateE8) : minor;
-/** A unit price or tax as a decimal in the currency of the price. */
-export const itemAmount = ({ fiat }: Pick<PaymentRequest, 'fiat'>, minor: bigint): string =>
-  formatFiat(fiat && isFiat(fiat.currency) ? fiat.currency : 'USD', minor);
-
 /** The current price of a coin. Errors: price_unavailable. */
 export function priceOf(ctx: Context, { mode, coin }: { mode: Mode; coin: Coin }): bigint {
   const quotable = marketPrice(ctx, { mode, coin });
   if (!('price' in quotable)) throw new Problem('price_unavailable', { coin, reason: quotable.reason }, { retryAfterSeconds: 30 });
   return quotable.price.priceE8;
 }
-
-/** So much of a coin as people see: without the places behind the eighth. */
-export const shownUnits = (coin: Coin, units: bigint): bigint => units - (units % shownUnit(coin));
-/** What an amount in US cents is in a coin, rounded down. */
-export const unitsFor = (coin: Coin, usdCents: bigint, priceE8: bigint): bigint =>
-  shownUnits(coin, (centsToE8(usdCents) * 10n ** BigInt(COIN[coin].decimals)) / priceE8);
 
 // The rate of the display currency of merchants, which is stored with what is valued, so that reports of a past period stay the same.
 

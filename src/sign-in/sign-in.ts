@@ -7,7 +7,7 @@ import { base62 } from '#core/id';
 import { Problem, type ProblemCode } from '#core/problem';
 import type { Tx } from '#db';
 import { notifyUser } from '#notices';
-import { type Actor, writeAccountAudit } from './members.ts';
+import { type Actor, writeAccountAudit } from '#people';
 import { browserHash, endTrust, isTrusted, lockTrust, rememberBrowser, trustDevice } from './trusted-devices.ts';
 
 const PASSWORD_MIN = 12;

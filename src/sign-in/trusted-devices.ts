@@ -7,7 +7,7 @@ import { clientNetwork } from '#core/networks';
 import { Problem } from '#core/problem';
 import type { Tx } from '#db';
 import { notifyUser } from '#notices';
-import { type Actor, writeAccountAudit } from './members.ts';
+import { type Actor, writeAccountAudit } from '#people';
 
 const DAYS = 30;
 const MOST_DEVICES = 20;

@@ -1,10 +1,9 @@
 /** A payment as read: its facts, what follows from them, and what was requested. All replies, events and pages are built from it. */
 
-import type { Asset, ChainId, Coin } from '#core/coin';
-import type { Fiat } from '#core/fiat';
-import type { PaymentFacts, Quote, Settlement, Transfer } from '#core/payment';
-import type { Scenario } from '#core/simulated';
-import type { Customer } from '#customers';
+import type { Asset, ChainId, Coin } from './coin.ts';
+import type { Fiat } from './fiat.ts';
+import type { PaymentFacts, Quote, Settlement, Transfer } from './payment.ts';
+import type { Scenario } from './simulated.ts';
 
 /** `unitPriceMinor` is in the smallest units of the currency that the payment is priced in: cents, or those of `fiat`. */
 export type PaymentItem = { productId: string; name: string; quantity: bigint; unitPriceMinor: bigint };
@@ -122,3 +121,7 @@ export type RenderedReply = { status: number; body: string | Uint8Array };
 export type ReplayableReply = RenderedReply & { replayed: boolean };
 /** Claim of an Idempotency-Key: hash of its scope and value, and of the canonical request body. */
 export type IdempotencyClaim = { claim: Uint8Array; fingerprint: Uint8Array };
+
+/** What a request says about a customer. It has an email address or a reference. */
+export type NamedCustomer = { email: string | null; name: string | null; reference: string | null };
+export type Customer = NamedCustomer & { id: string };

@@ -9,8 +9,8 @@ import { CHAIN, COIN, type Coin, chainOf, contractOf, FAMILIES, type Family, kin
 import { invariant } from '#core/invariant';
 import { formatUnits } from '#core/money';
 import { Problem } from '#core/problem';
-import { type AddressForms, type BitcoinScript, isBitcoinLike, PARAMS } from './bitcoin/params.ts';
-import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress, tokenUri, transferCall } from './ethereum/address.ts';
+import { accountOf, checksumAddress, ethereumUri, hasValidChecksum, isAddress, tokenUri, transferCall } from './evm-address.ts';
+import { type AddressForms, type BitcoinScript, isBitcoinLike, PARAMS } from './params.ts';
 
 /** What an account key pays to: an output script, or an account of an Ethereum-like chain. */
 export type Script = BitcoinScript | 'eoa';

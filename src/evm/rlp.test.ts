@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { decodeRlp as decodeSecond } from '../../../test/kit/rlp.ts';
+import { decodeRlp as decodeSecond } from '../../test/kit/rlp.ts';
 import { decodeRlp, encodeRlp, ProofError, type Rlp } from './rlp.ts';
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);

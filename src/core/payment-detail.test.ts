@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { base, minute, tip, transferOf } from '../../test/kit/facts.ts';
-import type { PaymentFacts, Transfer } from '../core/payment.ts';
-import { settle } from '../core/settle.ts';
-import { paymentDetail } from './detail.ts';
+import type { PaymentFacts, Transfer } from './payment.ts';
+import { paymentDetail } from './payment-detail.ts';
+import { settle } from './settle.ts';
 
 const shownOf = (facts: PaymentFacts, transfers: readonly Transfer[]) => {
   const now = minute(300);

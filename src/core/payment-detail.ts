@@ -1,9 +1,9 @@
 /** The wire shape of a payment, used for both the detail reply and the data of events. */
-import { apiNamesOf, type Coin } from '#core/coin';
-import { e8ToCents, formatDecimal, formatUnits, formatUsd } from '#core/money';
-import type { Settlement, Transfer, Uncounted } from '#core/payment';
-import { itemAmount } from './price.ts';
-import type { PaymentRequest, PaymentView } from './view.ts';
+import { apiNamesOf, type Coin } from './coin.ts';
+import { formatFiat, isFiat } from './fiat.ts';
+import { e8ToCents, formatDecimal, formatUnits, formatUsd } from './money.ts';
+import type { Settlement, Transfer, Uncounted } from './payment.ts';
+import type { PaymentRequest, PaymentView } from './payment-view.ts';
 
 function at(instant: Date): string;
 function at(instant: Date | null): string | null;
@@ -147,3 +147,7 @@ export function paymentDetail(view: PaymentView, pageUrl: string) {
     customer: view.customer,
   };
 }
+
+/** A unit price or tax as a decimal in the currency of the price. */
+export const itemAmount = ({ fiat }: Pick<PaymentRequest, 'fiat'>, minor: bigint): string =>
+  formatFiat(fiat && isFiat(fiat.currency) ? fiat.currency : 'USD', minor);

@@ -2,10 +2,10 @@
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { bytesToHex, concatBytes, hexToBytes, utf8ToBytes } from '@noble/hashes/utils.js';
+import { accountOf, isAddress } from '#addresses';
 import { chainOf } from '#core/coin';
 import { invariant } from '#core/invariant';
 import type { AccountRequest, Authorization, BatchRequest, SigningFile } from '#core/signing-file';
-import { accountOf, isAddress } from './address.ts';
 import { decodeRlp, encodeRlp, type Rlp } from './rlp.ts';
 
 /** Addresses and data in hex without 0x. `max` and `tip` in wei per gas. */

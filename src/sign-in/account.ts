@@ -3,10 +3,9 @@ import { createHash } from 'node:crypto';
 import type { Context } from '#context';
 import { base62 } from '#core/id';
 import { Problem } from '#core/problem';
-import { asBoolean, asList, asObject, asText, asTexts, type StoredJson } from '#core/stored-json';
 import type { Tx } from '#db';
 import { type AccountChange, type Bound, exactly, mailText, notifyUser, queueMails } from '#notices';
-import { type Actor, writeAccountAudit } from './members.ts';
+import { type Actor, byOperator, findUser, writeAccountAudit } from '#people';
 import {
   authOf,
   type Cookies,
@@ -241,16 +240,6 @@ export async function pendingEmail(ctx: Context, { userId }: { userId: string })
   return row?.email ?? null;
 }
 
-const OPERATOR_COMMAND = 'operator command';
-/** Who is named where an operator command changed an account. */
-export const byOperator = (userId: string): Actor => ({ userId, name: OPERATOR_COMMAND, ip: '' });
-/** The user with this email, ignoring case. Errors: user_not_found. */
-export async function findUser(tx: Tx, { email }: { email: string }): Promise<{ id: string; name: string }> {
-  const [user] = await tx<{ id: string; name: string }[]>`select id, name from users where email = ${email.toLowerCase()}`;
-  if (!user) throw new Problem('user_not_found', { id: email });
-  return user;
-}
-
 /**
  * Changes an email address for the operator, who has verified the request. Both addresses are notified; the new one is unverified.
  * Errors: user_not_found, email_in_use.
@@ -438,63 +427,4 @@ export async function resetByLink(
     await notifyUser(ctx, tx, { userId, kind: 'account_changed', detail });
     return { cookies: [rememberBrowser(ctx, { from: visitor, email })] };
   });
-}
-
-// Dashboard preferences of a member: views, columns, dismissed hints. They affect nobody else.
-
-type Preferences = {
-  /** Saved searches of payments. */
-  views: readonly { name: string; query: string }[];
-  /** Columns of the list of payments; null: the usual ones. */
-  columns: readonly string[] | null;
-  onboarding: { dismissed: boolean; polls: boolean };
-};
-type Of = { merchantId: string; userId: string };
-
-/** Grows when the meaning of a field changes. What was stored without a version has the first form. */
-const VERSION = 1;
-
-/** Names and values as they are stored, only those that are given. Columns are a list of names, so they have no version. */
-export const preferencesToJson = ({
-  views,
-  columns,
-  onboarding,
-}: Partial<Omit<Preferences, 'onboarding'>> & { onboarding?: Partial<Preferences['onboarding']> }): { name: string; value: unknown }[] => [
-  ...(views ? [{ name: 'payments.views', value: views.map(({ name, query }): StoredJson => ({ v: VERSION, name, query })) }] : []),
-  ...(columns ? [{ name: 'payments.columns', value: columns }] : []),
-  ...(onboarding ? [{ name: 'onboarding', value: { v: VERSION, ...onboarding } }] : []),
-];
-
-/** A view that cannot be read is left out. */
-export function preferencesFromJson(rows: readonly { name: string; value: unknown }[]): Preferences {
-  const stored = new Map(rows.map(({ name, value }) => [name, value]));
-  const columns = stored.get('payments.columns');
-  const onboarding = asObject(stored.get('onboarding'));
-  return {
-    views: asList(stored.get('payments.views')).flatMap((entry) => {
-      const view = asObject(entry);
-      const [name, query] = [asText(view.name), asText(view.query)];
-      return name === null || query === null ? [] : [{ name, query }];
-    }),
-    columns: Array.isArray(columns) ? asTexts(columns) : null,
-    onboarding: { dismissed: asBoolean(onboarding.dismissed) ?? false, polls: asBoolean(onboarding.polls) ?? false },
-  };
-}
-
-export async function readPreferences(ctx: Context, { merchantId, userId }: Of): Promise<Preferences> {
-  const rows = await ctx.db.sql<{ name: string; value: unknown }[]>`
-    select name, value from preferences where merchant_id = ${merchantId} and user_id = ${userId}`;
-  return preferencesFromJson(rows);
-}
-
-/** Stores the preferences that are given; the others stay as they are. */
-export async function setPreferences(
-  ctx: Context,
-  { merchantId, userId, ...given }: Of & Parameters<typeof preferencesToJson>[0],
-): Promise<void> {
-  const { sql } = ctx.db;
-  await sql`
-    insert into preferences (merchant_id, user_id, name, value)
-    select ${merchantId}, ${userId}, r.name, r.value from jsonb_to_recordset(${sql.json(preferencesToJson(given) as never)}) as r (name text, value jsonb)
-    on conflict (merchant_id, user_id, name) do update set value = excluded.value`;
 }

@@ -6,7 +6,7 @@ import { PLANS } from '#core/plan';
 import type { UnreachedReason } from '#core/unreached';
 import type { Sql, Tx } from '#db';
 import { type NewNotice, notifyMembers } from '#notices';
-import type { Dialect } from './dialect.ts';
+import type { Dialect } from '#webhooks';
 
 /** Seconds from one attempt to the next: 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h; about 75 h in all. */
 const SCHEDULE_SECONDS = [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];

@@ -1,10 +1,11 @@
 /** What customers are asked for: a token of the price's own currency at par, and shares of a price that was rounded to cents. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { priceShare } from '../core/asked-price.ts';
 import { COIN, type Coin } from '../core/coin.ts';
 import { type Fiat, fiatToUsdCents, formatFiat } from '../core/fiat.ts';
 import { centsToE8, formatUnits, worthUsdE8 } from '../core/money.ts';
-import { askIn, priceShare } from './price.ts';
+import { askIn } from './price.ts';
 
 /** A price as it is stored with its payment, at a rate of units for one dollar. */
 const priceIn = (currency: Fiat, minor: bigint, rateE8: bigint) =>

@@ -10,7 +10,7 @@ import type { Coin, Network } from '../core/coin.ts';
 import { parseAccountKey } from './account-key.ts';
 import { addressOfScript, decodeAddress, deriveAddress, paymentUri, type Script } from './address.ts';
 import { descriptorChecksum } from './descriptor.ts';
-import { checksumAddress } from './ethereum/address.ts';
+import { checksumAddress } from './evm-address.ts';
 
 const node = (words: string, path: string) => HDKey.fromMasterSeed(pbkdf2Sync(words, 'mnemonic', 2048, 64, 'sha512')).derive(path);
 const ABANDON = `${'abandon '.repeat(11)}about`;

@@ -1,0 +1,41 @@
+/** Signing in, and what a person has for it: password, passkeys, second factors, sessions, devices, email address. */
+export {
+  agreeToEmailChange,
+  askForReset,
+  changePassword,
+  endSessions,
+  finishPasskey,
+  listPasskeys,
+  listSessions,
+  listUsers,
+  pendingEmail,
+  removePasskey,
+  renamePasskey,
+  renewBackupCodes,
+  resetByLink,
+  resetFactors,
+  resetPassword,
+  setEmail,
+  startEmailChange,
+  startPasskey,
+} from './account.ts';
+export { isEmailVerified, proveEmail, sendEmailProof } from './email-proofs.ts';
+export {
+  confirmSignIn,
+  findHalfSignedIn,
+  findSignedIn,
+  finishSecondFactor,
+  forgetEndedSignIns,
+  hashPassword,
+  passkeyOptions,
+  removeSecondFactor,
+  type SignedIn,
+  signInSecret,
+  signInWithCode,
+  signInWithPasskey,
+  signInWithPassword,
+  signOut,
+  startSecondFactor,
+  type Visitor,
+} from './sign-in.ts';
+export { findKnownBrowser, forgetDevice, listTrustedDevices } from './trusted-devices.ts';
