@@ -29,8 +29,9 @@ import {
   writeBackup,
 } from '#operate';
 import { fileFence, startOutgoing, takeBackApprovals } from '#outgoing';
-import { oursOf, startHousekeeping, startTextIndex } from '#payments';
 import { createFiatRates, createOutages, createPrices } from '#prices';
+import { oursOf } from '#queries';
+import { startHousekeeping, startTextIndex } from '#settling';
 import { forgetEndedSignIns } from '#sign-in';
 import { startSweeps } from '#signing';
 import { type CounterJump, jumpRestored, startAddressFence } from '#wallets';

@@ -8,7 +8,7 @@ import { COIN, type NativeCoin } from '../../src/core/coin.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { lockAndSettle, settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle, settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { makeLivePayment } from '../../test/kit/payments.ts';

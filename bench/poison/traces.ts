@@ -12,7 +12,7 @@ import { readConfig } from '../../src/config.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { testEnvironment } from '../../test/kit/app.ts';
 import { testDatabase } from '../../test/kit/database.ts';
 import { makeBlock } from '../../test/kit/ethereum-blocks.ts';

@@ -24,6 +24,11 @@ export const WRONG_COIN = ['wrong_network', 'wrong_token'] as const satisfies re
 export const ON_HOLD = ['late', 'paid_after_cancel', ...WRONG_COIN] as const satisfies readonly Exception[];
 export const hasWrongCoin = (exceptions: readonly Exception[]): boolean => WRONG_COIN.some((name) => exceptions.includes(name));
 
+/** What a member can mark as handled, besides exceptions. */
+export const REFUND_REQUEST = 'refund_request';
+/** The key in the metadata with which a shop says that it has no order for the money any more. Its value says so to people. */
+export const ORDER_MISSING = 'order_missing';
+
 /** Rules copied onto the payment when it is created; later changes of settings do not touch it. */
 export type Rules = {
   windowSeconds: number;

@@ -21,7 +21,7 @@ import type { Context } from '../context.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
 import { noticeText } from '../notices/notice-kinds.ts';
-import { startHousekeeping } from '../payments/retention.ts';
+import { startHousekeeping } from '../settling/retention.ts';
 import { createEndpoint, SECRET_PURPOSE } from '../webhooks/endpoints.ts';
 import { startDeliveries } from './deliver.ts';
 import { nextStepSeconds, readDeliveryQueue } from './queue.ts';

@@ -19,7 +19,7 @@ import type { Context } from '../context.ts';
 import { idOfNumber, numberOfId } from '../core/id.ts';
 import { createLog } from '../log.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { startHousekeeping } from '../payments/retention.ts';
+import { startHousekeeping } from '../settling/retention.ts';
 import { createEndpoint, deleteEndpoint } from '../webhooks/endpoints.ts';
 import { beginRequest, type Paces, roomFor, startDeliveries } from './deliver.ts';
 import { advanceDeliveries, leaseDue, leaseStatement, recordOutcomes } from './queue.ts';

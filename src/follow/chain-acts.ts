@@ -5,9 +5,9 @@ import { explainComparison, explainReport, isStale, purposeOfPeers } from '#chai
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, leadingCoins } from '#core/coin';
 import type { Tx } from '#db';
-import { queueProcessing } from '#payments';
 import { writeWalletAudit } from '#people';
 import { explainTrouble, readGuards, readTroubles, type Trouble } from '#readiness';
+import { queueProcessing } from '#settling';
 import { acceptContracts } from './contract-watch.ts';
 import { explainUnwatched, readUnwatched } from './unwatched.ts';
 

@@ -3,7 +3,7 @@ import { ChainError, type ChainHealth, type ChainSource, type JoinedSource, type
 import type { Context } from '#context';
 import { type Coin, chainCode, chainOf, coinsBeside, isToken, kindOf } from '#core/coin';
 import { isBinding, judgeChain, judgeQuorum, type SourceVote, type Voter } from '#core/guard';
-import { lockAndSettle } from '#payments';
+import { lockAndSettle } from '#settling';
 import type { Cursor } from './cursor.ts';
 import { createAgreement, createRecord, describeSources, type Evidence, lowestAgreed } from './judgement.ts';
 

@@ -4,7 +4,7 @@ import type { Context } from '#context';
 import { COIN, type Coin, chainCode, coinsBeside, coinText, isOfferable } from '#core/coin';
 import { isBinding } from '#core/guard';
 import type { Tx } from '#db';
-import { queueProcessing } from '#payments';
+import { queueProcessing } from '#settling';
 import { CONTRACTS_SECONDS, FEES_SECONDS } from './poll-pace.ts';
 
 /** What a contract says that keeps it from being offered; null when nothing does. `known`: the code that was accepted. */

@@ -7,7 +7,7 @@ import { openCore } from '../app.ts';
 import { ChainError, type ChainSource, type GasFee, type NamedSource } from '../chains/chain-source.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
-import { feeCentsOf, readLiveFees } from '../payments/queries.ts';
+import { feeCentsOf, readLiveFees } from '../payments/customer-view.ts';
 import { createFeeWatch } from './contract-watch.ts';
 
 const GWEI = 10n ** 9n;

@@ -12,7 +12,7 @@ import { COIN, type Coin, chainCode, chainOf, coinText, settingOf } from '#core/
 import { DAY_MS } from '#core/dates';
 import { type GuardReason, isBinding, judgeAgreement, judgeChain, judgeFinality } from '#core/guard';
 import { goneAfterMs } from '#core/transfer';
-import { queueProcessing } from '#payments';
+import { queueProcessing } from '#settling';
 import { type Anchor, beginAt, hasShortHistory, heightsBetween, newestOnChain, readAnchor, readAnchors } from './anchors.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
 import { createFollowState, type FollowState, type Reading } from './follow-state.ts';

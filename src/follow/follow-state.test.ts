@@ -14,8 +14,8 @@ import type { Context } from '../context.ts';
 import { readServiceReadiness } from '../http/health.ts';
 import { readMetrics } from '../http/metrics.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { settleDuePayments } from '../payments/settle-payments.ts';
 import { readUnreachable } from '../readiness/coin-health.ts';
+import { settleDuePayments } from '../settling/settle-payments.ts';
 import { readChainStatus, releaseChain } from './chain-acts.ts';
 import { createFollower } from './follow.ts';
 

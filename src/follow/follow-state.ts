@@ -3,8 +3,8 @@ import type { Context } from '#context';
 import type { Doubt } from '#core/certainty';
 import { COIN, type Coin, chainCode } from '#core/coin';
 import { notifyOperators } from '#notices';
-import { queueProcessing } from '#payments';
 import { BLOCK_FAILURES, catchUpOf, explainCatchUp } from '#readiness';
+import { queueProcessing } from '#settling';
 import { isDoneByAnother } from './cursor.ts';
 
 const MOST_TEXT = 300;

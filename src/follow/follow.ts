@@ -5,7 +5,7 @@ import type { Doubt } from '#core/certainty';
 import { type Coin, chainCode, chainOf } from '#core/coin';
 import { isBinding } from '#core/guard';
 import { invariant } from '#core/invariant';
-import { queueProcessing } from '#payments';
+import { queueProcessing } from '#settling';
 import { createGuard, type GuardRound } from './chain-guard.ts';
 import { createContractWatch, createFeeWatch, tokensPaid, type WatchContracts } from './contract-watch.ts';
 import { type Cursor, checkNetwork, type FollowedSource, moveCursor, provenHeightsOf, readChainCursor } from './cursor.ts';

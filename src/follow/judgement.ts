@@ -3,8 +3,8 @@ import { ChainError, type JoinedSource, type SourceState } from '#chains';
 import type { Context } from '#context';
 import { type Coin, chainCode, chainOf } from '#core/coin';
 import type { GuardCode, GuardReason, Quorum } from '#core/guard';
-import { queueProcessing } from '#payments';
 import { type StoredSource, sourcesToJson } from '#readiness';
+import { queueProcessing } from '#settling';
 import type { Cursor } from './cursor.ts';
 import type { View } from './range-votes.ts';
 

@@ -5,7 +5,7 @@ import { type Doubt, doubtOf } from '#core/certainty';
 import { type Coin, chainCode, finalityOf, kindOf } from '#core/coin';
 import { earliest, MINUTE_MS } from '#core/dates';
 import type { Sql, Tx } from '#db';
-import { queueProcessing } from '#payments';
+import { queueProcessing } from '#settling';
 import { type Cursor, type FollowedSource, holdCursor, provenHeightsOf } from './cursor.ts';
 import type { FollowState } from './follow-state.ts';
 import { writeBounded } from './record-block.ts';

@@ -3,7 +3,7 @@ import { type BlockRef, ChainError, type RangeBlock } from '#chains';
 import { COIN, type Coin, coinsBeside } from '#core/coin';
 import { VERIFIERS, type Verifier } from '#core/payment';
 import type { Tx } from '#db';
-import { queueProcessing } from '#payments';
+import { queueProcessing } from '#settling';
 import { type Anchor, moveUp } from './anchors.ts';
 import { agreedAnswer, agreedAt, answersOf, isSameRef, type VotingSource, verifierOf } from './range-votes.ts';
 import { writeBounded } from './record-block.ts';

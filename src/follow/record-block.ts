@@ -4,7 +4,7 @@ import type { Context } from '#context';
 import { chainCode } from '#core/coin';
 import { InvariantError } from '#core/invariant';
 import type { Tx } from '#db';
-import { lockAndSettleLater, lockAndSettleMany, queueProcessing } from '#payments';
+import { lockAndSettleLater, lockAndSettleMany, queueProcessing } from '#settling';
 import { insertBlock } from './cursor.ts';
 import type { Stray } from './look-ahead.ts';
 import { inheritedSights, ROWS_AT_ONCE, readReplaced, writeConflicts, writeSightings } from './sightings.ts';

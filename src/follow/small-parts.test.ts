@@ -9,7 +9,7 @@ import { makeLivePayment } from '../../test/kit/payments.ts';
 import { type Core, openCore } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { createMerchant } from '../merchants/merchants.ts';
-import { lockAndSettle, settleDuePayments } from '../payments/settle-payments.ts';
+import { lockAndSettle, settleDuePayments } from '../settling/settle-payments.ts';
 import { createFollower } from './follow.ts';
 import { isTooMuch } from './record-block.ts';
 

@@ -5,7 +5,7 @@ import { COIN, type Coin, chainCode, chainOf, coinsBeside } from '#core/coin';
 import { isBinding, reorgText } from '#core/guard';
 import { invariant } from '#core/invariant';
 import type { Tx } from '#db';
-import { queueReversible } from '#payments';
+import { queueReversible } from '#settling';
 import { type Cursor, insertBlock, moveCursor } from './cursor.ts';
 import { writeBounded } from './record-block.ts';
 

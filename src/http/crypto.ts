@@ -6,8 +6,8 @@ import { type Asset, COIN, type Coin, chainOf, isToken, kindOf, type Network } f
 import { divideHalfEven, e8ToCents, formatDecimal, formatUnits, formatUsd, worthUsdE8 } from '#core/money';
 import { Problem } from '#core/problem';
 import { isTestAddress } from '#core/simulated';
-import { findTransferBlock, getDepositBalance, getRecordedTransaction, getSimulatedTransaction, getTestBalance } from '#payments';
 import type { AgreedPrice } from '#prices';
+import { findTransferBlock, getDepositBalance, getRecordedTransaction, getSimulatedTransaction, getTestBalance } from '#queries';
 import { type Query, readAssets, readCoin, readQuery } from './read.ts';
 import { type Answer, type ApiCall, type ApiRoute, apiRoute } from './route.ts';
 import { BalanceQuery, BalanceReply, CoinQuery, FeesReply, PricesQuery, PricesReply, TransactionReply } from './schema-lookups.ts';

@@ -5,7 +5,7 @@ import { paymentDetail } from '#core/payment-detail';
 import type { PaymentView } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { getRefundsOfPayments, type Refund, refundDetail } from '#outgoing';
-import { getPayments } from '#payments';
+import { getPayments } from '#queries';
 import type { Query } from './read.ts';
 import { type Caller, mine } from './route.ts';
 import { SHOWN_REFUNDS } from './schema-refunds.ts';

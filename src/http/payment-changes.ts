@@ -8,18 +8,8 @@ import type { PaymentView } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { WAITING } from '#core/simulated';
 import { askInvoice } from '#lightning';
-import {
-  advanceClock,
-  cancelPayment,
-  createPayment,
-  getPayment,
-  getPayments,
-  listTransfers,
-  type PaymentDraft,
-  resolvePayment,
-  setMetadata,
-  simulatePayment,
-} from '#payments';
+import { advanceClock, cancelPayment, createPayment, type PaymentDraft, resolvePayment, setMetadata, simulatePayment } from '#payments';
+import { getPayment, getPayments, listTransfers } from '#queries';
 import { priceAt } from '#readiness';
 import { readBody } from '#transport';
 import { getEvent, listEvents } from '#webhooks';

@@ -12,7 +12,8 @@ import { Problem } from '#core/problem';
 import { readCustomer } from '#customers';
 import { askInvoice } from '#lightning';
 import { defaultCoin, getMerchant } from '#merchants';
-import { createPayment, getPayment, type ListFilter, listFilteredPayments, listPayments, type PaymentDraft } from '#payments';
+import { createPayment, type PaymentDraft } from '#payments';
+import { getPayment, type ListFilter, listFilteredPayments, listPayments } from '#queries';
 import { type PaymentWarning, priceAt, warningsFor } from '#readiness';
 import { collect, type ParsedBody, type ReadingsOf, readBody, together } from '#transport';
 import {

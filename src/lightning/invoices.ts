@@ -13,7 +13,7 @@ import { HOUR_MS, MINUTE_MS } from '#core/dates';
 import { Problem } from '#core/problem';
 import { type Sql, startQueue, type Tx } from '#db';
 import type { Loop } from '#loop';
-import { lockAndSettle } from '#payments';
+import { lockAndSettle } from '#settling';
 import { hostOf, openBackEnd, type SealedAccess } from './access.ts';
 import { type BackEnd, BackEndError, type InvoiceLook, type MadeInvoice } from './back-end.ts';
 

@@ -9,7 +9,7 @@ import { eventId } from '#core/id';
 import { Problem } from '#core/problem';
 import { hasApproved, type RefundState, replaceRefund } from '#core/refund';
 import type { Fragment, Tx } from '#db';
-import { lockAndDecide, type PaymentRecord } from '#payments';
+import { lockAndDecide, type PaymentRecord } from '#settling';
 import { recordEvents } from '#webhooks';
 import { notifyOfOutgoing } from './approvals.ts';
 import {

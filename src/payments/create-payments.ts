@@ -20,6 +20,7 @@ import type {
 import { Problem } from '#core/problem';
 import { settle } from '#core/settle';
 import { testIdentifier } from '#core/simulated';
+import { requestToJson, rulesToJson } from '#core/stored-payment';
 import { customersCte, identified } from '#customers';
 import {
   type Claim,
@@ -36,13 +37,8 @@ import {
 } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
 import { refuseUncarried } from '#readiness';
+import { metadataPairs, newEvent, quarterAt, readRecords, toView, wakeTexts } from '#settling';
 import { jsonColumn, type NewEvent, recordEvents, recordingParts } from '#webhooks';
-import { quarterAt } from './days.ts';
-import { readRecords, toView } from './facts.ts';
-import { metadataPairs } from './lists.ts';
-import { newEvent } from './settlement-writes.ts';
-import { requestToJson, rulesToJson } from './stored.ts';
-import { wakeTexts } from './texts.ts';
 
 export type PaymentDraft = {
   /** Its ID, for a caller that has to know it before; otherwise a new one. */

@@ -13,8 +13,8 @@ import { runOnce, type Tx } from '#db';
 import { getMerchant, type Merchant } from '#merchants';
 import { type AnyActor, writeAudit } from '#people';
 import { type PaymentPrice, type PaymentWarning, priceAt, refuseUncarried, warningsFor } from '#readiness';
+import { readRecords, toView } from '#settling';
 import { createOne, prepareCreate } from './create-payments.ts';
-import { readRecords, toView } from './facts.ts';
 
 /** An archived link creates no more payments. */
 export const LINK_STATES = ['active', 'archived'] as const;

@@ -8,7 +8,7 @@ import { askedOf } from '#core/asked-price';
 import { COIN, COINS, type Coin, canBePriced, coinText, isToken, LIGHTNING, type Mode, NETWORKS, onChainCoin } from '#core/coin';
 import { addMs, DAY_MS, earliest, MINUTE_MS } from '#core/dates';
 import { formatUnits, lightningUnits } from '#core/money';
-import { type Decision, hasWrongCoin, type Quote, type Transfer } from '#core/payment';
+import { type Decision, hasWrongCoin, ORDER_MISSING, type Quote, REFUND_REQUEST, type Transfer } from '#core/payment';
 import type { CustomerView, IdempotencyClaim, PaymentView, RenderedReply, ReplayableReply } from '#core/payment-view';
 import { CONNECT_FIRST, Problem } from '#core/problem';
 import { reservedUnits } from '#core/refund';
@@ -16,6 +16,7 @@ import { rolesOf, settle } from '#core/settle';
 import { SCENARIOS, type Scenario, scenariosOf, testIdentifier, WAITING } from '#core/simulated';
 import { isFinal } from '#core/status';
 import { asTexts } from '#core/stored-json';
+import { playToJson } from '#core/stored-payment';
 import { cutText } from '#core/text';
 import { isDust, isGone, lockEnd, mayChangeCoin } from '#core/transfer';
 import { checkPayerEmail } from '#customers';
@@ -24,18 +25,24 @@ import { advanceDeliveries } from '#deliveries';
 import { getMerchantNow, isOffered, type Merchant, readMerchant } from '#merchants';
 import { type AnyActor, memberOf, writeAudit } from '#people';
 import { amountTooSmall, askIn, checkLightningAmount, isCarried, marketPrice, priceAt, readUnreachable } from '#readiness';
+import {
+  type DecisionResult,
+  dropMetadataPairs,
+  eraseAgain,
+  lockAndDecide,
+  lockAndSettle,
+  mailReceipts,
+  mayOwe,
+  metadataPairs,
+  nextScenarios,
+  type PaymentRecord,
+  queueTexts,
+  tipsOf,
+} from '#settling';
 import { nextAddress } from '#wallets';
-import { markReviewed, mayOwe, ORDER_MISSING, REFUND_REQUEST } from './attention.ts';
 import { createOne, createTogether, type NewPayment, type PaymentDraft, prepareCreate } from './create-payments.ts';
-import { nextScenarios, type PaymentRecord, tipsOf } from './facts.ts';
+import { getPaymentForCustomer } from './customer-view.ts';
 import { LINK_METADATA, payLink } from './links.ts';
-import { dropMetadataPairs, metadataPairs } from './lists.ts';
-import { getPaymentForCustomer } from './queries.ts';
-import { mailReceipts } from './receipt-mails.ts';
-import { eraseAgain } from './retention.ts';
-import { type DecisionResult, lockAndDecide, lockAndSettle } from './settle-payments.ts';
-import { playToJson } from './stored.ts';
-import { queueTexts } from './texts.ts';
 
 export type { PaymentDraft } from './create-payments.ts';
 
@@ -704,6 +711,11 @@ async function decide(
   const decision: Decision = { kind, at: record.now, transfers, byPayer };
   return { ...record, facts: { ...record.facts, decisions: [...record.facts.decisions, decision] } };
 }
+
+/** Marks every reason of the payment as handled; new ones return it to the queue. The row is locked. */
+const markReviewed = (tx: Tx, { paymentId }: { paymentId: string }) => tx`
+  update payments set reviewed = exceptions || ${[REFUND_REQUEST, ORDER_MISSING]}::text[]
+  where id = ${paymentId} and reviewed is distinct from exceptions || ${[REFUND_REQUEST, ORDER_MISSING]}::text[]`;
 
 /**
  * A member has reviewed the exceptions of an ended payment, and nothing is left to do: it leaves the queue until there is a new

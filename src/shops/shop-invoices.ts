@@ -4,7 +4,7 @@ import { COINS, type Coin, type Mode } from '#core/coin';
 import { Problem } from '#core/problem';
 import { asBoolean, asList, asObject, asText } from '#core/stored-json';
 import type { Fragment, Sql, Tx } from '#db';
-import { queueShop } from '#payments';
+import { queueShop } from '#settling';
 import { keysOfShop, type ShopEvent } from '#webhooks';
 import type { ShopDialect } from './shop-keys.ts';
 

@@ -5,7 +5,8 @@
 import type { Context } from '#context';
 import type { Mode } from '#core/coin';
 import { doDue, dueWork, startQueue, type Tx, takingWork } from '#db';
-import { ERASE_WORK, type OnChain, readOnChain, SHOP_WORK } from '#payments';
+import { type OnChain, readOnChain } from '#queries';
+import { ERASE_WORK, SHOP_WORK } from '#settling';
 import { recordShopEvents, type ShopEvent } from '#webhooks';
 import { chargeNews, currentCharge } from './commerce/charge-body.ts';
 import { currentNews, greenfieldNews } from './greenfield/invoice-body.ts';

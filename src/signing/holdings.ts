@@ -19,9 +19,11 @@ import type { PaymentStatus, TransferKind } from '#core/payment';
 import { confirmedUnits, isPaidOut, isReserved, REFUND_STATES } from '#core/refund';
 import { isFinal } from '#core/status';
 import { asBigint, asList, asObject, asText, type StoredJson } from '#core/stored-json';
+import { outputsFromJson, uncountedFromJson } from '#core/stored-payment';
 import type { Sql, Tx } from '#db';
-import { isRefundWanted, issueTestAddresses, outputsFromJson, readOwnedRecords, tipsOf, uncountedFromJson } from '#payments';
+import { isRefundWanted, readOwnedRecords, tipsOf } from '#settling';
 import { tipsIn } from './simulated-blocks.ts';
+import { issueTestAddresses } from './test-deposits.ts';
 
 /** Why money stays on its address. `spent`: the chain says that it is not there any more. */
 export const STAY_REASONS = [

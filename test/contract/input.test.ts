@@ -5,7 +5,7 @@ import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { getPaymentForCustomer } from '../../src/payments/queries.ts';
+import { getPaymentForCustomer } from '../../src/payments/customer-view.ts';
 import { returnUrl } from '../../src/web/checkout/page.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 

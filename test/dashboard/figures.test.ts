@@ -7,7 +7,7 @@ import { COIN, type Coin } from '../../src/core/coin.ts';
 import { formatDecimal, parseDecimal } from '../../src/core/money.ts';
 import { csvCell } from '../../src/core/text.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { foldTotals } from '../../src/payments/days.ts';
+import { foldTotals } from '../../src/settling/totals.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 
@@ -556,7 +556,7 @@ test('a date filter finds exactly its days, and an amount filter says how far ba
       '2026-01-01T00:00:00Z'::timestamptz + n * interval '1 minute', now() from generate_series(1, 60000) n`;
   await sql`insert into payment_text_owners (merchant_id, mode, through_sequence) values (${other.merchantId}, 'live', 60000)`;
   await sql`insert into payment_counters values (${other.merchantId}, 'live', 60000)`;
-  const { findPayments, NO_FILTER } = await import('../../src/payments/search.ts');
+  const { findPayments, NO_FILTER } = await import('../../src/queries/search.ts');
   const of = { merchantId: other.merchantId, mode: 'live' as const, limit: 100, startingAfter: null };
   const found = await findPayments(app.app.ctx, {
     ...of,

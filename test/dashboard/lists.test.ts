@@ -6,7 +6,7 @@ import { PAYMENT_STATUSES } from '../../src/core/payment.ts';
 import { REFUND_STATES } from '../../src/core/refund.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { countOutgoing } from '../../src/outgoing/outgoing-payments.ts';
-import { countByStatus } from '../../src/payments/search.ts';
+import { countByStatus } from '../../src/queries/search.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';

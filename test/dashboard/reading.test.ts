@@ -7,9 +7,9 @@ import { FULL_SIGHT, sightOf } from '../../src/core/transfer.ts';
 import { listRequests, type RequestFilter } from '../../src/keys/requests.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { listNotices } from '../../src/notices/notices.ts';
-import { type ListFilter, listFilteredPayments } from '../../src/payments/lists.ts';
-import { type Filter, findPayments, NO_FILTER } from '../../src/payments/search.ts';
 import { listAudit } from '../../src/people/members.ts';
+import { type ListFilter, listFilteredPayments } from '../../src/queries/lists.ts';
+import { type Filter, findPayments, NO_FILTER } from '../../src/queries/search.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
 

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { leaveRefundAddress } from '../../src/payments/payments.ts';
-import { findByText, findPayments, NO_FILTER } from '../../src/payments/search.ts';
+import { findByText, findPayments, NO_FILTER } from '../../src/queries/search.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { pagesTouched } from '../kit/pages.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';

@@ -25,7 +25,7 @@ import { listOutgoing } from '../../src/outgoing/outgoing-payments.ts';
 import { requestPayout } from '../../src/outgoing/payouts.ts';
 import { requestRefund } from '../../src/outgoing/refunds.ts';
 import { advanceClock, cancelPayment, createPayment, resolvePayment, simulatePayment } from '../../src/payments/payments.ts';
-import { lockAndSettleMany, settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { lockAndSettleMany, settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { startSweeps } from '../../src/signing/follow-files.ts';
 import { readHoldings } from '../../src/signing/holdings.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { erasePayerData } from '../../src/payments/retention.ts';
+import { erasePayerData } from '../../src/settling/retention.ts';
 import { type Client, client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 

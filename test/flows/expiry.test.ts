@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Context } from '../../src/context.ts';
-import { startHousekeeping } from '../../src/payments/retention.ts';
-import { settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { startHousekeeping } from '../../src/settling/retention.ts';
+import { settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { statementsOf } from '../kit/statements.ts';
 

@@ -13,7 +13,7 @@ import type { Context } from '../../src/context.ts';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { createPayment } from '../../src/payments/payments.ts';
-import { lockAndSettle, settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle, settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { type Block, createAdversaryChain, createAdversarySource, type OnChain, type Payout, shownAs } from '../kit/adversary.ts';
 import { testEnvironment } from '../kit/app.ts';
 import { checkBooks } from '../kit/books.ts';

@@ -5,9 +5,9 @@ import { after, before, test } from 'node:test';
 import type { Transfer } from '../../src/core/payment.ts';
 import type { Sql, Tx } from '../../src/db/db.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
-import { readRecords, readTransfers } from '../../src/payments/facts.ts';
-import { readManyTransfers } from '../../src/payments/many-transfers.ts';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { readRecords, readTransfers } from '../../src/settling/facts.ts';
+import { readManyTransfers } from '../../src/settling/many-transfers.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 

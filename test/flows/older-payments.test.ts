@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createTogether, prepareCreate } from '../../src/payments/create-payments.ts';
-import { readRecords } from '../../src/payments/facts.ts';
+import { readRecords } from '../../src/settling/facts.ts';
 import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;

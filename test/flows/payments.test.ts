@@ -13,7 +13,7 @@ import {
   reviewPayment,
   setMetadata,
 } from '../../src/payments/payments.ts';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { testDatabase } from '../kit/database.ts';
 import { statementsOf } from '../kit/statements.ts';

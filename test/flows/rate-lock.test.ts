@@ -1,7 +1,7 @@
 /** How long a rate is locked, over HTTP: neither a tiny transfer nor switching coins back and forth turns it into an option. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;

@@ -1,9 +1,9 @@
 /** What a payment says it received, its first event, which endpoints hear of a reversal, and test payments that behave like real ones. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { exportPayments } from '../../src/payments/exports.ts';
 import { chooseCoin, simulateOnPage } from '../../src/payments/payments.ts';
-import { NO_FILTER } from '../../src/payments/search.ts';
+import { exportPayments } from '../../src/queries/exports.ts';
+import { NO_FILTER } from '../../src/queries/search.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 import { startReceiver } from '../kit/receiver.ts';

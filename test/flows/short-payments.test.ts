@@ -1,7 +1,7 @@
 /** Missing amounts and amounts too small to count are reported: in the API, in events and on the page. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 
 let app: TestApp;

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createFollower } from '../../src/follow/follow.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { createAdversaryChain, createAdversarySource, type OnChain } from '../kit/adversary.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 

@@ -5,7 +5,7 @@ import { type Account, type BooksOwner, readEntries, readStatement, trialBalance
 import type { Context } from '../../src/context.ts';
 import { ALL_COINS, COIN, type Coin, isToken, kindOf } from '../../src/core/coin.ts';
 import { rolesOf } from '../../src/core/settle.ts';
-import { readRecords, tipsOf } from '../../src/payments/facts.ts';
+import { readRecords, tipsOf } from '../../src/settling/facts.ts';
 import { hasOpenRefund, readHoldings } from '../../src/signing/holdings.ts';
 
 export const EVER = new Date('2999-01-01T00:00:00Z');

@@ -18,7 +18,7 @@ import type { Trust } from '../../src/core/guard.ts';
 import { newId } from '../../src/core/id.ts';
 import { CursorMoved } from '../../src/follow/cursor.ts';
 import { createRangeFollower } from '../../src/follow/follow-ranges.ts';
-import { settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { giveWallet } from './shop.ts';
 

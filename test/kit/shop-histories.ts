@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { idOfNumber } from '../../src/core/id.ts';
 import { SCENARIOS } from '../../src/core/simulated.ts';
-import { SHOP_WORK } from '../../src/payments/shop-queue.ts';
+import { SHOP_WORK } from '../../src/settling/shop-queue.ts';
 import type { InvoiceEvent, InvoiceStatus } from '../../src/shops/greenfield/invoice-body.ts';
 import { eventually, type TestApp } from './app.ts';
 import { connectPlugin, type PluginShop, startShopApp } from './connected-shop.ts';

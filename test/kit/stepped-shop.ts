@@ -6,7 +6,7 @@ import { COIN, type Coin } from '../../src/core/coin.ts';
 import type { TrustSetting } from '../../src/core/guard.ts';
 import { createGuard } from '../../src/follow/chain-guard.ts';
 import { createFollower } from '../../src/follow/follow.ts';
-import { settleDuePayments } from '../../src/payments/settle-payments.ts';
+import { settleDuePayments } from '../../src/settling/settle-payments.ts';
 import { startTestApp, type TestApp } from './app.ts';
 import { type CoreNode, startCoreNode } from './core-node.ts';
 import { giveWallet, openPayment, units } from './shop.ts';

@@ -11,7 +11,7 @@ import { decodeInvoice } from '../../src/core/bolt11.ts';
 import { removeLightning } from '../../src/lightning/access.ts';
 import { getMerchantNow } from '../../src/merchants/merchants.ts';
 import { chooseCoin } from '../../src/payments/payments.ts';
-import { lockAndSettle } from '../../src/payments/settle-payments.ts';
+import { lockAndSettle } from '../../src/settling/settle-payments.ts';
 import { asIfFollowed, eventually } from '../kit/app.ts';
 import { NODE_CERTIFICATE } from '../kit/lightning-fronts.ts';
 import { CREDENTIALS, INVOICE_MACAROON, type LightningShop, ok, startLightningShop } from '../kit/lightning-shop.ts';

@@ -9,7 +9,7 @@ import '../kit/medusa-stub.ts';
 import { webhooks } from '../../sdk/src/index.ts';
 import { readAgent } from '../../src/keys/requests.ts';
 import { changeSettings } from '../../src/merchants/merchants.ts';
-import { newestKeyOf } from '../../src/payments/search.ts';
+import { newestKeyOf } from '../../src/queries/search.ts';
 import { pluginAt } from '../../src/web/shop-plugins.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';

@@ -6,7 +6,7 @@ import { e8ToCents, formatUnits } from '#core/money';
 import { type Exception, hasWrongCoin, type Transfer } from '#core/payment';
 import { paymentUrl } from '#core/payment-detail';
 import { asList, asObject, asText, oneOf } from '#core/stored-json';
-import type { OnChain } from '#payments';
+import type { OnChain } from '#queries';
 import type { ShopEvent } from '#webhooks';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
 import { decided, moneyOf, type PaymentStanding } from '../shop-money.ts';

@@ -6,7 +6,7 @@ import type { IdempotencyClaim } from '#core/payment-view';
 import type { Problem } from '#core/problem';
 import { asObject } from '#core/stored-json';
 import { sendJson, toProblem } from '#http';
-import { getPaymentOnChain } from '#payments';
+import { getPaymentOnChain } from '#queries';
 import { type ParsedBody, writtenAt } from '#transport';
 import { JsonText, logShopCalls, openShopGate, registerShopRoute, type ShopCall, type ShopDoors, type ShopRoute } from '../serve-shop.ts';
 import { getInvoice } from '../shop-invoices.ts';

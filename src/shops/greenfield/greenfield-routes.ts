@@ -13,8 +13,9 @@ import type { Tx } from '#db';
 import { sendJson, toProblem } from '#http';
 import { getMerchant, isOffered, type Merchant } from '#merchants';
 import { type AskedRefund, claimUrl, getOutgoing, requestRefund } from '#outgoing';
-import { archivePayment, cancelPayment, getPaymentOnChain, readOnChain, resolvePayment, setInvoiceId } from '#payments';
+import { archivePayment, cancelPayment, resolvePayment, setInvoiceId } from '#payments';
 import { writeAudit } from '#people';
+import { getPaymentOnChain, readOnChain } from '#queries';
 import { type ParsedBody, writtenAt } from '#transport';
 import { deleteEndpoint, type Endpoint, EVERYTHING, getEndpoint, listEndpoints, planEndpoint, planUpdate } from '#webhooks';
 import {

@@ -11,7 +11,7 @@ import { type Exception, hasWrongCoin, type PaymentFacts, type Transfer } from '
 import { seenCents } from '#core/payment-detail';
 import type { PaymentView } from '#core/payment-view';
 import { asBoolean, asObject, asTexts, oneOf } from '#core/stored-json';
-import type { OnChain } from '#payments';
+import type { OnChain } from '#queries';
 import type { ShopEvent } from '#webhooks';
 import type { News, ToldInvoice } from '../shop-invoices.ts';
 import { storeIdOf } from '../shop-keys.ts';

@@ -1,7 +1,7 @@
 /** The bell: notices of a mode, which of them are read, and how each member receives them. */
 import Type, { type Static } from 'typebox';
 import { MODES } from '#core/coin';
-import { EXCEPTIONS } from '#core/payment';
+import { EXCEPTIONS, ORDER_MISSING, REFUND_REQUEST } from '#core/payment';
 import { Problem } from '#core/problem';
 import { literals } from '#http';
 import {
@@ -18,7 +18,7 @@ import {
   setMailTiming,
   setNoticeSetting,
 } from '#notices';
-import { type AttentionReason, countAttention, listAttention, ORDER_MISSING, REFUND_REQUEST } from '#payments';
+import { type AttentionReason, countAttention, listAttention } from '#queries';
 import { numberOf } from './events-api.ts';
 import { Done, Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';
 import { LISTED, listedPayment, resolveOne } from './payments-api.ts';

@@ -30,21 +30,18 @@ import {
 import { askInvoice } from '#lightning';
 import { getMerchant } from '#merchants';
 import { lookForReturn } from '#outgoing';
+import { archivePayment, createPayment, resolvePayment, reviewPayment } from '#payments';
+import { writeAudit } from '#people';
 import {
-  archivePayment,
   countByStatus,
-  createPayment,
   type Filter,
   type FoundItem,
   findPayments,
   getPaymentOnChain,
   listMoments,
   readAttention,
-  resolvePayment,
-  reviewPayment,
   type SearchMoment,
-} from '#payments';
-import { writeAudit } from '#people';
+} from '#queries';
 import { priceAt, warningsFor } from '#readiness';
 import { svgOf } from '../checkout/parts.ts';
 import {

@@ -7,7 +7,7 @@ import { mayDo } from '#core/roles';
 import { readCustomersOf } from '#customers';
 import { literals, RefundItem } from '#http';
 import { claimUrl, getOutgoing, listOutgoing, type Refund, readRefundable, refundDetail, renewClaimLink } from '#outgoing';
-import { readAttention } from '#payments';
+import { readAttention } from '#queries';
 import { makeRefundFile, readReadyCoins } from '#signing';
 import { svgOf } from '../checkout/parts.ts';
 import { AnyCoinField, CustomerField, Instant, Nullable, PlainText, pageIn, pageOf, paging } from './fields.ts';

@@ -10,7 +10,7 @@ import { readRequestPulse } from '#keys';
 import { readUsagePulse } from '#merchants';
 import { readNoticePulse } from '#notices';
 import { readFilePulse, readOutPulse } from '#outgoing';
-import { readChainPulse, readPulse } from '#payments';
+import { readChainPulse, readPulse } from '#queries';
 
 const LOOK_MS = 500;
 /** The app notices when three of these stay away. */

@@ -1,7 +1,7 @@
 /** The sources that a guard stored, by this version or another one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type StoredSource, sourcesFromJson, sourcesToJson } from '../readiness/chain-state.ts';
+import { type StoredSource, sourcesFromJson, sourcesToJson } from './chain-state.ts';
 
 const SOURCE: StoredSource = {
   ...{ name: 'node.example:8332', trust: 'own', state: 'behind', reason: 'it is 3 blocks behind' },

@@ -5,14 +5,13 @@ import type { Coin, Mode } from '#core/coin';
 import { type Exception, PAYMENT_STATUSES, type PaymentStatus } from '#core/payment';
 import { Problem } from '#core/problem';
 import { asTexts } from '#core/stored-json';
+import { uncountedFromJson } from '#core/stored-payment';
 import { customerOf } from '#customers';
 import { countByState, type Fragment, type LookedBackTo, lookThrough, rowKeysWithin, type Sql } from '#db';
 import { type ActorKind, kindOfActor } from '#people';
+import { pairOf, plainText, readTexts, type TextField } from '#settling';
 import { keysOfShop } from '#webhooks';
-import { pairOf } from './lists.ts';
-import type { PaymentListItem } from './queries.ts';
-import { uncountedFromJson } from './stored.ts';
-import { plainText, readTexts, type TextField } from './texts.ts';
+import type { PaymentListItem } from './lists.ts';
 
 export type FoundItem = PaymentListItem &
   FiatPrice & {

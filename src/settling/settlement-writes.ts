@@ -10,17 +10,17 @@ import { type Exception, ON_HOLD, type PaymentStatus, type Settlement, type Unco
 import { paymentDetail } from '#core/payment-detail';
 import type { PaymentView } from '#core/payment-view';
 import { returnedUnits } from '#core/refund';
+import { refundedToJson, uncountedToJson } from '#core/stored-payment';
 import { type Fragment, OID, type Tx } from '#db';
 import { type NewNotice, notifyMembers, type PaymentNotice } from '#notices';
 import { type NewEvent, recordingEvents } from '#webhooks';
 import { asksForMerchant } from './attention.ts';
-import { type CountedPayment, insertTotalChanges, totalChanges } from './days.ts';
 import { announcedOf, heldOf, type Marks, observe, type PaymentRecord, toView } from './facts.ts';
 import { mailReceipts, withdrawReceipts } from './receipt-mails.ts';
 import { changed, insertSales, NO_POSITIONS, readPositions, type SaleChange, salesChanges, volumeCents } from './sales.ts';
 import { queueShop } from './shop-queue.ts';
-import { refundedToJson, uncountedToJson } from './stored.ts';
 import { queueTexts } from './texts.ts';
+import { type CountedPayment, insertTotalChanges, totalChanges } from './totals.ts';
 
 /** How often an unvalued transfer is retried, for the next usable price. */
 const PRICE_RETRY_MS = 30_000;

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ALL_COINS, chainOf } from '../core/coin.ts';
-import type { Fiat } from '../core/fiat.ts';
-import type { Rules, TransferValue } from '../core/payment.ts';
-import type { PaymentRequest } from '../core/payment-view.ts';
+import { ALL_COINS, chainOf } from './coin.ts';
+import type { Fiat } from './fiat.ts';
+import type { Rules, TransferValue } from './payment.ts';
+import type { PaymentRequest } from './payment-view.ts';
 import {
   outputsFromJson,
   playsFromJson,
@@ -17,7 +17,7 @@ import {
   rulesToJson,
   valuesFromJson,
   valuesToJson,
-} from './stored.ts';
+} from './stored-payment.ts';
 
 const FOLDER = join(import.meta.dirname, '../../test/fixtures/stored');
 const fixtures = globSync('*.json', { cwd: FOLDER }).map((file) => ({

@@ -1,13 +1,109 @@
-/** The list of payments filtered by what merchants know about them: invoice, metadata, amount and creation time. */
+/** Lists of payments: all, or filtered by what merchants know about them: invoice, metadata, amount and creation time. */
 
 import type { Context } from '#context';
 import type { Coin, Mode } from '#core/coin';
-import type { PaymentStatus } from '#core/payment';
+import type { Exception, PaymentStatus, Uncounted } from '#core/payment';
+import type { Customer } from '#core/payment-view';
 import { Problem } from '#core/problem';
+import { uncountedFromJson } from '#core/stored-payment';
 import { customerOf } from '#customers';
 import { type Fragment, rowKeysWithin, type Sql, type Tx } from '#db';
-import { inCoins, type PaymentListItem } from './queries.ts';
-import { uncountedFromJson } from './stored.ts';
+import { pairOf } from '#settling';
+
+export type PaymentListItem = {
+  id: string;
+  mode: Mode;
+  status: PaymentStatus;
+  exceptions: Exception[];
+  amountUsdCents: bigint;
+  coin: Coin | null;
+  createdAt: Date;
+  completedAt: Date | null;
+  invoiceId: string | null;
+  description: string | null;
+  uncounted: Uncounted[];
+  customer: Customer | null;
+};
+
+/** Matches the payments in some coins. One is compared as such, so that an index by coin yields them in order. */
+const inCoins = (sql: Sql | Tx, coins: readonly Coin[], column: Fragment = sql`coin`): Fragment =>
+  coins.length === 1 ? sql`${column} = ${coins[0]!}` : sql`${column} = any(${coins as Coin[]}::text[])`;
+
+/**
+ * A page of payments, newest first by sequence; `startingAfter` and `endingBefore` are payment ids. The total is the exact count
+ * for the filter, in constant time: stored counts plus the deltas not yet folded, in the page's own snapshot.
+ * Errors: cursor_invalid.
+ */
+export async function listPayments(
+  ctx: Context,
+  {
+    merchantId,
+    mode,
+    limit,
+    startingAfter,
+    endingBefore,
+    status,
+    coins,
+  }: {
+    merchantId: string;
+    mode: Mode;
+    limit: number;
+    startingAfter: string | null;
+    endingBefore: string | null;
+    status: PaymentStatus | null;
+    /** Null for all. */
+    coins: readonly Coin[] | null;
+  },
+): Promise<{ items: PaymentListItem[]; hasMore: boolean; totalCount: bigint }> {
+  const { sql } = ctx.db;
+  const cursor = startingAfter ?? endingBefore;
+  const backwards = endingBefore !== null;
+  const filter = sql`${status ? sql`and status = ${status}` : sql``} ${coins ? sql`and ${inCoins(sql, coins)}` : sql``}`;
+  const [row] = await sql<
+    {
+      known: boolean;
+      total: bigint;
+      items:
+        | (Omit<PaymentListItem, 'amountUsdCents' | 'createdAt' | 'completedAt' | 'uncounted'> & {
+            amountUsdCents: string;
+            uncounted: unknown;
+            createdAt: string;
+            completedAt: string | null;
+          })[]
+        | null;
+    }[]
+  >`
+    select
+      ${cursor === null ? sql`true` : sql`exists (select 1 from payments where id = ${cursor} and merchant_id = ${merchantId} and mode = ${mode})`} as known,
+      (select coalesce(sum(payments), 0)::bigint from (
+        select payments from payment_counts where merchant_id = ${merchantId} and mode = ${mode} ${filter}
+        union all
+        select payments from payment_count_deltas where merchant_id = ${merchantId} and mode = ${mode} ${filter}) as c) as total,
+      (select json_agg(json_build_object('id', id, 'mode', mode, 'status', status, 'exceptions', exceptions,
+          'amountUsdCents', amount_usd_cents::text, 'coin', coin, 'createdAt', created_at, 'completedAt', completed_at,
+          'invoiceId', invoice_id, 'description', request->>'description', 'uncounted', uncounted, 'customer', ${customerOf(sql)})
+          order by sequence desc)
+        from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${filter}
+          ${
+            cursor === null
+              ? sql``
+              : sql`and sequence ${backwards ? sql`>` : sql`<`} (select sequence from payments where id = ${cursor}
+            and merchant_id = ${merchantId} and mode = ${mode})`
+          }
+          order by sequence ${backwards ? sql`asc` : sql`desc`} limit ${limit + 1}) as p) as items`;
+  if (!row!.known) throw new Problem('cursor_invalid', {}, { param: backwards ? 'ending_before' : 'starting_after' });
+  const items = (row!.items ?? []).map((item) => ({
+    ...item,
+    amountUsdCents: BigInt(item.amountUsdCents),
+    createdAt: new Date(item.createdAt),
+    completedAt: item.completedAt ? new Date(item.completedAt) : null,
+    uncounted: uncountedFromJson(item.uncounted),
+  }));
+  const hasMore = items.length > limit;
+  // One extra row shows that there are more; it is at the far end.
+  const page = hasMore ? (backwards ? items.slice(1) : items.slice(0, limit)) : items;
+  return { items: page, hasMore, totalCount: row!.total };
+}
 
 export type ListFilter = {
   status: PaymentStatus | null;
@@ -27,24 +123,6 @@ export type ListFilter = {
 const MOST_COUNTED = 10_000;
 /** Payments that one index finds and the other filters are compared with. */
 const MOST_COMPARED = 100_000;
-
-/** What the index of metadata is made of. Keys never contain the separator character. */
-export const pairOf = (key: string, value: string) => `${key}\u0001${value}`;
-
-/** Makes payments searchable by their metadata. `made` has merchant_id, mode, sequence and metadata. */
-export const metadataPairs = (tx: Sql | Tx, made: Fragment): Fragment => tx`
-  insert into payment_metadata (merchant_id, mode, pair, sequence)
-  select i.merchant_id, i.mode, md5(m.key || chr(1) || m.value)::uuid, i.sequence from ${made} as i, jsonb_each_text(i.metadata::jsonb) as m
-  on conflict do nothing`;
-
-/** Removes the current metadata of payments from the index; before it changes, in the same transaction. */
-export async function dropMetadataPairs(tx: Tx, ids: readonly string[]): Promise<void> {
-  await tx`
-    delete from payment_metadata d using payments p,
-      jsonb_each_text(case when jsonb_typeof(p.metadata) = 'object' then p.metadata else '{}' end) as m
-    where p.id = any(${[...ids]}::text[]) and d.merchant_id = p.merchant_id and d.mode = p.mode and d.sequence = p.sequence
-      and d.pair = md5(m.key || chr(1) || m.value)::uuid`;
-}
 
 /**
  * A page of the matching payments, newest first, and how many match, counted up to a bound. Walks the one index that should find

@@ -7,13 +7,13 @@ import { addMs } from '#core/dates';
 import type { Company, PaymentFacts, Transfer } from '#core/payment';
 import type { PaymentView } from '#core/payment-view';
 import { settle } from '#core/settle';
+import { valuesToJson } from '#core/stored-payment';
 import { valueTransfer } from '#core/transfer';
 import { doDue, type Fragment, retryTime, type Tx, takingWork } from '#db';
 import { adjustedPrice, readDisplayRates } from '#readiness';
 import type { NewEvent } from '#webhooks';
 import { observe, type PaymentRecord, readRecords, tipsOf, toView } from './facts.ts';
 import { type SettledRecord, writeSettlements } from './settlement-writes.ts';
-import { valuesToJson } from './stored.ts';
 
 /** Payments and transfers in memory at a time, when many payments are settled together. */
 const MAX_HELD = 5_000;

@@ -3,12 +3,12 @@
  * write, such as a coin or a rule that was added later, gets its default.
  */
 
-import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from '#core/coin';
-import type { Fiat } from '#core/fiat';
-import { adjustmentsFromJson, type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from '#core/payment';
-import type { PaymentItem, PaymentRequest, ShopTerms } from '#core/payment-view';
-import { type Play, SCENARIOS } from '#core/simulated';
-import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, oneOf, type StoredJson } from '#core/stored-json';
+import { ALL_COINS, ASSETS, COINS, COMPLETION_RULES, type Coin, type ConfirmationTier, chainOf } from './coin.ts';
+import type { Fiat } from './fiat.ts';
+import { adjustmentsFromJson, type CompanyWorth, type Rules, type TransferValue, UNCOUNTED_STATES, type Uncounted } from './payment.ts';
+import type { PaymentItem, PaymentRequest, ShopTerms } from './payment-view.ts';
+import { type Play, SCENARIOS } from './simulated.ts';
+import { asBigint, asBoolean, asList, asObject, asText, asTexts, asTime, asWhole, oneOf, type StoredJson } from './stored-json.ts';
 
 /**
  * Incremented when the meaning of a field changes. A new field needs no new version, because it has a default. Data without a version

@@ -11,13 +11,13 @@ import type { Exception, PaymentStatus, TransferValue, Uncounted, Verifier } fro
 import { heldDetail, receivedDetail } from '#core/payment-detail';
 import type { Customer, PaymentRequest } from '#core/payment-view';
 import { asTextMap } from '#core/stored-json';
+import { refundedFromJson, requestFromJson, uncountedFromJson, valuesFromJson } from '#core/stored-payment';
 import { csvLine } from '#core/text';
 import { customerOf } from '#customers';
 import type { Fragment } from '#db';
+import { orderOfSight } from '#settling';
 import { daysOf, readDayRows } from './days.ts';
-import { orderOfSight } from './many-transfers.ts';
 import { conditionsOf, type Filter, sequencesOf } from './search.ts';
-import { refundedFromJson, requestFromJson, uncountedFromJson, valuesFromJson } from './stored.ts';
 
 type Owner = { merchantId: string; mode: Mode };
 /** The merchant's display currency and its current rate, in units for one dollar; null for US dollars. */

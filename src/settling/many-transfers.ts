@@ -2,9 +2,9 @@
 import { type Context, perContext } from '#context';
 import type { Coin } from '#core/coin';
 import type { Transfer, TransferValue, Verifier } from '#core/payment';
+import { valuesFromJson } from '#core/stored-payment';
 import type { Fragment, Sql, Tx } from '#db';
 import { serverRun } from '#wallets';
-import { valuesFromJson } from './stored.ts';
 
 /** A row of transfers, as JSON or as columns. */
 export type StoredTransfer = {

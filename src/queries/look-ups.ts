@@ -2,8 +2,11 @@
 import { type AddressSummary, ChainError, type ChainTransaction, type JoinedSource, type Ours, type Unspent } from '#chains';
 import type { Context } from '#context';
 import { COIN, type Coin, chainCode, kindOf, type Mode } from '#core/coin';
+import { Problem } from '#core/problem';
+import { PAYER, testIdentifier } from '#core/simulated';
+import { outputsFromJson } from '#core/stored-payment';
 import type { Db } from '#db';
-import { outputsFromJson } from './stored.ts';
+import { readRecords, tipsOf } from '#settling';
 
 type ReceivedTransfer = {
   ref: string;
@@ -197,3 +200,33 @@ export const oursOf = ({ sql }: Db, coin: Coin): Ours => ({
     return new Set(rows.map(({ key }) => key));
   },
 });
+
+/** A transaction of a test payment's simulated chain, in the form a node reports it. Errors: transaction_not_found. */
+export async function getSimulatedTransaction(
+  ctx: Context,
+  { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },
+): Promise<ChainTransaction> {
+  const rows = await ctx.db.sql<{ id: string }[]>`
+    select p.id from transfers t join payments p on p.id = t.payment_id
+    where t.coin = ${coin} and t.ref in (${`${txid}:0`}, ${`${txid}:tx`}) and p.merchant_id = ${merchantId} and p.mode = 'test'`;
+  const [record] = await readRecords(
+    ctx,
+    ctx.db.sql,
+    rows.map((row) => row.id),
+  );
+  const transfer = record?.transfers.find((t) => t.coin === coin && t.txid === txid);
+  if (!record || !transfer) throw new Problem('transaction_not_found', { coin, id: txid }, { param: 'txid' });
+  const { block, units, address } = transfer;
+  return {
+    txid,
+    status: transfer.conflict ? 'replaced' : block ? 'confirmed' : 'pending',
+    confirmations: block ? (tipsOf(record)[coin]?.height ?? block.height) - block.height + 1 : 0,
+    blockHeight: block?.height ?? null,
+    blockHash: block?.hash ?? null,
+    timestamp: block?.time ?? null,
+    amountUnits: units,
+    feeUnits: 0n,
+    inputs: [{ address: testIdentifier(coin, PAYER), units }],
+    outputs: [{ address, units }],
+  };
+}

@@ -1,52 +1,11 @@
-/** Payments that need a decision from the merchant: with an undecided exception, a refund request from the payer, or without an order. */
+/** The queue of payments that need a decision from the merchant, how long it is, and the review state of one. */
 import type { Context } from '#context';
 import type { Coin, Mode } from '#core/coin';
-import { type Decision, type Exception, type PaymentStatus, WRONG_COIN } from '#core/payment';
+import { type Exception, ORDER_MISSING, REFUND_REQUEST } from '#core/payment';
 import { Problem } from '#core/problem';
-import { isFinal } from '#core/status';
-import type { Fragment, Sql, Tx } from '#db';
-import type { PaymentListItem } from './queries.ts';
+import { uncountedFromJson } from '#core/stored-payment';
+import type { PaymentListItem } from './lists.ts';
 import { type FiatPrice, fiatPrice, receivedUsdCents } from './search.ts';
-import { uncountedFromJson } from './stored.ts';
-
-/** What a member can mark as handled, besides exceptions. */
-export const REFUND_REQUEST = 'refund_request';
-/** The key in the metadata with which a shop says that it has no order for the money any more. Its value says so to people. */
-export const ORDER_MISSING = 'order_missing';
-
-/**
- * Whether a payment belongs in the queue. While it is pending or processing, it is up to the service and the payer, unless money arrived
- * in a wrong coin: only the merchant can make that count.
- */
-export function asksForMerchant({
-  status,
-  exceptions,
-  reviewed,
-  refundRequestedAt,
-  decisions,
-  metadata,
-}: {
-  status: PaymentStatus;
-  exceptions: readonly Exception[];
-  reviewed: readonly string[];
-  refundRequestedAt: Date | null;
-  decisions: readonly Decision[];
-  metadata: Readonly<Record<string, string>>;
-}): boolean {
-  if (!isFinal(status)) return exceptions.some((name) => WRONG_COIN.some((one) => one === name) && !reviewed.includes(name));
-  if (exceptions.some((name) => !reviewed.includes(name))) return true;
-  const refused = decisions.some((d) => d.kind === 'reject' || d.kind === 'refund_sent');
-  if (status === 'completed' && metadata[ORDER_MISSING] !== undefined && !reviewed.includes(ORDER_MISSING)) return true;
-  return refundRequestedAt !== null && !refused && !reviewed.includes(REFUND_REQUEST);
-}
-
-/** Whether the payment `p` may owe its payer something: anyone with its link may leave an address for that. */
-export const mayOwe = (sql: Sql | Tx): Fragment => sql`(p.status <> 'completed' or p.exceptions <> '{}')`;
-/** Whether the payer of the payment `p` left an address, the payment may owe something, and the merchant has not decided about it. */
-export const isRefundWanted = (sql: Sql | Tx): Fragment => sql`(
-  p.refund_requested_at is not null and not ${REFUND_REQUEST} = any(p.reviewed)
-  and ${mayOwe(sql)}
-  and not exists (select 1 from decisions d where d.payment_id = p.id and d.kind in ('reject', 'refund_sent')))`;
 
 type AttentionItem = Pick<
   PaymentListItem,
@@ -123,8 +82,3 @@ export async function countAttention(
       select 1 from payments where merchant_id = ${merchantId} and mode = ${mode} and attention limit ${most + 1}) as waiting`;
   return { count: Math.min(row!.n, most), isMore: row!.n > most };
 }
-
-/** Marks every reason of the payment as handled; new ones return it to the queue. The row is locked. */
-export const markReviewed = (tx: Tx, { paymentId }: { paymentId: string }) => tx`
-  update payments set reviewed = exceptions || ${[REFUND_REQUEST, ORDER_MISSING]}::text[]
-  where id = ${paymentId} and reviewed is distinct from exceptions || ${[REFUND_REQUEST, ORDER_MISSING]}::text[]`;

@@ -13,12 +13,11 @@ import { forgetRequests } from '#keys';
 import { startLoop } from '#loop';
 import { endOutages } from '#readiness';
 import { applyDueChanges } from '#wallets';
-import { foldTotals } from './days.ts';
-import { dropMetadataPairs } from './lists.ts';
-import { foldCounts } from './queries.ts';
+import { dropMetadataPairs } from './metadata-pairs.ts';
 import { type SettleKind, settleDuePayments } from './settle-payments.ts';
 import { queueShopErasure } from './shop-queue.ts';
 import { dropTexts } from './texts.ts';
+import { foldCounts, foldTotals } from './totals.ts';
 
 /** Payments in one step; a step is one transaction. */
 const STEP = 500;

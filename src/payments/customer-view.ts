@@ -1,122 +1,16 @@
-/** Reads payments. Every finder requires the merchant and the mode, except the one for the payer, who knows the id. */
+/** What the payment page shows and follows, for payers, who know the id: the payment, its coins, what they cost, and what has changed. */
 
-import type { ChainTransaction } from '#chains';
 import { type Context, perContext } from '#context';
-import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, LIGHTNING, type Mode, pricedAs } from '#core/coin';
-import { requirementOf, standingOf } from '#core/confirmation';
+import { CHAIN, CHAINS, COIN, COINS, type Coin, chainCode, chainOf, feeCoinOf, LIGHTNING, pricedAs } from '#core/coin';
+import { requirementOf } from '#core/confirmation';
 import { worthUsdE8 } from '#core/money';
-import type { Exception, PaymentFacts, PaymentStatus, Transfer, TransferRole, TransferStanding, Uncounted } from '#core/payment';
-import type { Costs, Customer, CustomerView, PaymentView, ShopTerms, UnavailableReason } from '#core/payment-view';
+import type { PaymentFacts } from '#core/payment';
+import type { Costs, CustomerView, PaymentView, ShopTerms, UnavailableReason } from '#core/payment-view';
 import { Problem } from '#core/problem';
-import { rolesOf } from '#core/settle';
-import { PAYER, testIdentifier } from '#core/simulated';
-import { customerOf } from '#customers';
-import { createBatcher, type Fragment, type Sql, type Tx } from '#db';
+import type { Fragment, Sql, Tx } from '#db';
 import { contactOf, getMerchant, isOffered, type Merchant } from '#merchants';
 import { askIn, isCarried, leastPrice, lightningLimit, marketPrice, readUnreachable, type Unreachable } from '#readiness';
-import { type OwnedId, type PaymentRecord, readOwnedRecords, readRecords, readTransfers, testOffset, tipsOf, toView } from './facts.ts';
-import { uncountedFromJson } from './stored.ts';
-
-/** One payment of the merchant in the mode. Errors: payment_not_found (also for another merchant's or mode's). */
-export async function getPayment(
-  ctx: Context,
-  { merchantId, mode, paymentId }: { merchantId: string; mode: Mode; paymentId: string },
-): Promise<PaymentView> {
-  return toView(await recordOf(ctx, { merchantId, mode, paymentId }));
-}
-/** Those of `ids` that are payments of the merchant in the mode, in their order. */
-export async function getPayments(
-  ctx: Context,
-  { merchantId, mode, ids }: { merchantId: string; mode: Mode; ids: readonly string[] },
-): Promise<PaymentView[]> {
-  const wanted = ids.map((paymentId) => ({ merchantId, mode, paymentId }));
-  return (await readOwnedRecords(ctx, ctx.db.sql, wanted)).flatMap((record) => (record === null ? [] : [toView(record)]));
-}
-/** A payment with the state and role of each transfer that it shows, in their order. */
-export type OnChain = { view: PaymentView; standings: (TransferStanding & { role: TransferRole })[]; arrived: CoinSum[] };
-/** One payment of the merchant like this. Errors: payment_not_found. */
-export const getPaymentOnChain = async (ctx: Context, payment: { merchantId: string; mode: Mode; paymentId: string }): Promise<OnChain> =>
-  onChain(await recordOf(ctx, payment));
-/** The payments that exist, in the order of `ids`. Callers have checked whose they are. */
-export const readOnChain = async (ctx: Context, sql: Sql | Tx, ids: readonly string[]): Promise<OnChain[]> =>
-  (await readRecords(ctx, sql, ids)).map(onChain);
-
-function onChain(record: PaymentRecord): OnChain {
-  const view = toView(record);
-  const tips = tipsOf(record);
-  const roles = rolesOf(record.facts, record.transfers, tips);
-  const standings = view.transfers.map((t) => ({
-    ...standingOf(record.facts, t, view.settlement.seenUsdE8, tips),
-    role: roles.get(t)!,
-  }));
-  return { view, standings, arrived: sumArrived(roles) };
-}
-type CoinSum = { coin: Coin; units: bigint; usdE8: bigint | null };
-/** What is on the chain and is large enough to count, by coin. */
-function sumArrived(roles: ReadonlyMap<Transfer, TransferRole>): CoinSum[] {
-  const sums = new Map<Coin, CoinSum>();
-  for (const [{ coin, units, values }, role] of roles) {
-    if (role === 'small' || role === 'contested' || role === 'gone') continue;
-    const sum = sums.get(coin) ?? { coin, units: 0n, usdE8: 0n };
-    const usdE8 = values.at(-1)?.usdE8 ?? null;
-    sums.set(coin, { coin, units: sum.units + units, usdE8: sum.usdE8 === null || usdE8 === null ? null : sum.usdE8 + usdE8 });
-  }
-  return [...sums.values()];
-}
-/** A page of all transfers of a payment, in the order of first sight. Errors: payment_not_found, cursor_invalid. */
-export async function listTransfers(
-  ctx: Context,
-  page: OwnedId & { limit: number; startingAfter: string | null },
-): Promise<{ transfers: Transfer[]; hasMore: boolean }> {
-  const found = await readTransfers(ctx.db.sql, page);
-  if (!('unknown' in found)) return found;
-  if (found.unknown === 'cursor') throw new Problem('cursor_invalid', {}, { param: 'starting_after' });
-  throw new Problem('payment_not_found', { id: page.paymentId });
-}
-async function recordOf(ctx: Context, payment: OwnedId): Promise<PaymentRecord> {
-  const record = await readerOf(ctx)(payment);
-  if (!record) throw new Problem('payment_not_found', { id: payment.paymentId });
-  return record;
-}
-/** Concurrent reads share a statement. */
-const readerOf = perContext((ctx) =>
-  createBatcher({
-    maxItems: 64,
-    maxWaiting: 10_000,
-    run: async (wanted: OwnedId[]) =>
-      (await readOwnedRecords(ctx, ctx.db.sql, wanted)).map((value) => ({ status: 'fulfilled' as const, value })),
-  }),
-);
-
-/** A transaction of a test payment's simulated chain, in the form a node reports it. Errors: transaction_not_found. */
-export async function getSimulatedTransaction(
-  ctx: Context,
-  { merchantId, coin, txid }: { merchantId: string; coin: Coin; txid: string },
-): Promise<ChainTransaction> {
-  const rows = await ctx.db.sql<{ id: string }[]>`
-    select p.id from transfers t join payments p on p.id = t.payment_id
-    where t.coin = ${coin} and t.ref in (${`${txid}:0`}, ${`${txid}:tx`}) and p.merchant_id = ${merchantId} and p.mode = 'test'`;
-  const [record] = await readRecords(
-    ctx,
-    ctx.db.sql,
-    rows.map((row) => row.id),
-  );
-  const transfer = record?.transfers.find((t) => t.coin === coin && t.txid === txid);
-  if (!record || !transfer) throw new Problem('transaction_not_found', { coin, id: txid }, { param: 'txid' });
-  const { block, units, address } = transfer;
-  return {
-    txid,
-    status: transfer.conflict ? 'replaced' : block ? 'confirmed' : 'pending',
-    confirmations: block ? (tipsOf(record)[coin]?.height ?? block.height) - block.height + 1 : 0,
-    blockHeight: block?.height ?? null,
-    blockHash: block?.hash ?? null,
-    timestamp: block?.time ?? null,
-    amountUnits: units,
-    feeUnits: 0n,
-    inputs: [{ address: testIdentifier(coin, PAYER), units }],
-    outputs: [{ address, units }],
-  };
-}
+import { quarterAt, readRecords, testOffset, toView } from '#settling';
 
 /** For a payment with this many transfers, the read takes longer than the rest of its page, and everyone with the id may request it. */
 const HEAVY_TRANSFERS = 500;
@@ -209,117 +103,22 @@ export async function getNewVersions(ctx: Context, { known }: { known: ReadonlyM
   return new Map(rows.map((row) => [row.id, row.version]));
 }
 
-export type PaymentListItem = {
-  id: string;
-  mode: Mode;
-  status: PaymentStatus;
-  exceptions: Exception[];
-  amountUsdCents: bigint;
-  coin: Coin | null;
-  createdAt: Date;
-  completedAt: Date | null;
-  invoiceId: string | null;
-  description: string | null;
-  uncounted: Uncounted[];
-  customer: Customer | null;
-};
-
-/** Matches the payments in some coins. One is compared as such, so that an index by coin yields them in order. */
-export const inCoins = (sql: Sql | Tx, coins: readonly Coin[], column: Fragment = sql`coin`): Fragment =>
-  coins.length === 1 ? sql`${column} = ${coins[0]!}` : sql`${column} = any(${coins as Coin[]}::text[])`;
-
 /**
- * A page of payments, newest first by sequence; `startingAfter` and `endingBefore` are payment ids. The total is the exact count
- * for the filter, in constant time: stored counts plus the deltas not yet folded, in the page's own snapshot.
- * Errors: cursor_invalid.
+ * The page was viewed with scripts running, so the payment counts as opened, once. Bots and link previews run no scripts. Ignores
+ * unknown ids.
  */
-export async function listPayments(
-  ctx: Context,
-  {
-    merchantId,
-    mode,
-    limit,
-    startingAfter,
-    endingBefore,
-    status,
-    coins,
-  }: {
-    merchantId: string;
-    mode: Mode;
-    limit: number;
-    startingAfter: string | null;
-    endingBefore: string | null;
-    status: PaymentStatus | null;
-    /** Null for all. */
-    coins: readonly Coin[] | null;
-  },
-): Promise<{ items: PaymentListItem[]; hasMore: boolean; totalCount: bigint }> {
-  const { sql } = ctx.db;
-  const cursor = startingAfter ?? endingBefore;
-  const backwards = endingBefore !== null;
-  const filter = sql`${status ? sql`and status = ${status}` : sql``} ${coins ? sql`and ${inCoins(sql, coins)}` : sql``}`;
-  const [row] = await sql<
-    {
-      known: boolean;
-      total: bigint;
-      items:
-        | (Omit<PaymentListItem, 'amountUsdCents' | 'createdAt' | 'completedAt' | 'uncounted'> & {
-            amountUsdCents: string;
-            uncounted: unknown;
-            createdAt: string;
-            completedAt: string | null;
-          })[]
-        | null;
-    }[]
-  >`
-    select
-      ${cursor === null ? sql`true` : sql`exists (select 1 from payments where id = ${cursor} and merchant_id = ${merchantId} and mode = ${mode})`} as known,
-      (select coalesce(sum(payments), 0)::bigint from (
-        select payments from payment_counts where merchant_id = ${merchantId} and mode = ${mode} ${filter}
-        union all
-        select payments from payment_count_deltas where merchant_id = ${merchantId} and mode = ${mode} ${filter}) as c) as total,
-      (select json_agg(json_build_object('id', id, 'mode', mode, 'status', status, 'exceptions', exceptions,
-          'amountUsdCents', amount_usd_cents::text, 'coin', coin, 'createdAt', created_at, 'completedAt', completed_at,
-          'invoiceId', invoice_id, 'description', request->>'description', 'uncounted', uncounted, 'customer', ${customerOf(sql)})
-          order by sequence desc)
-        from (select * from payments where merchant_id = ${merchantId} and mode = ${mode} ${filter}
-          ${
-            cursor === null
-              ? sql``
-              : sql`and sequence ${backwards ? sql`>` : sql`<`} (select sequence from payments where id = ${cursor}
-            and merchant_id = ${merchantId} and mode = ${mode})`
-          }
-          order by sequence ${backwards ? sql`asc` : sql`desc`} limit ${limit + 1}) as p) as items`;
-  if (!row!.known) throw new Problem('cursor_invalid', {}, { param: backwards ? 'ending_before' : 'starting_after' });
-  const items = (row!.items ?? []).map((item) => ({
-    ...item,
-    amountUsdCents: BigInt(item.amountUsdCents),
-    createdAt: new Date(item.createdAt),
-    completedAt: item.completedAt ? new Date(item.completedAt) : null,
-    uncounted: uncountedFromJson(item.uncounted),
-  }));
-  const hasMore = items.length > limit;
-  // One extra row shows that there are more; it is at the far end.
-  const page = hasMore ? (backwards ? items.slice(1) : items.slice(0, limit)) : items;
-  return { items: page, hasMore, totalCount: row!.total };
-}
-
-/** Folds count deltas into the stored counts, a bounded number at a time. Returns how many. */
-export async function foldCounts(ctx: Context, { limit }: { limit: number }): Promise<number> {
-  const [row] = await ctx.db.sql<{ n: number }[]>`
-    with taken as (
-      delete from payment_count_deltas where id in (
-        select id from payment_count_deltas order by id limit ${limit} for update skip locked)
-      returning merchant_id, mode, status, coin, payments
-    ), sums as (
-      select merchant_id, mode, status, coin, sum(payments)::bigint as payments from taken group by 1, 2, 3, 4
-    ), folded as (
-      insert into payment_counts as c (merchant_id, mode, status, coin, payments)
-      select * from sums order by 1, 2, 3, 4
-      on conflict (merchant_id, mode, status, coin) do update set payments = c.payments + excluded.payments
+export async function markOpened(ctx: Context, { paymentId }: { paymentId: string }): Promise<void> {
+  await ctx.db.sql`
+    with opened as (
+      update payments p set opened_at = date_trunc('milliseconds', clock_timestamp()) + case when p.mode = 'test' then make_interval(secs =>
+        coalesce((select c.offset_seconds from test_clocks c where c.merchant_id = p.merchant_id), 0)
+        + coalesce((select sum(a.seconds) from clock_advances a where a.merchant_id = p.merchant_id and a.payment_id = p.id), 0)::double precision)
+        else interval '0' end
+      where id = ${paymentId} and opened_at is null
+      returning merchant_id, mode, created_at
     )
-    select count(*)::int as n from taken`;
-  return row!.n;
+    insert into payment_quarter_deltas (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
+    select merchant_id, mode, ${quarterAt(ctx.db.sql, ctx.db.sql`created_at`)}, 'opened', '', 1, 0, 0 from opened`;
 }
 
 /** Every coin, and why the payer cannot choose it now; null when it can be chosen. */

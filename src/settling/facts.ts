@@ -24,12 +24,12 @@ import { hasApproved, type RefundState, type RefundSum, returnedUnits } from '#c
 import { settle } from '#core/settle';
 import { type Observation, type Play, SCENARIOS, type Scenario, scenarioFromText, scenariosOf, simulate } from '#core/simulated';
 import { asTextMap } from '#core/stored-json';
+import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from '#core/stored-payment';
 import { customerOf } from '#customers';
 import { type Fragment, OID, type Sql, type Tx } from '#db';
 import { testDeposit } from '#wallets';
 import { MAX_INLINE, orderOfSight, readManyTransfers, type StoredTransfer, toTransfer, transferJson } from './many-transfers.ts';
 import { NO_POSITIONS, type Positions, positionsOf, type StoredPosition, toPositions } from './sales.ts';
-import { playsFromJson, requestFromJson, rulesFromJson, uncountedFromJson } from './stored.ts';
 
 export type Marks = {
   openedAt: Date | null;
