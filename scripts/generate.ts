@@ -76,11 +76,10 @@ const browserScript = (name: string, file: string): Record<string, string> => ({
 });
 
 /** package.json has the version, and every other place takes it from there: `npm version NUMBER --no-git-tag-version`, then this script. */
-const { version: VERSION } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+const readPackage = (folder: string) => JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8'));
+const { version: VERSION, homepage, bugs, repository } = readPackage('.');
 const VERSIONED: Readonly<Record<string, readonly RegExp[]>> = {
   'package-lock.json': [/(?<=^ {2}"version": ")[^"]+/m, /(?<="name": "florin-server",\n {6}"version": ")[^"]+/],
-  'sdk/package.json': [/(?<="version": ")[^"]+/],
-  'plugins/medusa/package.json': [/(?<="version": ")[^"]+/],
   'plugins/medusa/README.md': [/(?<=medusa-payment-florin-)\d[^ ]*(?=\.tgz)/g],
   'plugins/woocommerce/florin-payments.php': [/(?<=^ \* Version: )\S+/m, /(?<='FLORIN_PAYMENTS_VERSION', ')[^']+/],
   'plugins/woocommerce/readme.txt': [/(?<=^Stable tag: )\S+/m],
@@ -89,9 +88,14 @@ const versioned = Object.entries(VERSIONED).map(([path, patterns]) => {
   const text = readFileSync(join(ROOT, path), 'utf8');
   return [path, patterns.reduce((all, pattern) => all.replace(pattern, VERSION), text)] as const;
 });
+/** What npm publishes also says where it comes from: npm refuses to sign a package that names another repository. */
+const published = ['sdk', 'plugins/medusa'].map((directory) => {
+  const source = { homepage, bugs, repository: { ...repository, directory }, publishConfig: { access: 'public' } };
+  return [`${directory}/package.json`, `${JSON.stringify({ ...readPackage(directory), version: VERSION, ...source }, null, 2)}\n`] as const;
+});
 
 const files: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(versioned),
+  ...Object.fromEntries([...versioned, ...published]),
   ...browserScript('page', 'checkout/browser.ts'),
   ...browserScript('modal', 'checkout/modal.ts'),
   ...browserScript('embed', 'checkout/embed.ts'),

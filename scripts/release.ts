@@ -71,7 +71,7 @@ export async function fillFolder(folder: string, { time }: { time: Date }): Prom
 }
 
 async function release(): Promise<void> {
-  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string };
+  const { version, homepage } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string; homepage: string };
   if (!readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').includes(`\n## [${version}]`))
     throw new Error(`CHANGELOG.md has no section for ${version}.`);
   const seconds = process.env.SOURCE_DATE_EPOCH ?? execFileSync('git', ['log', '-1', '--format=%ct'], { cwd: ROOT, encoding: 'utf8' });
@@ -92,6 +92,7 @@ async function release(): Promise<void> {
   writeFileSync(join(out, 'SHA256SUMS'), checksums(out));
   rmSync(dirname(folder), { recursive: true, force: true });
   for (const name of readdirSync(out)) process.stdout.write(`dist/release/${name}\n`);
+  if (homepage.endsWith('.example')) process.stdout.write('Before you publish, set homepage, bugs and repository in package.json.\n');
   process.stdout.write('Sign SHA256SUMS as "Make a release" in CONTRIBUTING.md says.\n');
 }
 

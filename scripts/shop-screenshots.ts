@@ -1,8 +1,9 @@
 /**
  * The pictures of the guides about shops, taken from the running product: `npm run screenshots -- shops` writes docs/images/shops/. Each
- * must stay small, because every install serves them.
+ * must stay small, because every install serves them. It also writes those of the plugin's page in the directory of WordPress, which go
+ * into `assets` there: https://developer.wordpress.org/plugins/wordpress-org/how-your-plugin-assets-work/
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -15,6 +16,9 @@ import { atDesk, type Desk } from './pictures.ts';
 
 const OUT = join(import.meta.dirname, '../docs/images/shops');
 const MOST_BYTES = 60_000;
+const DIRECTORY = join(import.meta.dirname, '../plugins/woocommerce/directory');
+/** The pictures that the plugin's page has too, in the order of its readme.txt. */
+const IN_DIRECTORY = ['modal', 'woocommerce-settings', 'own-plugin'];
 
 async function shoot(page: Page, name: string): Promise<void> {
   const session = await page.context().newCDPSession(page);
@@ -23,10 +27,30 @@ async function shoot(page: Page, name: string): Promise<void> {
   if (bytes.length > MOST_BYTES) throw new Error(`${name}.webp has ${bytes.length} bytes`);
   writeFileSync(join(OUT, `${name}.webp`), bytes);
   process.stdout.write(`docs/images/shops/${name}.webp: ${Math.round(bytes.length / 1000)} kB\n`);
+  const place = IN_DIRECTORY.indexOf(name);
+  if (place >= 0) await page.screenshot({ path: join(DIRECTORY, `screenshot-${place + 1}.png`) });
+}
+
+/** The icon and the banner of the plugin's page, each also for screens of twice the density. */
+async function drawPlugin(browser: Browser): Promise<void> {
+  const logo = readFileSync(join(import.meta.dirname, '../deploy/templates/dokploy/florin/florin.svg'), 'utf8');
+  const banner = `<div style="box-sizing:border-box; width:772px; height:250px; padding:0 56px; display:flex; align-items:center; gap:36px;
+    background:#0a7440; color:#fff; font:22px/1.5 sans-serif"><div style="flex:none">${logo.replace('width="256" height="256"', 'width="150"')}</div>
+    <div><b style="font-size:40px">Florin Payments</b><br>Bitcoin, Ethereum, stablecoins and more,<br>paid to your own wallet</div></div>`;
+  const draw = async (name: string, html: string, [width, height]: [number, number], scale: number) => {
+    const page = await browser.newPage({ viewport: { width, height }, deviceScaleFactor: scale });
+    await page.setContent(`<body style="margin:0">${html}</body>`);
+    await page.screenshot({ path: join(DIRECTORY, `${name}-${width * scale}x${height * scale}.png`) });
+    await page.close();
+  };
+  for (const scale of [1, 2]) {
+    await draw('icon', logo.replace('width="256" height="256"', 'width="128" height="128" style="display:block"'), [128, 128], scale);
+    await draw('banner', banner, [772, 250], scale);
+  }
 }
 
 /** The checkout of a made-up shop that opens the payment page over itself with the script of the plugin. */
-async function shootModal(browser: Browser, publicUrl: string, apiKey: string): Promise<void> {
+async function shootModal(browser: Browser, publicUrl: string, connect: (origin: string) => Promise<{ apiKey: string }>): Promise<void> {
   let html = '';
   const shop = createServer((_, reply) => void reply.setHeader('content-type', 'text/html; charset=utf-8').end(html));
   await new Promise<void>((resolve) => shop.listen(0, '127.0.0.1', resolve));
@@ -37,6 +61,7 @@ async function shootModal(browser: Browser, publicUrl: string, apiKey: string): 
     metadata: { orderId: '1042' },
     checkout: { redirectURL: `${origin}/thanks` },
   };
+  const { apiKey } = await connect(origin);
   const { json: invoice, status, text } = await shopClient(`${publicUrl}/btcpay`, apiKey)('POST', '/api/v1/invoices', body);
   if (status !== 200) throw new Error(text);
   html = `<!doctype html><html lang="en"><head><title>Checkout</title><link rel="icon" href="data:,"><style>
@@ -88,7 +113,8 @@ async function shootOwnPlugin({ page, publicUrl, app }: Desk): Promise<void> {
 
 export const shootShops = () =>
   atDesk({ width: 1_100, height: 760 }, async (desk) => {
-    mkdirSync(OUT, { recursive: true });
+    for (const folder of [OUT, DIRECTORY]) mkdirSync(folder, { recursive: true });
+    await drawPlugin(desk.browser);
     const { app, publicUrl, browser, page } = desk;
     const { ctx } = app.app;
     await shootOwnPlugin(desk);
@@ -120,6 +146,5 @@ export const shootShops = () =>
     await page.getByRole('button', { name: 'Create key' }).click();
     await page.getByText('Enter this in your shop').waitFor();
     await shoot(page, 'key');
-    const { apiKey } = await connect('woocommerce', 'Checkout', 'https://shop.example');
-    await shootModal(browser, publicUrl, apiKey);
+    await shootModal(browser, publicUrl, (origin) => connect('woocommerce', 'Checkout', origin));
   });

@@ -1,7 +1,18 @@
 /** What a release contains of others, and that the same files make the same archive. `release.long.test.ts` builds whole releases. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -95,6 +106,9 @@ test('the npm packages are what every kind of module and compiler expects', asyn
       messages.map((message) => formatMessage(message, pkg, { color: false })),
       [],
     );
+    const { repository } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    assert.equal(pkg.repository.url, repository.url);
+    assert.ok(existsSync(join(ROOT, pkg.repository.directory, 'package.json')));
   }
 });
 

@@ -234,9 +234,24 @@ test('the plugin keeps the rules of wordpress.org that can be read from its sour
   assert.ok(field('Tags')!.split(',').length <= 5 && /^\d+\.\d+$/.test(field('Tested up to')!));
   const [, short] = /\n\n(.+)\n\n== Description ==/.exec(readme)!;
   assert.ok(short!.length <= 150 && !/[*_`<[]/.test(short!), short);
-  for (const section of ['Description', 'Installation', 'Frequently Asked Questions', 'External services', 'Changelog'])
+  for (const section of ['Description', 'Installation', 'Frequently Asked Questions', 'External services', 'Screenshots', 'Changelog'])
     assert.match(readme, new RegExp(`^== ${section} ==$`, 'm'));
   assert.ok(readme.length < 10_000 && readme.includes(`= ${field('Stable tag')} =`));
+});
+
+test('the page of the plugin on wordpress.org has its icon, banner and a picture for each caption, which the plugin itself leaves out', () => {
+  const folder = join(WOOCOMMERCE, 'directory');
+  const [, captions] = /^== Screenshots ==\n\n((?:\d+\. .+\n)+)/m.exec(readFileSync(join(WOOCOMMERCE, 'readme.txt'), 'utf8'))!;
+  const pictures = captions!.match(/^\d+/gm)!.map((number) => `screenshot-${number}.png`);
+  const sized = ['banner-1544x500.png', 'banner-772x250.png', 'icon-128x128.png', 'icon-256x256.png'];
+  assert.deepEqual(globSync('*', { cwd: folder }).sort(), [...sized, ...pictures]);
+  for (const name of [...sized, ...pictures]) {
+    const png = readFileSync(join(folder, name));
+    assert.equal(png.toString('latin1', 1, 4), 'PNG', name);
+    if (sized.includes(name)) assert.match(name, new RegExp(`-${png.readUInt32BE(16)}x${png.readUInt32BE(20)}\\.png$`));
+    // The limits of the directory.
+    assert.ok(png.length < (name.startsWith('banner') ? 4_000_000 : name.startsWith('icon') ? 1_000_000 : 10_000_000), name);
+  }
 });
 
 test('the plugin is written in PHP 7.4, and uses nothing that later versions took away', { skip }, () => {

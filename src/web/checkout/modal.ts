@@ -44,6 +44,10 @@ Object.assign(closer.style, {
   right: '12px',
   width: '44px',
   height: '44px',
+  // A shop gives its own buttons another shape.
+  boxSizing: 'border-box',
+  margin: '0',
+  padding: '0',
   border: '1px solid #767676',
   borderRadius: '22px',
   background: '#fff',
