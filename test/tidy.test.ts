@@ -476,11 +476,11 @@ test('the container image is made of files that exist and are sent to the build'
   assert.deepEqual(copied('FROM a\nCOPY --chown=b c d ./\nCOPY --from=a /e /f\n'), ['c', 'd']);
 });
 
-/** Variables that container files set, except for those of the database image. */
+/** Variables that container files set, except for those of the system and of the database image. */
 export const variablesSet = (text: string): string[] =>
   [...text.matchAll(/^\s+([A-Z][A-Z0-9_]*):/gm), ...text.matchAll(/^(?:ENV)?\s+([A-Z][A-Z0-9_]*)=/gm)]
     .map(([, name]) => name!)
-    .filter((name) => !name.startsWith('POSTGRES_'));
+    .filter((name) => name !== 'PATH' && !name.startsWith('POSTGRES_'));
 
 test('container files set variables that the configuration knows, and compose.yaml each of them', () => {
   for (const path of ['compose.yaml', 'Dockerfile']) {
