@@ -25,7 +25,7 @@ test('each error says what is allowed', () => {
   assert.deepEqual(
     faultsOf(() => checkBody(Simulate, parseJson('{"scenario":"lost","currency":"XMR"}'))),
     [
-      'parameter_invalid: scenario is invalid: it must be one of success, slow, failed, underpaid, overpaid, late, reorg, replaced, expired, reversed, wrong_network, wrong_token.',
+      'parameter_invalid: scenario is invalid: it must be one of success, slow, held, failed, underpaid, overpaid, late, reorg, replaced, expired, reversed, wrong_network, wrong_token.',
       `currency_unknown: currency ${coin}.`,
     ],
   );
