@@ -30,7 +30,7 @@ export function readProxy(text: string): SocksProxy | null {
 }
 
 type Opening = { to: PeerAddress; proxy: SocksProxy | null; timeoutMs: number; ended?: AbortSignal };
-/** Connects within the time given, and before `ended`. Errors: an Error that says why there is no connection. */
+/** Connects, unless the time is over or `ended` is aborted first. Errors: an Error that says why there is no connection. */
 export function openSocket({ to, proxy, timeoutMs, ended }: Opening): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: (proxy ?? to).host, port: (proxy ?? to).port, noDelay: true });

@@ -219,8 +219,9 @@ export async function watchInvoices(ctx: Context, { paymentIds }: { paymentIds: 
 type Listening = ReturnType<typeof createListening>;
 /** Listens to back ends that say when an invoice is paid, which is then the first to be looked at. */
 function createListening(ctx: Context) {
-  /** By back end. One that ends early is not listened to again before its time. */
-  const open = new Map<string, AbortController>();
+  const stopped = new AbortController();
+  /** The back ends. One that ends early is not listened to again before its time. */
+  const open = new Set<string>();
   const hear = (backendId: string) => (paymentHash: string) =>
     void ctx.db
       .sql`update lightning_invoices set due_at = created_at where payment_hash = ${paymentHash} and backend_id = ${backendId} and state = 'open'`.catch(
@@ -229,19 +230,14 @@ function createListening(ctx: Context) {
   return {
     start: (backendId: string, { listen }: BackEnd): void => {
       if (!listen || open.has(backendId)) return;
-      const ended = new AbortController();
-      open.set(backendId, ended);
-      setTimeout(() => {
-        open.delete(backendId);
-        ended.abort();
-      }, LISTEN_MS).unref();
-      listen(hear(backendId), ended.signal).catch((error: unknown) =>
+      open.add(backendId);
+      const ended = AbortSignal.any([stopped.signal, AbortSignal.timeout(LISTEN_MS)]);
+      ended.addEventListener('abort', () => open.delete(backendId), { once: true });
+      listen(hear(backendId), ended).catch((error: unknown) =>
         ctx.log.debug({ err: error, backendId }, 'No news of Lightning payments for now'),
       );
     },
-    stop: (): void => {
-      for (const ended of open.values()) ended.abort();
-    },
+    stop: (): void => stopped.abort(),
   };
 }
 

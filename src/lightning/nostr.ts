@@ -56,17 +56,14 @@ export async function askRelays<T>(
   ctx: Context,
   { merchantId, relays, ended, ...question }: { merchantId: string; relays: readonly string[]; ended?: AbortSignal } & Question<T>,
 ): Promise<T> {
-  const over = new AbortController();
-  const end = () => over.abort();
-  const timer = ended ? null : setTimeout(end, Math.max(...relays.map(askMs)));
-  ended?.addEventListener('abort', end, { once: true });
+  const answered = new AbortController();
+  const over = AbortSignal.any([answered.signal, ended ?? AbortSignal.timeout(Math.max(...relays.map(askMs)))]);
   try {
-    return await Promise.any(relays.map((relay) => askRelay(ctx, { merchantId, relay, ended: over.signal, ...question })));
+    return await Promise.any(relays.map((relay) => askRelay(ctx, { merchantId, relay, ended: over, ...question })));
   } catch (error) {
     throw (error as AggregateError).errors.at(-1);
   } finally {
-    if (timer) clearTimeout(timer);
-    end();
+    answered.abort();
   }
 }
 
