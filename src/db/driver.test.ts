@@ -220,10 +220,21 @@ test('work that continues after the end of its transaction is refused', async ()
 test('statements that follow each other use one connection, which has their plans, however many are open', async () => {
   const many = await openDb({ url: proxy.url, max: 5, log: createLog('silent') });
   try {
+    // Each transaction holds its connection until all five have one, however long it takes to open them.
+    const open = Promise.withResolvers<void>();
+    let begun = 0;
     const together = await Promise.all(
-      Array.from({ length: 5 }, () => many.begin((tx) => tx`select pg_sleep(0.1), pg_backend_pid() as pid`)),
+      Array.from({ length: 5 }, () =>
+        many.begin(async (tx) => {
+          const pid = await pidOf(tx);
+          begun += 1;
+          if (begun === 5) open.resolve();
+          await open.promise;
+          return pid;
+        }),
+      ),
     );
-    assert.equal(new Set(together.map(([row]) => row!.pid)).size, 5);
+    assert.equal(new Set(together).size, 5);
     const used = new Set<number>();
     for (let i = 0; i < 20; i++) used.add(i % 2 === 0 ? await pidOf(many.sql) : await many.begin(pidOf));
     assert.equal(used.size, 1);

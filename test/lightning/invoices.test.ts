@@ -10,6 +10,8 @@ import type { FrontAnswer } from '../kit/lightning-fronts.ts';
 import { type LightningShop, startLightningShop } from '../kit/lightning-shop.ts';
 
 const { bolt11 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
+/** Five seconds and what a busy machine adds, but less than the 30 that a back end behind Tor gets. */
+const FAR_LESS_MS = 25_000;
 let shop: LightningShop;
 before(async () => {
   shop = await startLightningShop();
@@ -163,7 +165,7 @@ test('hostile case 14: an address that hangs, or answers without end, is given u
   shop.fronts.behave((usual, { path }) => (path.includes('/lnurlp/') ? (asked++ === 0 ? null : endless) : usual));
   const started = performance.now();
   for (const page of await Promise.all(ids.map((id) => shop.choose(id)))) assert.equal(page.status, 503);
-  assert.ok(asked === 2 && performance.now() - started < 7_000);
+  assert.ok(asked === 2 && performance.now() - started < FAR_LESS_MS);
   // It is not offered for half a minute.
   const { ctx } = shop.app.app;
   await getMerchantNow(ctx, shop.app.merchant);
@@ -201,7 +203,7 @@ test('a wallet over NWC that does not answer, or not now, gives no invoice', asy
   shop.fronts.behave(() => null);
   const started = performance.now();
   assert.equal((await shop.choose(id)).status, 503);
-  assert.ok(performance.now() - started < 7_000);
+  assert.ok(performance.now() - started < FAR_LESS_MS);
   assert.match(await failure(), /no answer in time/);
 });
 
