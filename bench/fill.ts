@@ -21,5 +21,8 @@ export async function fillPayments(db: Db, { merchantId, count }: { merchantId: 
     insert into payment_quarters select ${merchantId}, 'live', date_bin('15 minutes', now(), 'epoch') - q * interval '15 minutes', m, c, 10, 1000, 10
     from generate_series(0, 365 * 96) q, (values ('created', ''), ('opened', ''), ('chosen', ''), ('seen', ''), ('paid', ''),
       ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('volume', 'BTC'), ('volume', 'LTC'), ('volume', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
+  await db.sql`
+    insert into payment_days select merchant_id, mode, (quarter at time zone 'UTC')::date, measure, coin, sum(payments)::bigint,
+      sum(usd_cents)::bigint, sum(seconds)::bigint from payment_quarters group by 1, 2, 3, 4, 5`;
   await db.sql`analyze payments`;
 }

@@ -85,6 +85,7 @@ async function sell({ app, test }: TestApp): Promise<void> {
   await sql`with moved as (delete from payment_quarters returning *)
     insert into payment_quarter_deltas (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
     select merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds from moved`;
+  await sql`delete from payment_days`;
   await sql`update payment_quarter_deltas set quarter = quarter - ${days}::int * interval '24 hours'`;
 }
 

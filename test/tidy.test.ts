@@ -164,7 +164,7 @@ const OWNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   settling: [
     ...['transfers', 'payment_metadata', 'payment_text_owners', 'payment_texts', 'payment_counts', 'payment_count_deltas'],
-    ...['payment_quarters', 'payment_quarter_deltas', 'payment_sales', 'erasures'],
+    ...['payment_quarters', 'payment_quarter_deltas', 'payment_days', 'payment_sales', 'erasures'],
   ],
   follow: [
     'chains',
@@ -202,6 +202,7 @@ const SHARED: ReadonlySet<string> = new Set([
   'deliveries events', // a test event is recorded with its delivery; what is 30 days old is forgotten with its deliveries
   'follow transfers', // what a chain shows is written while lockAndSettle holds the payments
   'lightning transfers', // what an invoice received is written while lockAndSettle holds the payment
+  'merchants payment_days', // the days of a merchant are those of the time zone that is set
   'operate install', // the time of the last backup
   'outgoing signing_inputs', // a refund that ended frees the deposits that its signing file held
   'people merchants', // the setup link becomes its first owner; a team may require a second factor

@@ -1013,6 +1013,18 @@ create table payment_quarters (
   PRIMARY KEY (merchant_id, mode, quarter, measure, coin)
 );
 
+create table payment_days (
+  merchant_id text collate "C" not null,
+  mode text not null,
+  day date not null,
+  measure text not null,
+  coin text not null,
+  payments bigint not null,
+  usd_cents bigint not null,
+  seconds bigint not null,
+  PRIMARY KEY (merchant_id, mode, day, measure, coin)
+);
+
 create table payment_quarter_deltas (
   id bigint not null generated always as identity,
   merchant_id text collate "C" not null,

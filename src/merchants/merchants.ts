@@ -252,7 +252,7 @@ export async function listMerchants(
 
 /**
  * Changes some settings, and the name when one is given. `also` runs in the same transaction and gets the settings as they were: nobody
- * else changes them in between. Errors: merchant_not_found.
+ * else changes them in between. Errors: merchant_not_found, parameter_invalid (time_zone) for one that the database does not know.
  */
 export async function changeSettings(
   ctx: Context,
@@ -268,9 +268,24 @@ export async function changeSettings(
     const before = await readMerchant(tx, { merchantId });
     await tx`
       update merchants set settings = settings || ${tx.json(settingsToJson(settings) as never)}, name = coalesce(${name ?? null}, name) where id = ${merchantId}`;
+    const { timeZone } = settings;
+    if (timeZone !== undefined && timeZone !== before.settings.timeZone) await remakeDays(tx, { merchantId, timeZone });
     await also?.(tx, before.settings);
   });
   cacheOf(ctx).delete(merchantId);
+}
+
+/** Makes the totals of days again for those of another time zone. Whoever folds totals waits until this commits. */
+async function remakeDays(tx: Tx, { merchantId, timeZone }: { merchantId: string; timeZone: string }): Promise<void> {
+  await tx`select clock_timestamp() at time zone ${timeZone}::text`.catch((error: { code?: string }) => {
+    if (error.code !== '22023') throw error;
+    throw new Problem('parameter_invalid', { reason: 'the database does not know this time zone' }, { param: 'time_zone' });
+  });
+  await tx`delete from payment_days where merchant_id = ${merchantId}`;
+  await tx`
+    insert into payment_days (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
+    select merchant_id, mode, (quarter at time zone ${timeZone}::text)::date, measure, coin, sum(payments)::bigint, sum(usd_cents)::bigint,
+      sum(seconds)::bigint from payment_quarters where merchant_id = ${merchantId} group by 1, 2, 3, 4, 5`;
 }
 
 /** The merchant of a setup link; null when the link is unknown, used or expired. */

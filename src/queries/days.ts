@@ -1,4 +1,4 @@
-/** Totals of days in a time zone, read from the totals of quarters of an hour. */
+/** Totals of days, in the time zone of the merchant. */
 import type { Mode } from '#core/coin';
 import { DAY_MS } from '#core/dates';
 import { EXCEPTIONS } from '#core/payment';
@@ -22,25 +22,21 @@ export type Totals = {
 type CoinDay = { completed: number; usdCents: bigint; reversedUsdCents: bigint };
 type Day = CoinDay & { day: string; created: number; opened: number; coins: Map<string, CoinDay> };
 
-/** Current totals of the days from `from` through `until` in a time zone: folded and not yet folded. */
+/** Current totals of the days from `from` through `until` in the merchant's time zone: folded and not yet folded. */
 export async function readDayRows(
   sql: Sql,
-  { merchantId, mode, from, until, timeZone }: { merchantId: string; mode: Mode; from: string; until: string; timeZone: string },
+  { merchantId, mode, from, until }: { merchantId: string; mode: Mode; from: string; until: string },
 ): Promise<DayRow[]> {
-  // Bounded: less than two thousand quarters with coins a day, and most merchants have a few. The rows not yet folded are from the last
-  // few seconds. Days of a time zone begin within a day of those of UTC.
-  const mine = sql`
-    where merchant_id = ${merchantId} and mode = ${mode} and quarter >= (${from}::text::date - 1)::timestamp at time zone 'UTC'
-      and quarter < (${until}::text::date + 2)::timestamp at time zone 'UTC'`;
+  // Bounded: a day has at most a row for each measure and coin, and the rows not yet folded are from the last few seconds.
   const rows = await sql<(Omit<DayRow, 'payments' | 'seconds'> & { payments: bigint; seconds: bigint })[]>`
     select day::text as day, measure, coin, sum(payments)::bigint as payments, sum(usd_cents)::bigint as "usdCents", sum(seconds)::bigint as seconds
     from (
-      select quarter, measure, coin, payments, usd_cents, seconds from payment_quarters ${mine}
+      select day, measure, coin, payments, usd_cents, seconds from payment_days where merchant_id = ${merchantId} and mode = ${mode}
       union all
-      select quarter, measure, coin, payments, usd_cents, seconds from payment_quarter_deltas ${mine}) as d
-    cross join lateral (select (quarter at time zone ${timeZone}::text)::date as day) as local
+      select (quarter at time zone coalesce(m.settings->>'timeZone', 'UTC'))::date, measure, coin, payments, usd_cents, seconds
+      from payment_quarter_deltas join merchants m on m.id = merchant_id where merchant_id = ${merchantId} and mode = ${mode}) as d
     where day between ${from}::text::date and ${until}::text::date
-    group by 1, 2, 3 having sum(payments) <> 0 or sum(usd_cents) <> 0 order by 1, 2, 3`;
+    group by d.day, 2, 3 having sum(payments) <> 0 or sum(usd_cents) <> 0 order by d.day, 2, 3`;
   return rows.map((row) => ({ ...row, payments: Number(row.payments), seconds: Number(row.seconds) }));
 }
 

@@ -322,7 +322,7 @@ export async function* exportDays(
     formatUsd(reversed),
     ...(display === null ? [] : [display.currency, formatDecimal(display.rateE8, 8), inDisplay(display, cents)]),
   ];
-  const rows = await readDayRows(ctx.db.sql, { merchantId, mode, from, until, timeZone });
+  const rows = await readDayRows(ctx.db.sql, { merchantId, mode, from, until });
   const active = new Set(rows.map(({ day }) => day));
   for (const { day, created, opened, coins, ...all } of daysOf(rows, { from, until })) {
     if (!active.has(day)) continue;

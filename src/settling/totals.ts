@@ -89,12 +89,17 @@ export function insertTotalChanges(tx: Tx, rows: readonly Owned[]): Fragment {
       ${big((r) => r.usdCents)}::bigint[], ${big((r) => BigInt(r.seconds))}::bigint[])`;
 }
 
-/** Folds appended changes into the totals, a bounded number at a time. Returns how many. */
+/**
+ * Folds appended changes into the totals, a bounded number at a time. Returns how many. The time zones stay as they are until it commits, so
+ * that none of it is in days of an old one.
+ */
 export async function foldTotals(ctx: Context, { limit }: { limit: number }): Promise<number> {
   const [row] = await ctx.db.sql<{ n: number }[]>`
     with taken as (
       delete from payment_quarter_deltas where id in (select id from payment_quarter_deltas order by id limit ${limit} for update skip locked)
       returning *
+    ), zones as (
+      select id, coalesce(settings->>'timeZone', 'UTC') as zone from merchants where id in (select merchant_id from taken) for share
     ), sums as (
       select merchant_id, mode, quarter, measure, coin, sum(payments)::bigint as payments, sum(usd_cents)::bigint as usd_cents,
         sum(seconds)::bigint as seconds from taken group by 1, 2, 3, 4, 5
@@ -102,6 +107,12 @@ export async function foldTotals(ctx: Context, { limit }: { limit: number }): Pr
       insert into payment_quarters as d (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
       select * from sums order by 1, 2, 3, 4, 5
       on conflict (merchant_id, mode, quarter, measure, coin) do update set payments = d.payments + excluded.payments,
+        usd_cents = d.usd_cents + excluded.usd_cents, seconds = d.seconds + excluded.seconds
+    ), days as (
+      insert into payment_days as d (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
+      select merchant_id, mode, (quarter at time zone zone)::date, measure, coin, sum(payments)::bigint, sum(usd_cents)::bigint,
+        sum(seconds)::bigint from sums join zones on id = merchant_id group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+      on conflict (merchant_id, mode, day, measure, coin) do update set payments = d.payments + excluded.payments,
         usd_cents = d.usd_cents + excluded.usd_cents, seconds = d.seconds + excluded.seconds
     )
     select count(*)::int as n from taken`;

@@ -7,6 +7,7 @@ import { COIN, type Coin } from '../../src/core/coin.ts';
 import { formatDecimal, parseDecimal } from '../../src/core/money.ts';
 import { csvCell } from '../../src/core/text.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
+import { setTimeZone } from '../../src/merchants/settings.ts';
 import { foldTotals } from '../../src/settling/totals.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
@@ -116,6 +117,42 @@ test('daily totals equal a full recount of the payments, folded or not', async (
   assert.equal(parseDecimal(home.now.volume_usd, 2), cents);
   assert.equal(home.now.completed, sum('completed'));
   assert.equal(home.before.completed, 0);
+});
+
+test('totals of days are those of the time zone, however often it changes while totals are folded', async () => {
+  const { ctx } = app.app;
+  const { sql } = ctx.db;
+  const { merchantId } = app.merchant;
+  await sql`
+    insert into payment_quarter_deltas (merchant_id, mode, quarter, measure, coin, payments, usd_cents, seconds)
+    select ${merchantId}, 'live', date_bin('15 minutes', now() - n * interval '7 minutes', 'epoch'), 'created', '', 1, n, 0 from generate_series(1, 400) as n`;
+  const fold = async (): Promise<void> => {
+    while ((await foldTotals(ctx, { limit: 5 })) > 0);
+  };
+  const change = async (): Promise<void> => {
+    for (const timeZone of ['Pacific/Chatham', 'America/Havana', 'Asia/Kolkata', 'UTC', 'Pacific/Apia'])
+      await setTimeZone(ctx, { merchantId, timeZone });
+  };
+  await Promise.all([fold(), change(), fold()]);
+  await fold();
+  const [wrong] = await sql`
+    select count(*) filter (where d is distinct from q) as n, count(*) as rows from
+      (select mode, day, measure, coin, payments, usd_cents, seconds from payment_days where merchant_id = ${merchantId}) as d
+      full join (select mode, (quarter at time zone 'Pacific/Apia')::date as day, measure, coin, sum(payments)::bigint as payments,
+        sum(usd_cents)::bigint as usd_cents, sum(seconds)::bigint as seconds from payment_quarters where merchant_id = ${merchantId}
+        group by 1, 2, 3, 4) as q using (mode, day, measure, coin)`;
+  assert.ok(wrong!.rows > 10n);
+  assert.equal(wrong!.n, 0n);
+  await setTimeZone(ctx, { merchantId, timeZone: 'UTC' });
+  const { days } = (await owner.get(`/live/home?${new URLSearchParams(wide())}`)).json;
+  const [counted] = await sql`
+    select sum(payments)::int as n from payment_quarters where merchant_id = ${merchantId} and mode = 'live' and measure = 'created'
+      and (quarter at time zone 'UTC')::date >= ${wide().from}::date`;
+  assert.ok(counted!.n > 0);
+  assert.equal(
+    days.reduce((sum: number, { created }: { created: number }) => sum + created, 0),
+    counted!.n,
+  );
 });
 
 test('an invalid range is refused, and one of a year is answered', async () => {

@@ -1074,8 +1074,9 @@ create table usage_alerts (
   primary key (merchant_id, month, percent)
 );
 
--- Totals a quarter of an hour, of which the days of every time zone consist. Appended in the transaction of what they count, folded by the
--- worker: total = quarters + deltas.
+-- Totals a quarter of an hour, of which the days of every time zone consist, and of the days of the merchant's own. Appended in the
+-- transaction of what they count, folded by the worker: total = days + deltas. When the time zone changes, the days are made again from the
+-- quarters.
 create table payment_quarters (
   merchant_id text collate "C" not null,
   mode text not null,
@@ -1086,6 +1087,18 @@ create table payment_quarters (
   usd_cents bigint not null,
   seconds bigint not null,
   primary key (merchant_id, mode, quarter, measure, coin)
+);
+
+create table payment_days (
+  merchant_id text collate "C" not null,
+  mode text not null,
+  day date not null,
+  measure text not null,
+  coin text not null,
+  payments bigint not null,
+  usd_cents bigint not null,
+  seconds bigint not null,
+  primary key (merchant_id, mode, day, measure, coin)
 );
 
 create table payment_quarter_deltas (

@@ -84,9 +84,8 @@ export const HOME: readonly DashboardRoute[] = [
       const range = rangeOf(call.query);
       const of = ownerOfCall(call);
       const { sql } = call.ctx.db;
-      const { timeZone } = (await getMerchant(call.ctx, of)).settings;
       const [rows, attention, [known]] = await Promise.all([
-        readDayRows(sql, { ...of, from: range.before.from, until: range.until, timeZone }),
+        readDayRows(sql, { ...of, from: range.before.from, until: range.until }),
         countAttention(call.ctx, { ...of, most: 99 }),
         sql<{ ever: boolean }[]>`
           select exists (select 1 from payment_counters where merchant_id = ${of.merchantId} and mode = ${of.mode}) as ever`,
