@@ -5,14 +5,19 @@ import type { MenuEntry } from './menu-list.tsx';
 const load = () => import('./menu-list.tsx').then((module) => ({ default: module.MenuList }));
 const MenuList = lazy(load);
 
-/** `children` is the content and the name of the button. */
+/**
+ * `children` is the content and the name of the button. With `label` instead, the button shows three dots: drawn, because a list may have a
+ * thousand of them.
+ */
 export function Menu({
   children,
+  label,
   entries,
   className = '',
   align = 'end',
 }: {
-  children: ReactNode;
+  children?: ReactNode;
+  label?: string;
   entries: readonly MenuEntry[];
   className?: string;
   /** The edge of the button that the list aligns to. */
@@ -36,9 +41,10 @@ export function Menu({
       <button
         ref={button}
         type="button"
+        aria-label={label}
         aria-haspopup="menu"
         aria-expanded={open !== null}
-        className={`rounded-lg hover:bg-raised ${className}`}
+        className={`rounded-lg hover:bg-raised ${label === undefined ? '' : 'dots size-8'} ${className}`}
         onPointerEnter={load}
         onFocus={load}
         // A click by keyboard has a detail of 0.

@@ -44,8 +44,10 @@ const Row = memo(({ row, columns, marked }: { row: unknown; columns: readonly Co
             <span className="min-w-0">{cell(row as never)}</span>
             <TestLabel />
           </span>
-        ) : (
+        ) : phone === 'line' ? (
           <span className="min-w-0">{cell(row as never)}</span>
+        ) : (
+          cell(row as never)
         )}
       </td>
     ))}

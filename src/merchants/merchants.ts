@@ -275,7 +275,7 @@ export async function changeSettings(
   cacheOf(ctx).delete(merchantId);
 }
 
-/** Makes the totals of days again for those of another time zone. Whoever folds totals waits until this commits. */
+/** Makes the totals of days again for those of another time zone. Folding waits until this commits. */
 async function remakeDays(tx: Tx, { merchantId, timeZone }: { merchantId: string; timeZone: string }): Promise<void> {
   await tx`select clock_timestamp() at time zone ${timeZone}::text`.catch((error: { code?: string }) => {
     if (error.code !== '22023') throw error;

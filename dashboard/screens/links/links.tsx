@@ -5,7 +5,6 @@ import { Button, buttonClass } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Note, Segments } from '../../ui/form.tsx';
-import { Icon } from '../../ui/icon.tsx';
 import { ModeLink } from '../../ui/link.tsx';
 import { LinkCode } from '../../ui/link-code.tsx';
 import { ListCard } from '../../ui/list.tsx';
@@ -213,7 +212,7 @@ function LinkActions({ link, may, onEdit, onDraw }: { link: Link; may: boolean; 
   });
   return (
     <Menu
-      className="p-1.5"
+      label={`Actions for ${link.name}`}
       entries={[
         { label: 'Show QR code', onSelect: onDraw },
         ...(may
@@ -227,9 +226,6 @@ function LinkActions({ link, may, onEdit, onDraw }: { link: Link; may: boolean; 
             ]
           : []),
       ]}
-    >
-      <Icon name="dots" />
-      <span className="sr-only">Actions for {link.name}</span>
-    </Menu>
+    />
   );
 }

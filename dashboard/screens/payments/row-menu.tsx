@@ -5,7 +5,6 @@ import { sumText } from '../../lib/amount.ts';
 import type { Reply } from '../../lib/api.ts';
 import { useMay, useMode } from '../../lib/hooks.ts';
 import { say } from '../../lib/toasts.ts';
-import { Icon } from '../../ui/icon.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { arrivedIn } from '../../ui/received.tsx';
 
@@ -25,7 +24,8 @@ export function RowMenu({ row }: { row: Reply<'GET /:mode/payments'>['data'][num
   return (
     <>
       <Menu
-        className="-my-1.5 block p-1.5"
+        className="-my-1.5 block"
+        label={`Actions for payment ${row.id}`}
         entries={[
           { label: 'View payment', onSelect: () => void navigate({ to: `/${mode}/payments/${row.id}` }) },
           { label: 'Copy payment link', onSelect: () => copy(row.payment_url, 'Payment link copied.') },
@@ -33,10 +33,7 @@ export function RowMenu({ row }: { row: Reply<'GET /:mode/payments'>['data'][num
           ...(mayRefund && arrived.length > 0 ? [{ label: 'Refund', onSelect: () => setAsked('refund') }] : []),
           ...(mayCancel && row.status === 'pending' ? [{ label: 'Cancel payment', danger: true, onSelect: () => setAsked('cancel') }] : []),
         ]}
-      >
-        <Icon name="dots" />
-        <span className="sr-only">Actions for payment {row.id}</span>
-      </Menu>
+      />
       {asked !== null && (
         <Suspense>
           {asked === 'refund' ? (
