@@ -23,6 +23,6 @@ export async function fillPayments(db: Db, { merchantId, count }: { merchantId: 
       ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('volume', 'BTC'), ('volume', 'LTC'), ('volume', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
   await db.sql`
     insert into payment_days select merchant_id, mode, (quarter at time zone 'UTC')::date, measure, coin, sum(payments)::bigint,
-      sum(usd_cents)::bigint, sum(seconds)::bigint from payment_quarters group by 1, 2, 3, 4, 5`;
+      sum(usd_cents)::bigint, sum(seconds)::bigint from payment_quarters where merchant_id = ${merchantId} group by 1, 2, 3, 4, 5`;
   await db.sql`analyze payments`;
 }

@@ -15,6 +15,7 @@ export {
   readDisplayCurrencies,
   readMerchant,
   readMerchants,
+  remakeDays,
   SETUP_DAYS,
   setPlan,
 } from './merchants.ts';

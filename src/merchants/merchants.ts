@@ -269,23 +269,30 @@ export async function changeSettings(
     await tx`
       update merchants set settings = settings || ${tx.json(settingsToJson(settings) as never)}, name = coalesce(${name ?? null}, name) where id = ${merchantId}`;
     const { timeZone } = settings;
-    if (timeZone !== undefined && timeZone !== before.settings.timeZone) await remakeDays(tx, { merchantId, timeZone });
+    if (timeZone !== undefined && timeZone !== before.settings.timeZone) await moveDays(tx, { merchantId, timeZone });
     await also?.(tx, before.settings);
   });
   cacheOf(ctx).delete(merchantId);
 }
 
-/** Makes the totals of days again for those of another time zone. Folding waits until this commits. */
-async function remakeDays(tx: Tx, { merchantId, timeZone }: { merchantId: string; timeZone: string }): Promise<void> {
+/** The totals of days for the time zone that was just set. Folding waits until this commits. */
+async function moveDays(tx: Tx, { merchantId, timeZone }: { merchantId: string; timeZone: string }): Promise<void> {
   await tx`select clock_timestamp() at time zone ${timeZone}::text`.catch((error: { code?: string }) => {
     if (error.code !== '22023') throw error;
     throw new Problem('parameter_invalid', { reason: 'the database does not know this time zone' }, { param: 'time_zone' });
   });
-  await tx`delete from payment_days where merchant_id = ${merchantId}`;
+  await remakeDays(tx, { merchantId });
+}
+
+/** Makes the totals of the days of a merchant, or of all, again from those of quarters of an hour. */
+export async function remakeDays(tx: Tx, { merchantId }: { merchantId: string | null }): Promise<void> {
+  const chosen = merchantId === null ? tx`true` : tx`merchant_id = ${merchantId}`;
+  await tx`delete from payment_days where ${chosen}`;
   await tx`
     insert into payment_days (merchant_id, mode, day, measure, coin, payments, usd_cents, seconds)
-    select merchant_id, mode, (quarter at time zone ${timeZone}::text)::date, measure, coin, sum(payments)::bigint, sum(usd_cents)::bigint,
-      sum(seconds)::bigint from payment_quarters where merchant_id = ${merchantId} group by 1, 2, 3, 4, 5`;
+    select merchant_id, mode, (quarter at time zone coalesce(m.settings->>'timeZone', 'UTC'))::date, measure, coin, sum(payments)::bigint,
+      sum(usd_cents)::bigint, sum(seconds)::bigint
+    from payment_quarters join merchants m on m.id = merchant_id where ${chosen} group by 1, 2, 3, 4, 5`;
 }
 
 /** The merchant of a setup link; null when the link is unknown, used or expired. */

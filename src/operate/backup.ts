@@ -14,6 +14,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { type Context, canOpen } from '#context';
 import { appliedMigrations, applyMigration, claimAlone, createMigrations, type Db, migrationNames, type Tx, tableNames } from '#db';
 import type { Log } from '#log';
+import { remakeDays } from '#merchants';
 import { notifyOperators } from '#notices';
 import { placeKeyFile, readKeyFile, sealerOf } from './seal.ts';
 import { explainWrongKey, inspectSeals, isRightKey, NO_KEY } from './secret-key.ts';
@@ -315,6 +316,8 @@ export async function restoreBackup<T>({
         await applyMigration(tx, name);
         migrated.push(name);
       }
+      // A backup from before days were stored has none.
+      await remakeDays(tx, { merchantId: null });
       const keyFile = await chooseKey(tx, header, { secretKey, dataFolder });
       const result = await finish(tx);
       // Last, before the commit: a key without data does no harm, but data without its key cannot be read.
