@@ -12,11 +12,11 @@ import { createSigner, type Signer } from '../../test/kit/releases.ts';
 import { upgrade } from './upgrade.ts';
 
 const time = new Date('2026-12-01T00:00:00Z');
-/** What stands for Florin: it says its version to everybody who connects. */
+/** What stands for Florin: it says its version to everybody who connects, also to those who hang up first, as an upgrade does. */
 const SERVICE = `
 const { createServer } = require('node:net');
 const { version } = require('../package.json');
-createServer((socket) => socket.end(version)).listen(process.env.PORT, '127.0.0.1');
+createServer((socket) => socket.on('error', () => {}).end(version)).listen(process.env.PORT, '127.0.0.1');
 `;
 /** Starts and stops one unit as systemd does: a service that ends is failed, and one that was stopped has ended. */
 const systemctl = (root: string) => `#!/bin/sh
