@@ -1,5 +1,6 @@
 /** Live payments of a year and their daily totals, written by the database itself. */
 import type { Db } from '../src/db/db.ts';
+import { remakeDays } from '../src/merchants/merchants.ts';
 
 export async function fillPayments(db: Db, { merchantId, count }: { merchantId: string; count: number }): Promise<void> {
   await db.sql`insert into rule_sets (hash, rules) values ('bench', '{}') on conflict do nothing`;
@@ -21,8 +22,6 @@ export async function fillPayments(db: Db, { merchantId, count }: { merchantId: 
     insert into payment_quarters select ${merchantId}, 'live', date_bin('15 minutes', now(), 'epoch') - q * interval '15 minutes', m, c, 10, 1000, 10
     from generate_series(0, 365 * 96) q, (values ('created', ''), ('opened', ''), ('chosen', ''), ('seen', ''), ('paid', ''),
       ('completed', 'BTC'), ('completed', 'LTC'), ('completed', 'ETH'), ('volume', 'BTC'), ('volume', 'LTC'), ('volume', 'ETH'), ('ended', 'expired'), ('ended', 'late')) as v (m, c)`;
-  await db.sql`
-    insert into payment_days select merchant_id, mode, (quarter at time zone 'UTC')::date, measure, coin, sum(payments)::bigint,
-      sum(usd_cents)::bigint, sum(seconds)::bigint from payment_quarters where merchant_id = ${merchantId} group by 1, 2, 3, 4, 5`;
+  await db.begin((tx) => remakeDays(tx, { merchantId }));
   await db.sql`analyze payments`;
 }

@@ -51,7 +51,8 @@ export function Menu({
         onClick={(event) => show(event.detail === 0 ? 'keys' : 'pointer')}
         onKeyDown={onKeyDown}
       >
-        {children}
+        {/* An invisible character puts the dots on the line of the text beside them. */}
+        {children ?? '\u200b'}
       </button>
       {asked && (
         <Suspense>
