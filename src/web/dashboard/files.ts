@@ -229,13 +229,13 @@ function createScreenFiles(): (root: string, url: string) => Promise<string[]> {
 }
 
 type Words = { language: Locale; file: string };
-/** The page in another language: its words are set before its scripts run. */
+/** The page in its language: its words are set before its scripts run. */
 const withWords = (text: string, { language, file }: Words): string =>
   text
     .replace('<html lang="en">', () => `<html lang="${language}">`)
     .replace('<script type="module"', (script) => `<script type="module" src="/dashboard/${file}"></script>\n    ${script}`);
 
-/** What the person chose in this browser, else the first language of the browser that the dashboard has; null for English. */
+/** What the person chose in this browser, else the first language of the browser that the dashboard has, else English. */
 function createWordsFiles(): (root: string, request: FastifyRequest) => Promise<Words | null> {
   let known: { root: string; files: Promise<Readonly<Record<string, string>>> } | null = null;
   return async (root, { headers }) => {
@@ -250,8 +250,7 @@ function createWordsFiles(): (root: string, request: FastifyRequest) => Promise<
         ),
       };
     const files = await known.files;
-    for (const language of asked.map(matchLocale)) {
-      if (language === 'en') return null;
+    for (const language of [...asked.map(matchLocale), 'en' as const]) {
       const file = language === null ? undefined : files[language];
       if (language !== null && file !== undefined) return { language, file };
     }
