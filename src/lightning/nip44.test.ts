@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { conversationKey, decryptText, encryptText } from './nip44.ts';
-import { publicKeyOf, readEvent, signEvent } from './nostr.ts';
+import { conversationKey, decryptText, encryptText, publicKeyOf, readEvent, signEvent } from './nostr.ts';
 
 const { nip44, nip47 } = JSON.parse(readFileSync('test/fixtures/lightning/vectors.json', 'utf8'));
 const { valid, invalid } = nip44.v2;

@@ -17,8 +17,7 @@ import {
   refuseAccess,
   withoutSecret,
 } from './back-end.ts';
-import { conversationKey, decryptText, encryptText } from './nip44.ts';
-import { askRelays, type NostrEvent, publicKeyOf, signEvent } from './nostr.ts';
+import { askRelays, conversationKey, decryptText, encryptText, type NostrEvent, publicKeyOf, signEvent } from './nostr.ts';
 
 const MOST_RELAYS = 4;
 /** NIP-47: what a wallet can do, a request, its answer, and what it says without being asked. */

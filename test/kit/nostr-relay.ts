@@ -2,8 +2,15 @@
 import { randomBytes } from 'node:crypto';
 import type { Server } from 'node:https';
 import { createRequire } from 'node:module';
-import { conversationKey, decryptText, encryptText } from '../../src/lightning/nip44.ts';
-import { type NostrEvent, publicKeyOf, readEvent, signEvent } from '../../src/lightning/nostr.ts';
+import {
+  conversationKey,
+  decryptText,
+  encryptText,
+  type NostrEvent,
+  publicKeyOf,
+  readEvent,
+  signEvent,
+} from '../../src/lightning/nostr.ts';
 
 const { WebSocketServer } = createRequire(import.meta.url)('ws');
 const WALLET_SECRET = '3c'.repeat(32);

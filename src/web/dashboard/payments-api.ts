@@ -1,4 +1,4 @@
-/** Payments: the list with its filters and its search, the detail with its timeline, and decisions. */
+/** Payments: the list with its filters and its search, the detail with its timeline, and decisions; customers. */
 
 import Type, { type Static } from 'typebox';
 import { boundsOf } from '#books';
@@ -13,9 +13,11 @@ import type { PaymentView, ReplayableReply } from '#core/payment-view';
 import { Problem } from '#core/problem';
 import { type Action, mayDo } from '#core/roles';
 import { hostOfUrl } from '#core/text';
-import { readCustomer } from '#customers';
+import { listCustomers, readCustomer } from '#customers';
 import { type DeliveryOutcome, listOutcomes } from '#deliveries';
 import {
+  CustomerItem,
+  customerBody,
   DetailSchema,
   draftOf,
   ItemSchema,
@@ -524,4 +526,29 @@ export const PAYMENT_ACTS: readonly DashboardRoute[] = [
   }),
   forMembers('simulate', { path: '/payments/:id/simulate', action: 'payments.simulate', as: 'payment' }),
   forMembers('updatePayment', { path: '/payments/:id/metadata', action: 'payments.edit', as: 'payment' }),
+];
+
+/** The list of customers with its search, and one of them. Their payments and refunds are filters of those lists. */
+export const CUSTOMERS: readonly DashboardRoute[] = [
+  memberRoute({
+    method: 'GET',
+    path: '/customers',
+    action: 'payments.read',
+    query: Type.Object({ ...paging, search: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })) }),
+    reply: lookedPageOf(CustomerItem),
+    handle: async (call) => {
+      const page = await listCustomers(call.ctx, {
+        ...ownerOfCall(call),
+        ...pageIn(call.query),
+        search: call.query.search?.trim() || null,
+      });
+      return {
+        success: true,
+        data: page.items.map(customerBody),
+        has_more: page.hasMore,
+        looked_back_to: lookedBackBody(page.lookedBackTo),
+      };
+    },
+  }),
+  forMembers('readCustomer', { path: '/customers/:id', action: 'payments.read', as: 'customer' }),
 ];

@@ -1,7 +1,7 @@
 /** Preferences that were stored, by this version or another one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { preferencesFromJson, preferencesToJson } from './preferences.ts';
+import { preferencesFromJson, preferencesToJson } from './home-api.ts';
 
 const GIVEN = {
   views: [{ name: 'Late ones', query: 'exception=late' }],
