@@ -57,6 +57,11 @@ const failure = (code: string, message: string, more: object = {}) => Object.ass
 const NOT_PRIMARY = 'The database server is a standby, and accepts no writes. Connect to the primary, or list all servers in DATABASE_URL';
 /** A connection takes no more statements than this before the first is answered. */
 const MOST_PENDING = 100;
+/**
+ * A pool that has connections opens another one when none of them was free for this long. All that runs in the background asks at once
+ * when a service starts, and is answered by a few: a connection costs the server as much as a hundred statements, and megabytes.
+ */
+const GROW_AFTER_MS = 20;
 
 // Places ----------------------------------------------------------------------------------------------------------------
 
@@ -223,6 +228,7 @@ class Links {
   readonly #retireAt = new WeakMap<Link, number>();
   #waiting: Waiting[] = [];
   #opening = 0;
+  #growing: NodeJS.Timeout | null = null;
   #pauseUntil = 0;
   #ending: Promise<void> | null = null;
   #isClosed = false;
@@ -246,7 +252,8 @@ class Links {
     else if (link) this.#give(link, waiting);
     else if (this.#all.size + this.#opening < this.#max) {
       this.#waiting.push(waiting);
-      void this.#open(waiting);
+      if (this.#all.size + this.#opening === 0) void this.#open(waiting);
+      else this.#growSoon();
     } else {
       const shared = waiting.isAlone || this.#waiting.length > 0 ? null : this.#leastBusy();
       if (shared) waiting.give(shared);
@@ -284,6 +291,14 @@ class Links {
       this.#openMore();
     }
     this.#quiet();
+  }
+  #growSoon(): void {
+    this.#growing ??= setTimeout(() => {
+      this.#growing = null;
+      if (this.#waiting.length === 0 || this.#all.size + this.#opening >= this.#max) return;
+      void this.#open(this.#waiting[0]!);
+      this.#growSoon();
+    }, GROW_AFTER_MS);
   }
   #pause(): void {
     this.#pauseUntil = performance.now() + 200 + Math.random() * 200;

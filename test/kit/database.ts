@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { type Db, openDb } from '../../src/db/db.ts';
+import connectPostgres from '../../src/db/driver.ts';
 import { type Embedded, startEmbedded } from '../../src/db/embedded.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { createLog } from '../../src/log.ts';
@@ -51,12 +52,12 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
   const host = given ?? (await own!).host;
   const connection = { host, port: 5432, user: 'florin' };
   const database = `test_${randomBytes(8).toString('hex')}`;
-  const admin = await openDb({ ...connection, database: 'florin', max: 1, log });
+  // One connection: the server has been looked at.
+  const admin = connectPostgres({ ...connection, database: 'florin', max: 1 });
   // Cloning locks the template for a moment, so files that clone at the same time take turns. A file copy takes a fifth of the time.
-  await admin.sql`set lock_timeout = 0`;
-  await admin.sql`select pg_advisory_lock(42)`;
-  await admin.sql.unsafe(`create database ${database} template florin_template strategy file_copy`);
-  await admin.close();
+  await admin`select pg_advisory_lock(42)`;
+  await admin.unsafe(`create database ${database} template florin_template strategy file_copy`);
+  await admin.end();
   const db = await openDb({ ...connection, database, log });
   const folder = mkdtempSync('/dev/shm/florin-data-');
   return {
@@ -66,9 +67,9 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
     connection: { ...connection, database },
     drop: async () => {
       await db.close();
-      const last = await openDb({ ...connection, database: 'florin', max: 1, log });
-      await last.sql.unsafe(`drop database ${database} with (force)`);
-      await last.close();
+      const last = connectPostgres({ ...connection, database: 'florin', max: 1 });
+      await last.unsafe(`drop database ${database} with (force)`);
+      await last.end();
       rmSync(folder, { recursive: true, force: true });
       users--;
       if (users === 0 && own) {
