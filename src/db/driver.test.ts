@@ -1,6 +1,8 @@
 /** Connections that end at the worst moment (in a transaction, between its statements, by a reset, while reserved) or are in great demand. */
 // Invariant: A lost connection leaves no transaction half done and loses no statement.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
@@ -241,6 +243,25 @@ test('statements that follow each other use one connection, which has their plan
   } finally {
     await many.close();
   }
+});
+
+test('for each that waits, one connection is opened; when the server goes away meanwhile, all are refused', async () => {
+  const held: Socket[] = [];
+  const server = createServer((socket) => held.push(socket.on('error', () => {}))).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const pool = connectPostgres({ host: '127.0.0.1', port, database: 'none', user: 'nobody', max: 5 });
+  const asked = Promise.allSettled(Array.from({ length: 3 }, () => pool`select 1`));
+  await eventually(
+    () => Promise.resolve(held.length),
+    (count) => count === 3,
+  );
+  await sleep(100);
+  assert.equal(held.length, 3);
+  server.close();
+  for (const socket of held) socket.destroy();
+  for (const { status } of await asked) assert.equal(status, 'rejected');
+  await pool.end();
 });
 
 test('a statement that cannot be written fails alone', async () => {

@@ -227,7 +227,8 @@ class Links {
   readonly #free: Link[] = [];
   readonly #retireAt = new WeakMap<Link, number>();
   #waiting: Waiting[] = [];
-  #opening = 0;
+  /** Those for whom a connection is being opened, which may go to somebody else. When that fails, they do. */
+  readonly #openingFor = new Set<Waiting>();
   #growing: NodeJS.Timeout | null = null;
   #pauseUntil = 0;
   #ending: Promise<void> | null = null;
@@ -250,15 +251,19 @@ class Links {
     const link = refusal === null && this.#free.pop();
     if (refusal) waiting.refuse(refusal);
     else if (link) this.#give(link, waiting);
-    else if (this.#all.size + this.#opening < this.#max) {
+    else if (this.#size < this.#max) {
       this.#waiting.push(waiting);
-      if (this.#all.size + this.#opening === 0) void this.#open(waiting);
+      if (this.#size === 0) void this.#open(waiting);
       else this.#growSoon();
     } else {
       const shared = waiting.isAlone || this.#waiting.length > 0 ? null : this.#leastBusy();
       if (shared) waiting.give(shared);
       else this.#waiting.push(waiting);
     }
+  }
+  /** With those that are being opened. */
+  get #size(): number {
+    return this.#all.size + this.#openingFor.size;
   }
   #leastBusy(): Link | null {
     let best: Link | null = null;
@@ -271,32 +276,33 @@ class Links {
     waiting.give(link);
   }
   async #open(waiting: Waiting): Promise<void> {
-    this.#opening++;
+    this.#openingFor.add(waiting);
     try {
       const pauseMs = this.#pauseUntil - performance.now();
       if (pauseMs > 0) await sleep(pauseMs);
       if (this.#isClosed) throw closedError();
       const link = await this.#connector.open();
-      this.#opening--;
+      this.#openingFor.delete(waiting);
       if (this.#isClosed) link.hangUp();
       this.#add(link);
+      this.#growSoon();
     } catch (error) {
-      this.#opening--;
+      this.#openingFor.delete(waiting);
       this.#pause();
       // Without any connection, nothing else will serve the others either.
-      const isLast = this.#all.size === 0 && this.#opening === 0;
       const at = this.#waiting.indexOf(waiting);
-      const refused = isLast ? this.#waiting.splice(0) : at < 0 ? [] : this.#waiting.splice(at, 1);
+      const refused = this.#size === 0 ? this.#waiting.splice(0) : at < 0 ? [] : this.#waiting.splice(at, 1);
       for (const { refuse } of refused) refuse(error);
       this.#openMore();
     }
     this.#quiet();
   }
+  /** Opens one more when those that are there have kept somebody waiting, and again until nobody waits. */
   #growSoon(): void {
     this.#growing ??= setTimeout(() => {
       this.#growing = null;
-      if (this.#waiting.length === 0 || this.#all.size + this.#opening >= this.#max) return;
-      void this.#open(this.#waiting[0]!);
+      if (this.#waiting.length === 0 || this.#size >= this.#max) return;
+      this.#openMore(1);
       this.#growSoon();
     }, GROW_AFTER_MS);
   }
@@ -304,9 +310,9 @@ class Links {
     this.#pauseUntil = performance.now() + 200 + Math.random() * 200;
   }
   /** What still waits needs a connection, unless all are there. */
-  #openMore(): void {
-    const missing = Math.min(this.#waiting.length, this.#max - this.#all.size) - this.#opening;
-    for (let i = 0; i < missing; i++) void this.#open(this.#waiting[i]!);
+  #openMore(most = this.#max): void {
+    const without = this.#waiting.filter((waiting) => !this.#openingFor.has(waiting));
+    for (const waiting of without.slice(0, Math.min(most, this.#max - this.#size))) void this.#open(waiting);
   }
   #add(link: Link): void {
     const { lifetimeMs } = this.#options;
@@ -361,7 +367,7 @@ class Links {
     if (
       this.#onQuiet &&
       this.#waiting.length === 0 &&
-      this.#opening === 0 &&
+      this.#openingFor.size === 0 &&
       [...this.#all].every((link) => link.isFree && !link.isReserved)
     )
       this.#onQuiet();
