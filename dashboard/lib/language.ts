@@ -11,7 +11,7 @@ export const LANGUAGES = {
 } as const;
 export type LanguageTag = keyof typeof LANGUAGES;
 
-/** What a script before this one set, for other languages than English. */
+/** What the script of the language set before this one; nothing in tests and in the build. */
 const given = (globalThis as { florinWords?: { language: LanguageTag; words: Readonly<Record<string, string>> } }).florinWords;
 export const language: LanguageTag = given?.language ?? 'en';
 export const words: Readonly<Record<string, string>> = given?.words ?? {};

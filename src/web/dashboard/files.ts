@@ -150,7 +150,7 @@ export function registerFiles(app: FastifyInstance, ctx: Context, { firstData }:
     const file = root === null ? null : await files.load(root, 'index.html');
     const words = root === null ? null : await wordsFile(root, request);
     const csp = policyFor(request);
-    if (file === null || (data === null && words === null)) return page(request, reply, { name: 'index.html', csp });
+    if (file === null) return page(request, reply, { name: 'index.html', csp });
     reply.headers({ ...HEADERS, 'content-security-policy': csp, 'content-type': file.type, 'cache-control': 'no-store' });
     const text = file.packed.plain.toString();
     const inLanguage = words === null ? text : withWords(text, words);
