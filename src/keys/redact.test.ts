@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hostileJson, hostileQueries } from '../../test/kit/hostile-shapes.ts';
+import { assertQuick } from '../../test/kit/quick.ts';
 import { redactBody, redactName, redactUrl, startOfBody } from './requests.ts';
 
 test('the values of secret fields are redacted with everything inside them, in JSON and in what is almost JSON', () => {
@@ -70,17 +71,15 @@ test('a secret at the end of what is searched is not kept in half, although othe
 
 test('the worst bodies and queries are redacted in a moment', () => {
   const worst = { ...hostileJson(65_536), ...hostileQueries(16_000) };
-  const before = process.threadCpuUsage();
-  for (const text of Object.values(worst)) {
-    for (let i = 0; i < 20; i++) {
-      redactBody(startOfBody(text));
-      redactBody(text);
-      redactUrl(`/v1/payments?${text}`);
-      redactUrl(`/${text}`);
-      redactName(text);
-    }
+  for (const [shape, text] of Object.entries(worst)) {
+    assertQuick(`${shape}, 20 times`, 500, () => {
+      for (let i = 0; i < 20; i++) {
+        redactBody(startOfBody(text));
+        redactBody(text);
+        redactUrl(`/v1/payments?${text}`);
+        redactUrl(`/${text}`);
+        redactName(text);
+      }
+    });
   }
-  const { user, system } = process.threadCpuUsage(before);
-  const ms = (user + system) / 1_000 / (20 * Object.keys(worst).length);
-  assert.ok(ms < 5, `${ms} ms of CPU time for one`);
 });

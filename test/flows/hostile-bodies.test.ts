@@ -130,37 +130,39 @@ const KNOWN_CALLERS = (): readonly { who: string; method: string; path: string; 
   ];
 };
 
-/** An answer that takes longer is a reason to look at once. It may be the machine, so it proves nothing. */
-const SLOW_MS = 1_000;
+/** A collection of garbage may hold the loop of a busy machine now and then. A request that holds it does so each time. */
+const TRIES = 4;
 
 /**
- * Sends what `asked` makes of each shape, and checks that no route held the loop, and that the service answers everybody else. A request
+ * Sends what `asked` makes of each shape, and checks that no route holds the loop, and that the service answers everybody else. A request
  * may be refused, but not fail.
  */
 async function sendAll<Shape>(shapes: Readonly<Record<string, Shape>>, asked: (shape: Shape) => readonly Asked[]): Promise<void> {
-  const known = await readMetric(HOLDS);
   for (const [name, shape] of Object.entries(shapes)) {
-    const waiting = [...asked(shape)];
-    const sendNext = async () => {
-      for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
-        const began = performance.now();
-        const status = await ask(one);
-        const what = `${name}: ${one.method} ${one.path.slice(0, 100)}`;
-        assert.ok(status < 500 || status === 501 || status === 503, `${what} answered ${status}`);
-        if (performance.now() - began > SLOW_MS) await checkLoop(what, known);
-      }
-    };
-    try {
-      await Promise.all(Array.from({ length: 4 }, sendNext));
-    } finally {
-      waiting.length = 0;
+    let held: string[] | null = null;
+    for (let tries = 0; tries < TRIES && held?.length !== 0; tries++) {
+      const known = await readMetric(HOLDS);
+      await sendShape(name, asked(shape));
+      const holders = [...(await readMetric(HOLDS))].filter(([route, count]) => count > (known.get(route) ?? 0)).map(([route]) => route);
+      held = holders.filter((route) => held?.includes(route) ?? true);
     }
-    await checkLoop(name, known);
+    assert.deepEqual(held, [], `${name} holds the loop each time`);
+    assert.equal((await fetch(`${service.url}/healthz`)).status, 200);
   }
 }
-async function checkLoop(what: string, known: ReadonlyMap<string, number>): Promise<void> {
-  assert.deepEqual([...(await readMetric(HOLDS))], [...known], `held by ${what}`);
-  assert.equal((await fetch(`${service.url}/healthz`)).status, 200);
+async function sendShape(name: string, requests: readonly Asked[]): Promise<void> {
+  const waiting = [...requests];
+  const sendNext = async () => {
+    for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
+      const status = await ask(one);
+      assert.ok(status < 500 || status === 501 || status === 503, `${name}: ${one.method} ${one.path.slice(0, 100)} answered ${status}`);
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: 4 }, sendNext));
+  } finally {
+    waiting.length = 0;
+  }
 }
 
 test('there are the routes of every part of the service', () => {
