@@ -73,12 +73,16 @@ export async function openDb(options: DbConnection & { max?: number; log: Log })
   const openSession: Db['session'] = (actions) => createSession((more) => connect({ ...more, joint }), actions);
   const ofPool = { lifetimeMs: LIFETIME_MS, joint: { ...joint, isAway: () => state.away } };
   const sql = connect({ ...ofPool, max });
-  const lane = connect({ ...ofPool, max: 1 });
+  let hasLost = false;
+  const onclose = () => {
+    hasLost = true;
+  };
+  const lane = connect({ ...ofPool, max: 1, onclose });
   const close = async () => {
     await Promise.all([sql.end({ timeout: 5 }), lane.end({ timeout: 5 })]);
   };
   try {
-    await refuseUnsafe(openSession);
+    await refuseUnsafe(lane, sql, () => hasLost);
   } catch (error) {
     await close();
     throw error;
@@ -209,22 +213,16 @@ const behindPooler = (cause?: unknown): Error =>
 /** The errors of statements that a pooler sent to another session, and of a pooler that allows no transactions. */
 const OF_POOLER = /^26000|transaction blocks not allowed/;
 
-async function refuseUnsafe(openSession: Db['session']): Promise<void> {
-  let isLost = false;
-  const lost = () => {
-    isLost = true;
-  };
-  const [one, other] = [openSession({ lost }), openSession()];
+/** Looks with two pools that were just made, so each of them has a session of its own. */
+async function refuseUnsafe(one: Sql, other: Sql, hasLost: () => boolean): Promise<void> {
   try {
-    await refuseSettings(one.sql);
-    await refusePooler(one.sql, other.sql);
+    await refuseSettings(one);
+    await refusePooler(one, other);
   } catch (error) {
     // What was set in a session that the server ended looks lost to a pooler.
-    if (isLost) throw Object.assign(new Error('The database closed a connection', { cause: error }), { code: 'CONNECTION_CLOSED' });
+    if (hasLost()) throw Object.assign(new Error('The database closed a connection', { cause: error }), { code: 'CONNECTION_CLOSED' });
     const { code = '', message } = error as { code?: string; message: string };
     throw OF_POOLER.test(code) || OF_POOLER.test(message) ? behindPooler(error) : error;
-  } finally {
-    await Promise.all([one.close(), other.close()]);
   }
 }
 

@@ -57,7 +57,7 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
   // Cloning locks the template for a moment, so files that clone at the same time take turns. A file copy takes a fifth of the time.
   await admin`select pg_advisory_lock(42)`;
   await admin.unsafe(`create database ${database} template florin_template strategy file_copy`);
-  await admin.end();
+  await admin`select pg_advisory_unlock(42)`;
   const db = await openDb({ ...connection, database, log });
   const folder = mkdtempSync('/dev/shm/florin-data-');
   return {
@@ -67,9 +67,8 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
     connection: { ...connection, database },
     drop: async () => {
       await db.close();
-      const last = connectPostgres({ ...connection, database: 'florin', max: 1 });
-      await last.unsafe(`drop database ${database} with (force)`);
-      await last.end();
+      await admin.unsafe(`drop database ${database} with (force)`);
+      await admin.end();
       rmSync(folder, { recursive: true, force: true });
       users--;
       if (users === 0 && own) {
