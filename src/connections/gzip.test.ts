@@ -1,24 +1,22 @@
 /** Compressed replies: read where they are asked for, limited by what they decompress to. */
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { after, before, test } from 'node:test';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { serve } from '../../test/kit/serve.ts';
 import { createLog } from '../log.ts';
 import { createOutgoing } from './http-client.ts';
 
 const outgoing = createOutgoing({ allow: [], log: createLog('silent') });
 let respond: (request: IncomingMessage, reply: ServerResponse) => void;
-const server = createServer((request, reply) => respond(request, reply));
-before(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
+const { url, stop } = await serve((request, reply) => respond(request, reply));
 after(async () => {
   await outgoing.close();
-  server.closeAllConnections();
-  server.close();
+  await stop();
 });
 const ask = (more: { gzip?: boolean; over?: 'cut' | 'refuse'; maxReplyBytes?: number } = {}) =>
   outgoing.request({
-    ...{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, timeoutMs: 20_000, maxReplyBytes: 100_000, gzip: true },
+    ...{ url, timeoutMs: 20_000, maxReplyBytes: 100_000, gzip: true },
     ...more,
   });
 const sends = (body: Buffer, headers: Record<string, string> = { 'content-encoding': 'gzip' }) => {

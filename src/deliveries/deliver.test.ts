@@ -6,8 +6,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,6 +14,7 @@ import { Webhook as StandardWebhook } from 'standardwebhooks';
 import { Webhook as SvixWebhook } from 'svix';
 import { type Client, client, eventually, testEnvironment } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { serve } from '../../test/kit/serve.ts';
 import { type App, startApp } from '../app.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
@@ -82,23 +82,17 @@ async function openShop(
   const hits: Hit[] = [];
   let respond = answer;
   let tell = () => {};
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts).toString();
+  const server = await serve((request, reply, sent) => {
+    const body = sent.toString();
     const event = JSON.parse(body);
     const hit = { headers: request.headers, body, id: event.id, type: event.type, payment: event.data.id };
     hits.push(hit);
     tell();
     respond(reply, hit, hits);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
+  t.after(server.stop);
   const { merchantId, keys } = await createMerchant(ctx, { name: 'Shop', plan: 'enterprise' });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const url = `${server.url}/hook`;
   const { endpointId, secret } = await createEndpoint(ctx, { merchantId, mode: 'test', url, events, description: null });
   const api = client(app.url!, keys.testSecret);
   return {

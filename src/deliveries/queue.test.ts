@@ -5,14 +5,15 @@
 import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createServer, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
-import type { AddressInfo, Server } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, client, eventually, testEnvironment } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { serve } from '../../test/kit/serve.ts';
 import { type App, startApp } from '../app.ts';
 import { readConfig } from '../config.ts';
 import type { Context } from '../context.ts';
@@ -48,30 +49,21 @@ const status =
     reply.writeHead(code, headers).end();
 type Shop = { api: Client; merchantId: string; endpointId: string; hits: Hit[]; most(): number; answer(next: Answer): void };
 
-async function listen(t: TestContext, server: Server & { closeAllConnections?(): void }): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections?.();
-  });
-  return (server.address() as AddressInfo).port;
-}
 async function openShop(t: TestContext, first: Answer = status(200), events = ['payment.created'], at?: string): Promise<Shop> {
   const hits: Hit[] = [];
   let respond = first;
   let open = 0;
   let most = 0;
-  const server = createServer(async (request, reply) => {
+  const server = await serve((_request, reply, body) => {
     most = Math.max(most, ++open);
     reply.on('close', () => open--);
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const event = JSON.parse(Buffer.concat(parts).toString());
+    const event = JSON.parse(body.toString());
     const hit = { at: performance.now(), payment: event.data.id, type: event.type };
     hits.push(hit);
     respond(reply, hit);
   });
-  const url = at ?? `http://127.0.0.1:${await listen(t, server)}/hook`;
+  t.after(server.stop);
+  const url = at ?? `${server.url}/hook`;
   const { merchantId, keys } = await createMerchant(ctx, { name: 'Shop', plan: 'enterprise' });
   const { endpointId } = await createEndpoint(ctx, { merchantId, mode: 'test', url, events, description: null });
   return {
@@ -383,10 +375,12 @@ test('receivers that answer badly behave as expected and cost the others nothing
   const healthy = await openShop(t);
   const pem = readFileSync(join(import.meta.dirname, '../../test/fixtures/hooks.example.pem'), 'utf8');
   const [key, cert] = pem.match(/-----BEGIN .*?-----END [A-Z ]+-----/gs)!;
-  const secure = await listen(
-    t,
-    createSecureServer({ key: key!, cert: cert! }, (_request, reply) => reply.end()),
-  );
+  const secure = createSecureServer({ key: key!, cert: cert! }, (_request, reply) => reply.end());
+  await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    secure.close();
+    secure.closeAllConnections();
+  });
   let sent = 0;
   const ways: [failure: string, state: string, answer: Answer, url?: string][] = [
     ['status_500', 'pending', status(500)],
@@ -422,7 +416,7 @@ test('receivers that answer badly behave as expected and cost the others nothing
         push();
       },
     ],
-    ['tls', 'pending', status(200), `https://127.0.0.1:${secure}/hook`],
+    ['tls', 'pending', status(200), `https://127.0.0.1:${(secure.address() as AddressInfo).port}/hook`],
     ['connect', 'pending', status(200), 'http://127.0.0.1:9/hook'],
   ];
   startWorker(t);

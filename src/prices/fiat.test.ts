@@ -3,9 +3,9 @@
  * controlled clock.
  */
 import assert from 'node:assert/strict';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { after, type TestContext, test } from 'node:test';
+import { serve } from '../../test/kit/serve.ts';
 import { createOutgoing } from '../connections/http-client.ts';
 import { FIATS, type Fiat } from '../core/fiat.ts';
 import { parseDecimal } from '../core/money.ts';
@@ -86,19 +86,14 @@ const SPEAK: Readonly<Record<string, (path: string, book: Book, reply: ServerRes
 /** Sources with these books; a source without one closes the connection. `pass` moves the time and requests all of them. */
 async function openRates(t: TestContext, books: Record<string, Book>, sources = FIAT_SOURCES.join(',')) {
   const answers: Record<string, (reply: ServerResponse) => void> = {};
-  const server = createServer((request, reply) => {
+  const { url, stop } = await serve((request, reply) => {
     const [, name, path] = /^\/(\w+)(\/.*)$/.exec(request.url!)!;
     if (answers[name!]) answers[name!]!(reply);
     else if (books[name!]) SPEAK[name!]!(path!, books[name!]!, reply);
     else reply.socket!.destroy();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
-  const hosts = Object.fromEntries(FIAT_SOURCES.map((name) => [name, `http://127.0.0.1:${port}/${name}`]));
+  t.after(stop);
+  const hosts = Object.fromEntries(FIAT_SOURCES.map((name) => [name, `${url}/${name}`]));
   let ms = 0;
   const clock = { now: () => new Date(START + ms), monotonicMs: () => ms };
   const fiat = createFiatRates({ outgoing, clock, log: silent, sources, hosts });

@@ -3,12 +3,12 @@
  * clock.
  */
 import assert from 'node:assert/strict';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../test/kit/app.ts';
 import { type TestDatabase, testDatabase } from '../../test/kit/database.ts';
+import { serve } from '../../test/kit/serve.ts';
 import { readConfig } from '../config.ts';
 import { createOutgoing } from '../connections/http-client.ts';
 import { ASSET, ASSETS, type Asset, NATIVE_ASSETS } from '../core/coin.ts';
@@ -135,7 +135,7 @@ type Answer = (path: string, reply: ServerResponse) => void;
 async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) {
   const asked: Record<Name, number> = { coinbase: 0, kraken: 0, bitstamp: 0, bitfinex: 0, coingecko: 0 };
   const answers: Partial<Record<Name, Answer>> = {};
-  const server = createServer((request, reply) => {
+  const { url, stop } = await serve((request, reply) => {
     const [, name, path] = /^\/(\w+)(\/.*)$/.exec(request.url!)! as unknown as [string, Name, string];
     asked[name]++;
     const own = answers[name];
@@ -143,13 +143,8 @@ async function openExchanges(t: TestContext, book: Partial<Record<Name, Book>>) 
     else if (book[name]) SPEAK[name](path, book[name], reply);
     else reply.socket!.destroy();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = server.address() as AddressInfo;
-  const hosts = Object.fromEntries(ALL.map((name) => [name, `http://127.0.0.1:${port}/${name}`]));
+  t.after(stop);
+  const hosts = Object.fromEntries(ALL.map((name) => [name, `${url}/${name}`]));
   return { asked, answers, book, hosts };
 }
 type Exchanges = Awaited<ReturnType<typeof openExchanges>>;

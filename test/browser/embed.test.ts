@@ -3,26 +3,25 @@
  * messages.
  */
 import assert from 'node:assert/strict';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { setBranding } from '../../src/merchants/settings.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, startBrowser, stopClock } from '../kit/browser.ts';
 import { freePort } from '../kit/nodes.ts';
+import { serve } from '../kit/serve.ts';
 
 let app: TestApp;
 let browser: Browser;
 let shop: Shop;
 let stranger: Shop;
-type Shop = { origin: string; pages: Map<string, string>; policies: Map<string, string>; server: Server };
+type Shop = { origin: string; pages: Map<string, string>; policies: Map<string, string>; stop(): Promise<void> };
 
 /** A merchant's website: pages by path, some with a security policy. */
 async function startShop(): Promise<Shop> {
   const pages = new Map<string, string>();
   const policies = new Map<string, string>();
-  const server = createServer((request, reply) => {
+  const { url: origin, stop } = await serve((request, reply) => {
     const path = request.url!.split('?')[0]!;
     const body = pages.get(path);
     const policy = policies.get(path);
@@ -32,8 +31,7 @@ async function startShop(): Promise<Shop> {
       `<!doctype html><html lang="en"><head><title>Shop</title><link rel="icon" href="data:,"></head><body><main><h1>Shop</h1>${body ?? ''}</main></body></html>`,
     );
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, pages, policies, server };
+  return { origin, pages, policies, stop };
 }
 
 before(async () => {
@@ -49,7 +47,7 @@ before(async () => {
 });
 after(async () => {
   await browser?.close();
-  for (const { server } of [shop, stranger]) server?.close();
+  for (const site of [shop, stranger]) await site?.stop();
   await app?.stop();
 });
 

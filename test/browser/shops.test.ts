@@ -1,11 +1,10 @@
 /** Shops in a real browser: a plugin is paired in the dashboard, its shop takes a payment in a frame, and it is disconnected. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import { eventually } from '../kit/app.ts';
 import { openTab } from '../kit/browser.ts';
 import { OWNER, startDashboard } from '../kit/dashboard.ts';
+import { serve } from '../kit/serve.ts';
 import { readShopFile, shopClient } from '../kit/shop-flows.ts';
 
 const dashboard = await startDashboard();
@@ -14,21 +13,15 @@ const { app, page, tab } = dashboard;
 /** The shop: takes the form of the pairing, and serves the page of its checkout. */
 const posted: URLSearchParams[] = [];
 let checkout = '';
-const shop = createServer(async (request, reply) => {
-  const parts: Buffer[] = [];
-  for await (const part of request) parts.push(part as Buffer);
-  if (request.method === 'POST') posted.push(new URLSearchParams(Buffer.concat(parts).toString()));
+const shop = await serve((request, reply, body) => {
+  if (request.method === 'POST') posted.push(new URLSearchParams(body.toString()));
   reply.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
   reply.end(
     `<!doctype html><html lang="en"><head><title>Shop</title><link rel="icon" href="data:,"></head><body><h1>Shop</h1>${request.url === '/checkout' ? checkout : ''}</body></html>`,
   );
 });
-await new Promise<void>((resolve) => shop.listen(0, '127.0.0.1', resolve));
-const origin = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
-after(() => {
-  shop.close();
-  shop.closeAllConnections();
-});
+after(shop.stop);
+const origin = shop.url;
 
 test('a plugin asks for its key: a member chooses the mode and agrees, and the browser takes the key to the shop', async () => {
   const asked = readShopFile('authorize').get.replace(
@@ -170,13 +163,8 @@ test('an invoice whose order the shop canceled or edited is ended from the page 
 });
 
 test('a shop with a plugin of Florin has a page with the version that it uses and its orders only', async () => {
-  const hook = createServer((request, reply) => {
-    request.resume();
-    reply.writeHead(200).end();
-  });
-  await new Promise<void>((resolve) => hook.listen(0, '127.0.0.1', resolve));
-  after(() => void hook.close());
-  const site = `http://127.0.0.1:${(hook.address() as AddressInfo).port}`;
+  const { url: site, stop } = await serve((_request, reply) => reply.writeHead(200).end());
+  after(stop);
   const made = await app.test.post('/v1/webhook_endpoints', { url: `${site}/?wc-api=florin`, events: ['*'] });
   assert.equal(made.status, 201, made.text);
   const order = async (number: string, of: string) => {

@@ -1,8 +1,6 @@
 /** Every state of the page in a real browser: once for accessibility, policy and sizes; widths, themes and languages in turn. */
 // Invariant: Every page state is accessible and follows its security policy.
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { COIN } from '../../src/core/coin.ts';
@@ -12,6 +10,7 @@ import { type Fixture, fixturesAt } from '../../src/web/checkout/states.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { assertStill, auditAccessibility, findClipped, openTab, readQr, startBrowser } from '../kit/browser.ts';
 import { isLongRun } from '../kit/long.ts';
+import { serve } from '../kit/serve.ts';
 import { onTheWire } from '../kit/wire.ts';
 import { createInspector, type Inspector, stateUrl } from './states.ts';
 
@@ -44,18 +43,17 @@ test('a page that arrives in two parts does not move when the second one is ther
   const at = text.indexOf('<details class="sim');
   assert.ok(at > 0);
   let finish = (): void => {};
-  const server = createServer((request, reply) => {
+  const { url, stop } = await serve((request, reply) => {
     // The rest of the page is not needed to see whether the card moves.
     if (!request.url?.startsWith('/_states')) return void reply.writeHead(404).end();
     reply.writeHead(200, { 'content-type': 'text/html; charset=utf-8' });
     reply.write(text.slice(0, at));
     finish = () => void reply.end(text.slice(at));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const tab = await openTab(browser, 'about:blank', { width: 1280 });
   try {
     const { page } = tab;
-    await page.goto(`http://127.0.0.1:${(server.address() as AddressInfo).port}/_states`, { waitUntil: 'commit' });
+    await page.goto(`${url}/_states`, { waitUntil: 'commit' });
     // Shown, with nothing of the drawer yet.
     await page.locator('main .qr').first().waitFor();
     await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
@@ -66,8 +64,7 @@ test('a page that arrives in two parts does not move when the second one is ther
   } finally {
     finish();
     await tab.close();
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
+    await stop();
   }
 });
 test('the receipt: accessible, nothing cut off', () => inspector.inspect(fixture('overpaid'), { more: '&receipt' }));

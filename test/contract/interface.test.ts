@@ -1,8 +1,7 @@
 /** Every row of the documented interface, asserted against the running service; at the end the table of rows and assertions. */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type IncomingHttpHeaders, request } from 'node:http';
 import { after, before, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
@@ -14,6 +13,7 @@ import { type Client, client, eventually, type Reply, startTestApp, type TestApp
 import { base58check } from '../kit/base58.ts';
 import { startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { serve } from '../kit/serve.ts';
 import { FIELDS, FORMS, type Form, ROWS, type RowOf, type Section } from './rows.ts';
 import { proofsWithoutSentence, readSentences, rowsFor } from './sentences.ts';
 
@@ -48,30 +48,12 @@ type Hook = {
 };
 async function startHook(answer: (nth: number) => number | null): Promise<Hook> {
   const requests: Hook['requests'] = [];
-  const server = createServer((request, reply) => {
-    const parts: Buffer[] = [];
-    request.on('data', (part: Buffer) => parts.push(part));
-    request.on('end', () => {
-      requests.push({
-        method: request.method!,
-        headers: request.headers,
-        rawHeaders: request.rawHeaders,
-        body: Buffer.concat(parts).toString(),
-      });
-      const status = answer(requests.length);
-      if (status !== null) reply.writeHead(status).end();
-    });
+  const { url, stop } = await serve(({ method, headers, rawHeaders }, reply, body) => {
+    requests.push({ method: method!, headers, rawHeaders, body: body.toString() });
+    const status = answer(requests.length);
+    if (status !== null) reply.writeHead(status).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
-    requests,
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { url: `${url}/hook`, requests, stop };
 }
 
 const SHOP = 'https://shop.example/thanks?cart=7';
@@ -173,7 +155,7 @@ const received = (id: string, type: string) =>
 
 /** Runs `ask` with prices from two exchanges that return these, instead of fixed prices. */
 async function withExchanges<T>(told: Record<string, { last: string; open: string }>, ask: () => Promise<T>): Promise<T> {
-  const exchanges = createServer((request, reply) => {
+  const { url: host, stop } = await serve((request, reply) => {
     const [, coin] = /^\/products\/(\w+)-USD\/stats$/.exec(request.url!) ?? [];
     const stats = Object.entries(told).map(([name, { last, open }]) => {
       const change = (Number(last) / Number(open) - 1).toFixed(6);
@@ -182,10 +164,8 @@ async function withExchanges<T>(told: Record<string, { last: string; open: strin
     if (coin === undefined) reply.end(`[${stats}]`);
     else reply.writeHead(coin in told ? 200 : 404).end(JSON.stringify(told[coin] ?? {}));
   });
-  await new Promise<void>((resolve) => exchanges.listen(0, '127.0.0.1', resolve));
   const { ctx } = app.app;
   const fixed = ctx.prices;
-  const host = `http://127.0.0.1:${(exchanges.address() as AddressInfo).port}`;
   const fed = createPrices({ ...ctx, sources: 'coinbase,bitfinex', hosts: { coinbase: host, bitfinex: host } });
   try {
     ctx.prices = fed;
@@ -198,7 +178,7 @@ async function withExchanges<T>(told: Record<string, { last: string; open: strin
   } finally {
     ctx.prices = fixed;
     await fed.stop();
-    await new Promise((resolve) => exchanges.close(resolve));
+    await stop();
   }
 }
 

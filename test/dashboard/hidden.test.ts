@@ -3,8 +3,6 @@
  * the route table is searched for the marks, for every role. What to expect comes from the table of roles.
  */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { type Action, type MemberRole, mayDo, ROLES } from '../../src/core/roles.ts';
 import { createApiKey } from '../../src/keys/keys.ts';
@@ -15,6 +13,7 @@ import { DASHBOARD_ROUTES } from '../../src/web/dashboard/serve.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { addWebhook, chargeClient, connectPlugin } from '../kit/connected-shop.ts';
 import { Person, setUpFactor, setUpMembers } from '../kit/person.ts';
+import { type Served, serve } from '../kit/serve.ts';
 
 const MODES = ['test', 'live'] as const;
 type Mode = (typeof MODES)[number];
@@ -26,7 +25,7 @@ const SIGNATURES = ['x-service-signature', 'webhook-signature', 'btcpay-sig', 'x
 
 let app: TestApp;
 let people: Record<Who, Person>;
-let hook: { url: string; stop(): Promise<void> };
+let hook: Served;
 /** Texts by the action that it takes to read them. */
 const marks: [action: Action, what: string, text: string][] = [];
 const payouts = {} as Record<Mode, { id: string; delivery: string; event: string }>;
@@ -37,30 +36,14 @@ before(async () => {
   people = { ...(await setUpMembers(app)), anonymous: new Person(app.url) };
   for (const [i, person] of Object.values(people).entries()) person.address = `203.0.113.${i + 1}`;
   await app.app.ctx.db.sql`update users set operator = true where email = 'owner@shop.example'`;
-  hook = await startMirror();
+  // As some receivers do when they fail, it repeats what it was sent.
+  hook = await serve((request, reply) => reply.end(JSON.stringify({ you: request.url, sent: request.headers })));
   for (const mode of MODES) await fill(mode);
 });
 after(async () => {
   await app?.stop();
   await hook?.stop();
 });
-
-/** A receiver that repeats what it was sent, as some do when they fail. */
-async function startMirror(): Promise<typeof hook> {
-  const server = createServer(async (request, reply) => {
-    for await (const _ of request);
-    reply.end(JSON.stringify({ you: request.url, sent: request.headers }));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
-}
 
 const ok = ({ status, json, text }: Reply): any => {
   assert.ok(status < 300, text);

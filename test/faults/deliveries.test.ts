@@ -4,8 +4,6 @@
  */
 // Invariant: A killed worker loses no delivery, and only accepted deliveries count as delivered.
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type App, startApp } from '../../src/app.ts';
@@ -15,6 +13,7 @@ import { createMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, testEnvironment } from '../kit/app.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { isLongRun } from '../kit/long.ts';
+import { serve } from '../kit/serve.ts';
 import { startService } from '../kit/service.ts';
 import { startWorker, type Worker } from '../kit/worker.ts';
 
@@ -57,12 +56,10 @@ async function startReceiver(t: TestContext, delayMs: number): Promise<Receiver>
       answer = next;
     },
   };
-  const server = createServer(async (request, reply) => {
+  const server = await serve(async (_request, reply, body) => {
     receiver.most = Math.max(receiver.most, ++open);
-    const parts: Buffer[] = [];
     try {
-      for await (const part of request) parts.push(part as Buffer);
-      const event = JSON.parse(Buffer.concat(parts).toString());
+      const event = JSON.parse(body.toString());
       const nth = (attempts.get(event.id) ?? 0) + 1;
       attempts.set(event.id, nth);
       await sleep(delayMs * Math.random());
@@ -70,18 +67,12 @@ async function startReceiver(t: TestContext, delayMs: number): Promise<Receiver>
       receiver.requests.push({ id: event.id, payment: event.data.id, type: event.type, taken: status === 200 });
       if (status === 200) receiver.taken.add(event.id);
       reply.writeHead(status).end();
-    } catch {
-      // The sender was killed in the middle of its request: nothing was accepted.
     } finally {
       open--;
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  t.after(server.stop);
+  receiver.url = `${server.url}/hook`;
   return receiver;
 }
 const spawnWorker = (t: TestContext): Worker => startWorker(t, database, { PLANS });

@@ -1,10 +1,9 @@
 /** Payments priced in other currencies, over HTTP: amount, rate, source and time, on the reply, the payment, its events and its page. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createFiatRates } from '../../src/prices/fiat.ts';
 import { type Client, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
+import { serve } from '../kit/serve.ts';
 
 let app: TestApp;
 let offline: TestApp;
@@ -173,14 +172,12 @@ test('a repeated request with the same Idempotency-Key keeps the first rate', as
 });
 
 test('live payments are not priced with rates that are too old', async () => {
-  const server = createServer((request, reply) => {
+  const { url: host, stop } = await serve((request, reply) => {
     const answer = request.url!.startsWith('/v2/exchange-rates')
       ? '{"data":{"currency":"USD","rates":{"EUR":"0.92","SEK":"10.5"}}}'
       : '{"bitcoin":{"usd":97000,"eur":89434,"sek":1018500}}';
     reply.writeHead(200, { 'content-type': 'application/json' }).end(answer);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const host = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const { ctx } = app.app;
   const before = ctx.fiat;
   let ms = 0;
@@ -197,7 +194,6 @@ test('live payments are not priced with rates that are too old', async () => {
     assert.match(late.json.error.message, /the last rates are too old/);
   } finally {
     ctx.fiat = before;
-    server.close();
-    server.closeAllConnections();
+    await stop();
   }
 });

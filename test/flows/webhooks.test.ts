@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import { after, before, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -14,6 +13,7 @@ import { createMerchant, setPlan } from '../../src/merchants/merchants.ts';
 import { diagnose } from '../../src/operate/doctor.ts';
 import { createEndpoint } from '../../src/webhooks/endpoints.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
+import { serve } from '../kit/serve.ts';
 import { runFlorin } from '../kit/service.ts';
 
 let app: TestApp;
@@ -34,21 +34,15 @@ type Hook = { url: string; hits: Hit[]; answer(next: Answer): void };
 async function startHook(t: TestContext, first: Answer = status(200)): Promise<Hook> {
   let answer = first;
   const hits: Hit[] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts).toString();
+  const server = await serve((request, reply, sent) => {
+    const body = sent.toString();
     const hit = { headers: request.headers, body, event: JSON.parse(body) };
     hits.push(hit);
     answer(reply, hit);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
+  t.after(server.stop);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url: `${server.url}/hook`,
     hits,
     answer: (next) => {
       answer = next;

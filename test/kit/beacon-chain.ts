@@ -2,8 +2,6 @@
  * A beacon chain with its own sync committees over any execution blocks, and its servers for light clients. The keys are known, so that
  * tests can sign what is true and what is not.
  */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { bls12_381 } from '@noble/curves/bls12-381.js';
 import { bytesToHex, hexToBytes } from '@noble/hashes/utils.js';
 import {
@@ -15,6 +13,7 @@ import {
 } from '../../src/chains/ethereum/light-client/beacon-networks.ts';
 import { committeeRoot, readLightHeader, signingRoot } from '../../src/chains/ethereum/light-client/light-client.ts';
 import { numberLeaf, rootOf, sha256 } from '../../src/chains/ethereum/light-client/ssz.ts';
+import { serve } from './serve.ts';
 
 const bls = bls12_381.longSignatures;
 const { Fr } = bls12_381.fields;
@@ -193,7 +192,7 @@ export type BeaconServer = { url: string; asked: string[]; serve(answers: Beacon
 export async function startBeaconServer(): Promise<BeaconServer> {
   let answers: BeaconAnswers = {};
   const asked: string[] = [];
-  const server = createServer((request, reply) => {
+  const { url, stop } = await serve((request, reply) => {
     const path = new URL(request.url!, 'http://localhost').pathname.replace('/eth/v1/beacon/light_client/', '');
     asked.push(path);
     const found = path.startsWith('bootstrap/')
@@ -204,17 +203,12 @@ export async function startBeaconServer(): Promise<BeaconServer> {
     const body = path === 'updates' ? (found as unknown[]).map((data) => ({ version, data })) : { version, data: found };
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     asked,
     serve: (next) => {
       answers = next;
     },
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    stop,
   };
 }

@@ -1,10 +1,8 @@
 /** A node of the Bitcoin Core family for chains that a test mines: the calls that followers make, over real HTTP. */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseTransaction, txidOf } from '../../src/chains/bitcoin/raw-block.ts';
 import type { BitcoinFamily, Coin } from '../../src/core/coin.ts';
+import { serve } from './serve.ts';
 import type { ChainBlock, ChainTx, TestChain } from './test-chain.ts';
 
 /** What a node answers to one call. */
@@ -166,19 +164,15 @@ export async function startCoreNode(
     }
   };
   const call = ({ id, method, params }: { id: unknown; method: string; params: unknown[] }) => ({ id, ...tell(method, params) });
-  const server = createServer(async (request, reply) => {
+  const server = await serve(async (request, reply, body) => {
     if (mood === 'down') return void request.socket.destroy();
     if (mood === 'slow') await sleep(1_500);
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const asked = JSON.parse(Buffer.concat(parts).toString());
+    const asked = JSON.parse(body.toString());
     reply.setHeader('content-type', 'application/json');
     reply.end(JSON.stringify(Array.isArray(asked) ? asked.map(call) : call(asked)));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   return {
-    url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://florin:test@127.0.0.1:${server.port}`,
     answer: tell,
     calls,
     sent,
@@ -200,10 +194,6 @@ export async function startCoreNode(
     prune: (below) => {
       prunedBelow = below;
     },
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
+    close: server.stop,
   };
 }

@@ -1,6 +1,5 @@
 /** A proxy between the service and an Ethereum node that answers like other providers: methods refused, tags unknown, limits reached. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { serve } from './serve.ts';
 
 export type Call = { id: unknown; method: string; params: any[] };
 export type EthProxy = {
@@ -26,10 +25,8 @@ export type EthProxy = {
 };
 
 export async function startEthProxy(target: string): Promise<EthProxy> {
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = JSON.parse(Buffer.concat(parts).toString()) as Call | Call[];
+  const { url, stop } = await serve(async (request, reply, sent) => {
+    const body = JSON.parse(sent.toString()) as Call | Call[];
     proxy.requests++;
     if (proxy.isAway) {
       request.socket.destroy();
@@ -64,29 +61,23 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
       if (result !== undefined) answers.set(call.id, { jsonrpc: '2.0', id: call.id, result });
     }
     const rest = calls.filter((call) => !answers.has(call.id));
-    try {
-      if (rest.length > 0) {
-        const passed = await fetch(proxy.target, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(rest),
-        });
-        for (const answer of (await passed.json()) as { id: unknown; result?: unknown }[]) {
-          const call = rest.find(({ id }) => id === answer.id)!;
-          answers.set(answer.id, 'result' in answer ? { ...answer, result: proxy.change(call, answer.result) } : answer);
-        }
+    if (rest.length > 0) {
+      const passed = await fetch(proxy.target, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(rest),
+      });
+      for (const answer of (await passed.json()) as { id: unknown; result?: unknown }[]) {
+        const call = rest.find(({ id }) => id === answer.id)!;
+        answers.set(answer.id, 'result' in answer ? { ...answer, result: proxy.change(call, answer.result) } : answer);
       }
-      const all = calls.map((call) => answers.get(call.id));
-      say(200, Array.isArray(body) ? all : all[0]);
-    } catch {
-      // The node is away, and so is its provider.
-      request.socket.destroy();
     }
+    const all = calls.map((call) => answers.get(call.id));
+    say(200, Array.isArray(body) ? all : all[0]);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const proxy: EthProxy = {
     target,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     refused: new Set(),
     answer: () => undefined,
     fail: () => undefined,
@@ -95,10 +86,7 @@ export async function startEthProxy(target: string): Promise<EthProxy> {
     limited: 0,
     maxBatch: 1_000,
     requests: 0,
-    stop: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    stop,
   };
   return proxy;
 }

@@ -4,15 +4,12 @@
  * over. No cell is stuck, ends a follower, or shows what is not true.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Outgoing } from '../../src/connections/outgoing.ts';
 import { isLongRun } from './long.ts';
+import { serve } from './serve.ts';
 
 export const FAULTS = [
   ...(['refused', 'timeout', '429', 'unknown error', 'wrong type', 'old state', 'HTML', 'half an answer'] as const),
@@ -160,11 +157,10 @@ export type FaultyServer = {
 /** Starts an HTTP server for the tests of this file. */
 export async function startFaultyServer(speak: Speak): Promise<FaultyServer> {
   const opened = new Map<string, { cell: Cell | null; asked: Set<string> }>();
-  const answer = async (request: IncomingMessage, reply: ServerResponse): Promise<void> => {
-    const body = await text(request);
+  const { port, stop } = await serve((request, reply, body) => {
     const [, id = '', path = ''] = /^\/(\d+)(.*)$/.exec(request.url!)!;
     const here = opened.get(id)!;
-    const { questions, reply: say } = speak(path, body);
+    const { questions, reply: say } = speak(path, body.toString());
     for (const question of questions) here.asked.add(question);
     const hit = here.cell && questions.includes(here.cell.question) ? here.cell : null;
     const { status = 200, body: said } = say(hit);
@@ -177,22 +173,15 @@ export async function startFaultyServer(speak: Speak): Promise<FaultyServer> {
     reply
       .writeHead(status, { 'content-type': 'application/json' })
       .end(hit?.fault === 'half an answer' ? whole.slice(0, whole.length >> 1) : whole);
-  };
-  const server = createServer((request, reply) => void answer(request, reply));
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  after(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  const base = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  after(stop);
   return {
     open: (cell) => {
       const here = { cell, asked: new Set<string>() };
       const id = String(opened.size);
       opened.set(id, here);
       return {
-        url: `http://florin:test@${base}/${id}`,
+        url: `http://florin:test@127.0.0.1:${port}/${id}`,
         asked: here.asked,
         heal: () => {
           here.cell = null;

@@ -1,9 +1,7 @@
 /** Between a Medusa store and Florin: answers of Florin can be lost, and webhooks are held until a test passes them on. */
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
+import type { IncomingHttpHeaders } from 'node:http';
+import { type Handler, passOn, serve } from './serve.ts';
 
-type Listener = (request: IncomingMessage, reply: ServerResponse) => Promise<void>;
 type Webhook = { headers: IncomingHttpHeaders; body: string };
 export type Between = {
   florinUrl: string;
@@ -33,19 +31,16 @@ export async function startBetween({ florin, hooks }: { florin(): string; hooks(
     const kept = Object.fromEntries(names.map((name) => [name, String(headers[name])]));
     await fetch(hooks(), { method: 'POST', headers: kept, body });
   };
-  const forward: Listener = async (request, reply) => {
-    const body = request.method === 'GET' ? undefined : await text(request);
-    const headers = { ...(request.headers as Record<string, string>) };
-    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
-    const answer = await fetch(florin() + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
+  const forward: Handler = async (request, reply, body) => {
+    const answer = await passOn(florin(), request, body);
     const sent = await answer.text();
     learn(JSON.parse(sent));
-    const named = /paycol_\w+/.exec(`${request.url} ${body ?? ''}`)?.[0] ?? collections.get(/pay_\w+/.exec(request.url!)?.[0] ?? '');
+    const named = /paycol_\w+/.exec(`${request.url} ${body}`)?.[0] ?? collections.get(/pay_\w+/.exec(request.url!)?.[0] ?? '');
     if (losing.get(named ?? '')?.()) request.socket.destroy();
     else reply.writeHead(answer.status, { 'content-type': 'application/json' }).end(sent);
   };
-  const keep: Listener = async (request, reply) => {
-    const body = await text(request);
+  const keep: Handler = async (request, reply, sent) => {
+    const body = sent.toString();
     const { data } = JSON.parse(body);
     learn(data);
     const collection = data.invoice_id ?? collections.get(data.payment_id);
@@ -55,21 +50,15 @@ export async function startBetween({ florin, hooks }: { florin(): string; hooks(
     if (direct.has(collection)) await pass(webhook);
   };
   // What is on its way while a side stops is lost, as on any network.
-  const listen = (listener: Listener) =>
-    createServer((request, reply) => void listener(request, reply).catch(() => request.socket.destroy()));
-  const servers = [listen(forward), listen(keep)];
-  for (const server of servers) await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  const [florinUrl, hooksUrl] = servers.map((server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const [toFlorin, toStore] = [await serve(forward), await serve(keep)];
   return {
-    ...{ florinUrl: florinUrl!, hooksUrl: hooksUrl!, pass },
+    ...{ florinUrl: toFlorin.url, hooksUrl: toStore.url, pass },
     webhooksOf: (collection) => webhooks.get(collection) ?? [],
     passAll: (collection) => void direct.add(collection),
     lose: (collection, isLost) => void (isLost === null ? losing.delete(collection) : losing.set(collection, isLost)),
     stop: async () => {
-      for (const server of servers) {
-        server.closeAllConnections();
-        await new Promise((closed) => server.close(closed));
-      }
+      await toFlorin.stop();
+      await toStore.stop();
     },
   };
 }

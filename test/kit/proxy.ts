@@ -1,6 +1,5 @@
 /** A proxy between the service and its node that lets a test act at the exact moment of a call. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { passOn, serve } from './serve.ts';
 
 export type NodeProxy = {
   url: string;
@@ -15,45 +14,29 @@ export async function startProxy(nodeUrl: string): Promise<NodeProxy> {
   const target = new URL(nodeUrl);
   const before = new Map<string, () => Promise<void>>();
   const after = new Map<string, () => Promise<void>>();
-  const server = createServer(async (request, reply) => {
-    try {
-      const parts: Buffer[] = [];
-      for await (const part of request) parts.push(part as Buffer);
-      const body = Buffer.concat(parts);
-      const asked = JSON.parse(body.toString());
-      const act = async (waiting: Map<string, () => Promise<void>>) => {
-        for (const { method } of [asked].flat()) {
-          const action = waiting.get(method);
-          waiting.delete(method);
-          await action?.();
-        }
-      };
-      await act(before);
-      const answer = await fetch(`${target.origin}${request.url}`, {
-        method: 'POST',
-        headers: { authorization: request.headers.authorization ?? '' },
-        body,
-      });
-      const answered = Buffer.from(await answer.arrayBuffer());
-      await act(after);
-      reply.writeHead(answer.status).end(answered);
-    } catch {
-      reply.destroy();
-    }
+  const { port, stop } = await serve(async (request, reply, body) => {
+    const asked = JSON.parse(body.toString());
+    const act = async (waiting: Map<string, () => Promise<void>>) => {
+      for (const { method } of [asked].flat()) {
+        const action = waiting.get(method);
+        waiting.delete(method);
+        await action?.();
+      }
+    };
+    await act(before);
+    const answer = await passOn(target.origin, request, body);
+    const answered = Buffer.from(await answer.arrayBuffer());
+    await act(after);
+    reply.writeHead(answer.status).end(answered);
   });
   const next = (waiting: typeof before) => (method: string, action: () => Promise<unknown>) =>
     new Promise<void>((resolve, reject) => {
       waiting.set(method, () => action().then(() => resolve(), reject));
     });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    url: `http://${target.username}:${target.password}@127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${target.username}:${target.password}@127.0.0.1:${port}`,
     beforeNext: next(before),
     afterNext: next(after),
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    stop,
   };
 }

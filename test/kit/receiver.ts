@@ -1,6 +1,6 @@
 /** A merchant's webhook receiver: collects what arrives and answers as configured. */
-import { createServer, type IncomingHttpHeaders } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingHttpHeaders } from 'node:http';
+import { serve } from './serve.ts';
 
 export type Received = { headers: IncomingHttpHeaders; body: string; event: any };
 export type Receiver = { url: string; received: Received[]; answer(status: number): void; stop(): Promise<void> };
@@ -8,26 +8,17 @@ export type Receiver = { url: string; received: Received[]; answer(status: numbe
 export async function startReceiver(): Promise<Receiver> {
   const received: Received[] = [];
   let status = 200;
-  const server = createServer((request, reply) => {
-    const parts: Buffer[] = [];
-    request.on('data', (part: Buffer) => parts.push(part));
-    request.on('end', () => {
-      const body = Buffer.concat(parts).toString();
-      if (status < 300) received.push({ headers: request.headers, body, event: JSON.parse(body) });
-      reply.writeHead(status).end();
-    });
+  const { url, stop } = await serve(({ headers }, reply, sent) => {
+    const body = sent.toString();
+    if (status < 300) received.push({ headers, body, event: JSON.parse(body) });
+    reply.writeHead(status).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    url: `${url}/hook`,
     received,
     answer: (next) => {
       status = next;
     },
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
+    stop,
   };
 }

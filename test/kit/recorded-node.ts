@@ -1,7 +1,6 @@
 /** A node that only repeats the recorded answers of a real one, byte for byte except for the request's ID. */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type Recording, recordings } from './scripted-node.ts';
+import { serve } from './serve.ts';
 
 const UNKNOWN: Recording = {
   label: 'unknown',
@@ -21,24 +20,11 @@ export async function startRecordedNode(name: string, more: readonly Recording[]
     const refusal = method === 'getrawtransaction' ? 'err-unknown-txid' : 'err-method';
     return exact ?? (method === 'estimatesmartfee' ? same[0] : undefined) ?? known.find((row) => row.label === refusal) ?? UNKNOWN;
   };
-  const server = createServer((request, reply) => {
-    const parts: Buffer[] = [];
-    request.on('data', (part: Buffer) => parts.push(part));
-    request.on('end', () => {
-      const asked = JSON.parse(Buffer.concat(parts).toString());
-      const textOf = (one: { id: number; method: string; params: unknown[] }) =>
-        find(one).body.replace(/"id":\d+\}\s*$/, `"id":${one.id}}`);
-      if (Array.isArray(asked)) reply.writeHead(200).end(`[${asked.map(textOf).join(',')}]\n`);
-      else reply.writeHead(find(asked).status).end(`${textOf(asked)}\n`);
-    });
+  const { port, stop } = await serve((_request, reply, body) => {
+    const asked = JSON.parse(body.toString());
+    const textOf = (one: { id: number; method: string; params: unknown[] }) => find(one).body.replace(/"id":\d+\}\s*$/, `"id":${one.id}}`);
+    if (Array.isArray(asked)) reply.writeHead(200).end(`[${asked.map(textOf).join(',')}]\n`);
+    else reply.writeHead(find(asked).status).end(`${textOf(asked)}\n`);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
-    stop: () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { url: `http://florin:test@127.0.0.1:${port}`, stop };
 }

@@ -1,10 +1,9 @@
 /** Lists of releases, signed by minisign with a new key, and a server for them. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { serve } from './serve.ts';
 import { MINISIGN } from './tools.ts';
 
 export type Signer = {
@@ -37,19 +36,10 @@ export function createSigner(): Signer {
 /** Serves what a signer signed. `asked`: the requests, with their headers other than those of the connection. */
 export async function serveReleases({ folder }: Signer): Promise<{ url: string; asked: [string, object][]; stop(): Promise<void> }> {
   const asked: [string, object][] = [];
-  const server = createServer((request, reply) => {
+  const { url, stop } = await serve((request, reply) => {
     const { host: _host, connection: _connection, ...headers } = request.headers;
     asked.push([request.url!, headers]);
     reply.end(readFileSync(join(folder, request.url!.slice(1))));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    asked,
-    stop: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { url, asked, stop };
 }

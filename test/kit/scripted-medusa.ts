@@ -2,12 +2,10 @@
  * The parts of Medusa 2 that meet a payment provider, in memory, with the steps of its workflows in their order: sessions, carts, orders,
  * webhooks. The provider and its requests to Florin are real. `startMedusa` starts Medusa itself, for the long runs.
  */
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import './medusa-stub.ts';
 import type { TestApp } from './app.ts';
 import type { MedusaStore } from './medusa-store.ts';
+import { serve } from './serve.ts';
 
 const { FlorinPaymentProvider } = await import('../../plugins/medusa/src/index.ts');
 
@@ -314,8 +312,8 @@ export async function startScriptedMedusa(
     if (!order) await complete(cart);
   }
 
-  const server = createServer(async (request, reply) => {
-    const rawData = await text(request);
+  const { url, stop } = await serve((request, reply, body) => {
+    const rawData = body.toString();
     reply.writeHead(200).end();
     setTimeout(async () => {
       const payload = { data: JSON.parse(rawData), rawData, headers: request.headers as Data };
@@ -323,7 +321,6 @@ export async function startScriptedMedusa(
       if (error) log(String(error));
     }, webhookDelayMs);
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
 
   const shown = (order: Order) => ({
     ...order,
@@ -385,11 +382,6 @@ export async function startScriptedMedusa(
       return { status, type, message };
     }
     throw new Error(`The scripted store has no ${path}.`);
-  };
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const stop = async () => {
-    server.closeAllConnections();
-    await new Promise((closed) => server.close(closed));
   };
   return { url, output: () => output, ask, region: 'reg_1', variant: 'variant_1', stop };
 }

@@ -3,14 +3,12 @@
  * jobs that do not run, edited, refunded and deleted orders, two tabs, late money. Each schedule has a merchant of its own.
  */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import type { TestContext } from 'node:test';
 import { createApiKey, revokeApiKey } from '../../src/keys/keys.ts';
 import { createMerchant } from '../../src/merchants/merchants.ts';
 import { type Client, client, eventually, startTestApp, type TestApp } from './app.ts';
 import { randomOf } from './range-histories.ts';
+import { passOn, serve } from './serve.ts';
 import { askShop, money, reportSchedules, type Schedules } from './shop-interleavings.ts';
 import { startWordPress } from './wordpress.ts';
 
@@ -30,14 +28,11 @@ type Shop = {
 async function startShop(t: TestContext, app: TestApp): Promise<Shop> {
   const wordpress = await startWordPress();
   t.after(() => wordpress.stop());
-  const server = createServer(async (request, reply) => {
-    const body = request.method === 'GET' ? undefined : await text(request);
-    const headers = { ...(request.headers as Record<string, string>) };
-    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
-    const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
+  const server = await serve(async (request, reply, body) => {
+    const answer = await passOn(app.url, request, body);
     const sent = await answer.text();
     const isAct = request.method === 'POST' && /^\/(api\/payment\/create|v1\/payments|v1\/refunds)/.test(request.url!);
-    if (isAct && answer.ok) shop.acts.push({ path: request.url!, body: JSON.parse(body!) });
+    if (isAct && answer.ok) shop.acts.push({ path: request.url!, body: JSON.parse(body.toString()) });
     if (isAct && shop.loseNext) {
       shop.loseNext = false;
       request.socket.destroy();
@@ -45,11 +40,10 @@ async function startShop(t: TestContext, app: TestApp): Promise<Shop> {
     }
     reply.writeHead(answer.status, { connection: 'close' }).end(sent);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => server.close());
+  t.after(server.stop);
   const shop: Shop = {
     url: wordpress.url,
-    florin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    florin: server.url,
     loseNext: false,
     acts: [],
     ask: (path, body) => askShop(wordpress.url, path, body),

@@ -1,10 +1,9 @@
 /** Replays what the plugins of shops send, from recordings, and checks what they read. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { serve } from './serve.ts';
 
 export type FlowCall = {
   kind: 'call';
@@ -87,22 +86,16 @@ export type Hook = { url: string; hits: Hit[]; answer(next: (hit: Hit) => number
 export async function startHook(t: TestContext, header: string): Promise<Hook> {
   let answer: (hit: Hit) => number = () => 200;
   const hits: Hit[] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const text = Buffer.concat(parts).toString();
+  const server = await serve((request, reply, body) => {
+    const text = body.toString();
     const hit = { path: String(request.url), signature: String(request.headers[header]), text, event: JSON.parse(text) };
     const status = answer(hit);
     if (status < 300) hits.push(hit);
     reply.writeHead(status).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
+  t.after(server.stop);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/wc-api/btcpaygf_default/`,
+    url: `${server.url}/wc-api/btcpaygf_default/`,
     hits,
     answer: (next) => {
       answer = next;

@@ -2,9 +2,6 @@
 // Invariant: Problems that prevent payments are reported with a fix.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, type TestContext, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { openCore } from '../../src/app.ts';
@@ -21,6 +18,7 @@ import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { createElectrumChain } from '../kit/electrum-chain.ts';
 import { CERTIFICATES, startElectrumServer } from '../kit/electrum-server.ts';
 import { freePort, startAnvil, startBitcoind, type TestNode } from '../kit/nodes.ts';
+import { passOn, serve } from '../kit/serve.ts';
 
 let node: TestNode;
 let database: TestDatabase;
@@ -84,20 +82,10 @@ async function behind(
   }: { change?: Record<string, object>; forbid?: string[]; fail?: { code: number; message: string } | null; aheadSeconds?: number },
 ): Promise<string> {
   const target = new URL(node.url);
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts).toString();
-    const asked = [JSON.parse(body)].flat() as { id: number; method: string }[];
+  const server = await serve(async (request, reply, body) => {
+    const asked = [JSON.parse(body.toString())].flat() as { id: number; method: string }[];
     if (asked.some(({ method }) => forbid.includes(method))) return void reply.writeHead(403).end();
-    const given = await fetch(target.origin, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        authorization: `Basic ${Buffer.from(`${target.username}:${target.password}`).toString('base64')}`,
-      },
-      body,
-    });
+    const given = await passOn(target.origin, request, body);
     const answers = [await given.json()].flat() as { id: number; result: object | null; error: object | null }[];
     for (const answer of answers) {
       const { method } = asked.find(({ id }) => id === answer.id)!;
@@ -111,13 +99,8 @@ async function behind(
       })
       .end(JSON.stringify(answers.length === 1 ? answers[0] : answers));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(server.stop);
+  return `http://florin:test@127.0.0.1:${server.port}`;
 }
 
 test("a node without any merchant's wallet is a problem; with one all is well, and its first address is shown", async () => {
@@ -284,18 +267,12 @@ test('clocks that differ', async (t) => {
 });
 
 test('price sources: the answer of each; coins offered without a price are a problem', async (t) => {
-  const server = createServer((request, reply) => {
+  const { url: host, stop } = await serve((request, reply) => {
     const coin = /^\/(coinbase|bitstamp)\/.*?(BTC|btc)/.exec(request.url!);
     if (request.url!.startsWith('/v2') || !coin) return void reply.writeHead(404).end();
     reply.end('{"last":"97000","open":"97000","volume":"5","percent_change_24":"0"}');
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const host = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(stop);
   const app = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', LTC_NODE_URL: `http://127.0.0.1:${await freePort()}` });
   t.after(() => app.stop());
   const { ctx } = app.app;

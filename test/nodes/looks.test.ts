@@ -1,38 +1,21 @@
 /** What reading a chain costs the node: one request when nothing happened, one more when the mempool changed. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { eventually } from '../kit/app.ts';
 import { startBitcoind } from '../kit/nodes.ts';
+import { passOn, serve } from '../kit/serve.ts';
 import { startService } from '../kit/service.ts';
 
 /** Passes requests on and records the methods of each. */
 async function startCounter(nodeUrl: string) {
   const target = new URL(nodeUrl);
   const requests: string[][] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts);
+  const { port, stop } = await serve(async (request, reply, body) => {
     requests.push([JSON.parse(body.toString())].flat().map((call: { method: string }) => call.method));
-    const passed = await fetch(target.origin, {
-      method: 'POST',
-      headers: { authorization: request.headers.authorization ?? '', 'content-type': 'application/json' },
-      body,
-    });
+    const passed = await passOn(target.origin, request, body);
     reply.writeHead(passed.status, { 'content-type': 'application/json' }).end(Buffer.from(await passed.arrayBuffer()));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://florin:test@127.0.0.1:${(server.address() as AddressInfo).port}`,
-    requests,
-    stop: () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { url: `http://florin:test@127.0.0.1:${port}`, requests, stop };
 }
 
 test('a look is one request, and one more when the mempool changed', async (t) => {

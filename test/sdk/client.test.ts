@@ -2,8 +2,7 @@
 // Invariant: The SDK makes every request there is, and a lost reply creates nothing twice.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, test } from 'node:test';
 import {
   API_VERSION,
@@ -33,6 +32,7 @@ import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { validatingFetch } from '../kit/openapi.ts';
 import { giveInvoice } from '../kit/payments.ts';
 import { startReceiver } from '../kit/receiver.ts';
+import { passOn, serve } from '../kit/serve.ts';
 
 let app: TestApp;
 let client: Client;
@@ -291,37 +291,21 @@ async function startFaulty(): Promise<{
   url: string;
   seen: IncomingMessage[];
   next: ((reply: ServerResponse, pass: () => Promise<void>) => unknown)[];
-  stop(): void;
+  stop(): Promise<void>;
 }> {
   const seen: IncomingMessage[] = [];
   const next: ((reply: ServerResponse, pass: () => Promise<void>) => unknown)[] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const chunk of request) parts.push(chunk as Buffer);
+  const { url, stop } = await serve(async (request, reply, body) => {
     seen.push(request);
     const pass = async (): Promise<void> => {
-      const { host, connection, 'content-length': length, ...headers } = request.headers;
-      const answer = await fetch(app.url + request.url, {
-        method: request.method!,
-        headers: headers as Record<string, string>,
-        ...(parts.length > 0 && { body: Buffer.concat(parts) }),
-      });
+      const answer = await passOn(app.url, request, body);
       const text = await answer.text();
       if (reply.destroyed) return;
       reply.writeHead(answer.status, { 'content-type': 'application/json' }).end(text);
     };
     await (next.shift() ?? ((_reply, through) => through()))(reply, pass);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    seen,
-    next,
-    stop: () => {
-      server.close();
-      server.closeAllConnections();
-    },
-  };
+  return { url, seen, next, stop };
 }
 
 test('a reply that is lost after the payment was written is requested again, and nothing is created twice', async (t) => {

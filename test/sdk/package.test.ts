@@ -13,8 +13,6 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -25,6 +23,7 @@ import { createApiKey } from '../../src/keys/keys.ts';
 import { startTestApp, type TestApp } from '../kit/app.ts';
 import { openTab, startBrowser } from '../kit/browser.ts';
 import { copySource } from '../kit/copy.ts';
+import { serve } from '../kit/serve.ts';
 
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../..');
@@ -267,7 +266,7 @@ test('a page of another origin creates a payment with a public key but cannot us
   const code = await bundle();
   assert.ok(!/from\s*["']|import\(|node:/.test(code), 'nothing else is loaded');
   t.diagnostic(`the bundle has ${code.length} bytes`);
-  const server = createServer((request, reply) => {
+  const { url: origin, stop } = await serve((request, reply) => {
     if (request.url === '/bundle.js') return void reply.writeHead(200, { 'content-type': 'text/javascript' }).end(code);
     const path = join(home, 'node_modules/florin', request.url!);
     if (request.url!.startsWith('/dist/') && existsSync(path)) {
@@ -279,8 +278,6 @@ test('a page of another origin creates a payment with a public key but cannot us
       .writeHead(200, { 'content-type': 'text/html' })
       .end('<!doctype html><link rel="icon" href="data:,"><script type="importmap">{"imports":{"florin":"/dist/esm/index.js"}}</script>');
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const { key } = await createApiKey(app.app.ctx, { merchantId: app.merchant.merchantId, mode: 'test', kind: 'public', origins: [origin] });
   const browser = await startBrowser();
   try {
@@ -320,6 +317,6 @@ test('a page of another origin creates a payment with a public key but cannot us
     await close();
   } finally {
     await browser.close();
-    server.close();
+    await stop();
   }
 });

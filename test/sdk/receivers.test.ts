@@ -21,7 +21,7 @@ import { addPaidBy } from '../kit/printed-receivers.ts';
 
 const secret = webhooks.newSecret();
 let folder: string;
-let florin: { stop(): void };
+let florin: { stop(): Promise<void> };
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-receivers-'));
   florin = await addPaidBy(folder, {
@@ -29,8 +29,8 @@ before(async () => {
     ...{ amount_refunded: '0.00000000', amount_overpaid: '0.00000000' },
   });
 });
-after(() => {
-  florin.stop();
+after(async () => {
+  await florin.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 

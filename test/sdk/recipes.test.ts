@@ -27,13 +27,13 @@ const paid = {
   amount_overpaid: '0',
   metadata: { order: 'A-1001' },
 };
-let florin: { stop(): void };
+let florin: { stop(): Promise<void> };
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'florin-recipes-'));
   florin = await addPaidBy(folder, paid);
 });
-after(() => {
-  florin.stop();
+after(async () => {
+  await florin.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -1,8 +1,5 @@
 /** The Medusa provider with a real Florin server and its real webhooks; only the base class of Medusa is small. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { text } from 'node:stream/consumers';
 import { after, before, type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import '../kit/medusa-stub.ts';
@@ -13,6 +10,7 @@ import { newestKeyOf } from '../../src/queries/search.ts';
 import { pluginAt } from '../../src/web/shop-plugins.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
+import { passOn, serve } from '../kit/serve.ts';
 
 const { default: module, FlorinPaymentProvider } = await import('../../plugins/medusa/src/index.ts');
 const { readAmount, readCurrency } = await import('../../plugins/medusa/src/amount.ts');
@@ -497,23 +495,16 @@ test('money that is refunded, or that the network took back, is not named as mon
 
 /** A way to Florin that runs something after each answer, before it is passed on, or that does not know some parameters. */
 async function between(t: TestContext, answered: (path: string) => Promise<void>, unknown: readonly string[] = []): Promise<string> {
-  const server = createServer(async (request, reply) => {
-    const body = request.method === 'GET' ? undefined : await text(request);
-    const headers = { ...(request.headers as Record<string, string>) };
-    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
-    const param = unknown.find((name) => body?.includes(`"${name}"`));
+  const { url, stop } = await serve(async (request, reply, body) => {
+    const param = unknown.find((name) => body.includes(`"${name}"`));
     const error = { type: 'invalid_request_error', code: 'parameter_unknown', message: `There is no parameter ${param} here.`, param };
-    const answer =
-      param === undefined
-        ? await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) })
-        : Response.json({ error }, { status: 400 });
+    const answer = param === undefined ? await passOn(app.url, request, body) : Response.json({ error }, { status: 400 });
     const sent = await answer.text();
     await answered(request.url!);
     reply.writeHead(answer.status, { 'content-type': 'application/json', connection: 'close' }).end(sent);
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  t.after(() => server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(stop);
+  return url;
 }
 
 test('money that arrives while its payment is about to be canceled stops the cancel', async (t) => {
@@ -650,28 +641,21 @@ test('what became of a refund changes nothing in Medusa, and the log says if the
 test('a refund is a claim; without refunds in Florin, Medusa shows what to do', async (t) => {
   const asked: { path: string; key: unknown; body: any }[] = [];
   let isThere = false;
-  const server = createServer((request, reply) => {
-    let text = '';
-    request.on('data', (part) => {
-      text += part;
-    });
-    request.on('end', async () => {
-      if (request.method === 'GET') {
-        const { status, json } = await app.test.get(request.url!);
-        reply.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json));
-        return;
-      }
-      asked.push({ path: request.url!, key: request.headers['idempotency-key'], body: JSON.parse(text) });
-      const absent = { error: { type: 'invalid_request_error', code: 'unknown_route', message: 'No such route.', param: null } };
-      reply
-        .writeHead(isThere ? 201 : 404, { 'content-type': 'application/json' })
-        .end(JSON.stringify(isThere ? { id: 'ref_1', claim_url: 'https://pay.example/claim/ref_1' } : absent));
-    });
+  const { url, stop } = await serve(async (request, reply, body) => {
+    if (request.method === 'GET') {
+      const { status, json } = await app.test.get(request.url!);
+      reply.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json));
+      return;
+    }
+    asked.push({ path: request.url!, key: request.headers['idempotency-key'], body: JSON.parse(body.toString()) });
+    const absent = { error: { type: 'invalid_request_error', code: 'unknown_route', message: 'No such route.', param: null } };
+    reply
+      .writeHead(isThere ? 201 : 404, { 'content-type': 'application/json' })
+      .end(JSON.stringify(isThere ? { id: 'ref_1', claim_url: 'https://pay.example/claim/ref_1' } : absent));
   });
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-  t.after(() => server.close());
+  t.after(stop);
   const { payment, data } = await begin();
-  const elsewhere = createProvider({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const elsewhere = createProvider({ url });
   const refund = () => elsewhere.refundPayment({ amount: { value: '10.005' }, data, context: { idempotency_key: 'ref_medusa' } });
   await refused(refund(), /does not create refunds yet. Send the money from your wallet/);
   isThere = true;

@@ -6,24 +6,22 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { webhooks } from '../../sdk/src/index.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { freePort } from '../kit/nodes.ts';
+import { type Served, serve } from '../kit/serve.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const SHOP = 'my-shop.myshopify.com';
 type Order = { total: string; currency: string; cancelled: boolean; gateway: string; paid: boolean; tags: Set<string>; marked: number };
 
 /** The calls of Shopify's Admin API (2026-10) that the app makes. */
-function shopifyServer(orders: Map<string, Order>, calls: string[]): Server {
+function shopifyServer(orders: Map<string, Order>, calls: string[]): Promise<Served> {
   const shown = ([id, order]: [string, Order]) => ({
     id: `gid://shopify/Order/${id}`,
     name: `#${id}`,
@@ -54,27 +52,26 @@ function shopifyServer(orders: Map<string, Order>, calls: string[]): Server {
     order.marked++;
     return { orderMarkAsPaid: { userErrors: [] } };
   };
-  return createServer(async (request, reply) => {
-    const body = await text(request);
+  return serve((request, reply, body) => {
     const send = (status: number, json: object) =>
       reply.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(json));
     calls.push(request.url!);
     if (request.url === '/admin/oauth/access_token') {
-      const form = Object.fromEntries(new URLSearchParams(body));
+      const form = Object.fromEntries(new URLSearchParams(body.toString()));
       assert.deepEqual(form, { grant_type: 'client_credentials', client_id: 'client', client_secret: 'shpss_secret' });
       send(200, { access_token: 'token', scope: 'read_orders,write_orders', expires_in: 86_399 });
       return;
     }
     assert.equal(request.url, '/admin/api/2026-10/graphql.json');
     assert.equal(request.headers['x-shopify-access-token'], 'token');
-    const { query, variables } = JSON.parse(body);
+    const { query, variables } = JSON.parse(body.toString());
     send(200, { data: answer(query, variables) });
   });
 }
 
 let app: TestApp;
 let bridge: ChildProcess;
-let shopify: Server;
+let shopify: Served;
 let url: string;
 let endpoint: { id: string; secret: string };
 let folder: string;
@@ -83,8 +80,7 @@ const orders = new Map<string, Order>();
 const calls: string[] = [];
 before(async () => {
   app = await startTestApp();
-  shopify = shopifyServer(orders, calls);
-  await new Promise<void>((done) => shopify.listen(0, '127.0.0.1', done));
+  shopify = await shopifyServer(orders, calls);
   folder = mkdtempSync(join(tmpdir(), 'florin-shopify-'));
   mkdirSync(join(folder, 'node_modules/florin'), { recursive: true });
   writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
@@ -107,7 +103,7 @@ before(async () => {
       SHOPIFY_SHOP: SHOP,
       SHOPIFY_CLIENT_ID: 'client',
       SHOPIFY_CLIENT_SECRET: 'shpss_secret',
-      SHOPIFY_URL: `http://127.0.0.1:${(shopify.address() as AddressInfo).port}`,
+      SHOPIFY_URL: shopify.url,
       FLORIN_URL: app.url,
       FLORIN_API_KEY: app.merchant.keys.testSecret,
       SIGNING_SECRET: endpoint.secret,
@@ -134,8 +130,7 @@ after(async () => {
     await ended;
   }
   await app?.stop();
-  shopify?.close();
-  shopify?.closeAllConnections();
+  await shopify?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 

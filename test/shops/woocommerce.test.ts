@@ -3,10 +3,7 @@ import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { createHash, createHmac } from 'node:crypto';
 import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { after, before, type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { packPlugin, pluginTexts, readTranslations } from '../../scripts/woocommerce.ts';
@@ -16,6 +13,7 @@ import { changeSettings } from '../../src/merchants/merchants.ts';
 import { approveOutgoing } from '../../src/outgoing/decisions.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { setUpPerson } from '../kit/person.ts';
+import { passOn, serve } from '../kit/serve.ts';
 import { noPhp, startWordPress, WOOCOMMERCE, type WordPress } from '../kit/wordpress.ts';
 
 const skip = noPhp();
@@ -89,24 +87,18 @@ async function between(
   isLost: (path: string) => boolean | Promise<boolean>,
   unknown: readonly string[] = [],
 ): Promise<string> {
-  const server = createServer(async (request, reply) => {
-    const body = request.method === 'GET' ? undefined : await text(request);
-    const headers = { ...(request.headers as Record<string, string>) };
-    for (const name of ['host', 'connection', 'content-length']) delete headers[name];
-    const param = unknown.find((name) => body?.includes(`"${name}"`));
+  const { url, stop } = await serve(async (request, reply, body) => {
+    const param = unknown.find((name) => body.includes(`"${name}"`));
     if (param !== undefined) {
       const error = { type: 'invalid_request_error', code: 'parameter_unknown', message: `There is no parameter ${param} here.`, param };
       return reply.writeHead(400, { connection: 'close' }).end(JSON.stringify({ error }));
     }
-    const answer = await fetch(app.url + request.url, { method: request.method!, headers, ...(body !== undefined && { body }) });
+    const answer = await passOn(app.url, request, body);
     const sent = await answer.text();
     if (await isLost(request.url!)) return request.socket.destroy();
     return reply.writeHead(answer.status, { connection: 'close' }).end(sent);
   });
-  const url = await new Promise<string>((resolve) =>
-    server.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)),
-  );
-  t.after(() => server.close());
+  t.after(stop);
   return url;
 }
 const statusOf = async (payment: string): Promise<string> => (await app.test.get(`/api/payment/${payment}`)).json.status;

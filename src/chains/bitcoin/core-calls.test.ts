@@ -1,8 +1,7 @@
 /** Calls to nodes and providers that accept batches, and to those that do not. */
 import assert from 'node:assert/strict';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
+import { type Served, serve } from '../../../test/kit/serve.ts';
 import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
 import { ChainError } from '../chain-source.ts';
@@ -13,23 +12,18 @@ type Answer = { status: number; body: string };
 
 const log = createLog('silent');
 const outgoing = createOutgoing({ allow: [], log });
-const servers: Server[] = [];
+const servers: Served[] = [];
 after(async () => {
   await outgoing.close();
-  for (const server of servers) {
-    server.closeAllConnections();
-    server.close();
-  }
+  for (const server of servers) await server.stop();
 });
 
 const result = ({ id, method }: Request) => ({ result: { of: method }, error: null, id });
 /** A node that answers single calls unless `answer` says otherwise, and records the requests it gets. */
 async function nodeOf(answer: (asked: Request | Request[]) => Answer | undefined) {
   const requests: string[][] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const asked = JSON.parse(Buffer.concat(parts).toString()) as Request | Request[];
+  const server = await serve((_request, reply, sent) => {
+    const asked = JSON.parse(sent.toString()) as Request | Request[];
     requests.push([asked].flat().map((one) => one.method));
     const { status, body } = answer(asked) ?? {
       status: 200,
@@ -38,8 +32,7 @@ async function nodeOf(answer: (asked: Request | Request[]) => Answer | undefined
     reply.writeHead(status).end(body);
   });
   servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://user:key@127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://user:key@127.0.0.1:${server.port}`;
   const clock = { ms: 0, now: () => new Date(), monotonicMs: () => clock.ms };
   return { requests, clock, ...createCoreCalls({ coin: 'DASH', url, outgoing, log, clock }) };
 }

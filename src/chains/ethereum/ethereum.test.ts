@@ -3,11 +3,10 @@
 // Invariant: A reverted call inside a transaction pays nothing; transfers by contracts count once.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { pipeline, Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { AMSTERDAM, type Json, makeBlock } from '../../../test/kit/ethereum-blocks.ts';
+import { type Served, serve } from '../../../test/kit/serve.ts';
 import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
 import { ChainError, type ChainSource, type Matcher, type Sighting } from '../chain-source.ts';
@@ -26,13 +25,10 @@ class NodeError extends Error {
 
 const log = createLog('silent');
 const outgoing = createOutgoing({ allow: [], log });
-const servers: Server[] = [];
+const servers: Served[] = [];
 after(async () => {
   await outgoing.close();
-  for (const server of servers) {
-    server.closeAllConnections();
-    server.close();
-  }
+  for (const server of servers) await server.stop();
 });
 
 /** A node with these answers that records its requests. `raw` may answer a whole request instead. */
@@ -43,10 +39,8 @@ async function nodeOf(
 ) {
   const asked: string[] = [];
   const batches: number[] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = JSON.parse(Buffer.concat(parts).toString()) as Call | Call[];
+  const server = await serve((_request, reply, sent) => {
+    const body = JSON.parse(sent.toString()) as Call | Call[];
     const calls = Array.isArray(body) ? body : [body];
     batches.push(calls.length);
     asked.push(...calls.map((call) => call.method));
@@ -74,8 +68,7 @@ async function nodeOf(
       .end(JSON.stringify(Array.isArray(body) ? replies.toReversed() : replies[0]));
   });
   servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://user:key@127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://user:key@127.0.0.1:${server.port}`;
   const source = createEthereumSource({ network: 'regtest', chainId: 31337, url, isOwn: true, outgoing, log, retryMs: 10, ...options });
   /** The true hash of its block at a height. */
   const hashAt = (height: number) => answers.test_hashAt!(height) as string;

@@ -1,12 +1,11 @@
 /** A provider of others with an honest source beside it: every kind of lie about a block is refused and named, and the truth is read. */
 // Invariant: Nothing in an Ethereum block can be invented, changed or left out by any source; a provider that tries is named, and your own node shows the payments.
 import assert from 'node:assert/strict';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import { accountNamed, type Json, type Made, type MadeBlock, makeBlock, signTransaction } from '../../../test/kit/ethereum-blocks.ts';
 import { flipBit, flipNumber } from '../../../test/kit/ethereum-data.ts';
 import { emptyState, stateOf } from '../../../test/kit/ethereum-state.ts';
+import { type Served, serve } from '../../../test/kit/serve.ts';
 import { createOutgoing } from '../../connections/http-client.ts';
 import { createLog } from '../../log.ts';
 import { ChainError, type Matcher, NO_FINALITY } from '../chain-source.ts';
@@ -15,13 +14,10 @@ import { createEthereumSource } from './ethereum.ts';
 
 const log = createLog('silent');
 const outgoing = createOutgoing({ allow: [], log });
-const servers: Server[] = [];
+const servers: Served[] = [];
 after(async () => {
   await outgoing.close();
-  for (const server of servers) {
-    server.closeAllConnections();
-    server.close();
-  }
+  for (const server of servers) await server.stop();
 });
 
 /** The connection ends in the middle of the answer. */
@@ -31,10 +27,8 @@ type Lie = (method: string, result: any, params: any[]) => unknown;
 /** A node of a chain of made blocks. `lie` changes its answers; `asked` are the methods that were called. */
 async function startNode(chain: Chain, lie: Lie = (_, result) => result) {
   const asked: string[] = [];
-  const server = createServer(async (request, reply) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = JSON.parse(Buffer.concat(parts).toString());
+  const server = await serve((request, reply, sent) => {
+    const body = JSON.parse(sent.toString());
     const answers = [body].flat().map(({ id, method, params }: { id: number; method: string; params: any[] }) => {
       asked.push(method);
       const answer = chain.answers[method];
@@ -51,8 +45,7 @@ async function startNode(chain: Chain, lie: Lie = (_, result) => result) {
     reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(Array.isArray(body) ? answers : answers[0]));
   });
   servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+  return { url: server.url, asked };
 }
 const sourceAt = (url: string, isOwn: boolean) =>
   createEthereumSource({ network: 'regtest', chainId: 31337, url, isOwn, outgoing, log, retryMs: 10 });

@@ -3,11 +3,10 @@
  * come to the same head, and nothing that Helios refuses is accepted.
  */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { createRandom } from '../../../../test/kit/eth-forgeries.ts';
 import { readEthereum } from '../../../../test/kit/ethereum-data.ts';
+import { serve } from '../../../../test/kit/serve.ts';
 import { ProofError } from '../../../evm/rlp.ts';
 import { MAINNET } from './beacon-networks.ts';
 import { readUpdate, startFrom, takeUpdate } from './light-client.ts';
@@ -26,7 +25,7 @@ const SIGNED = Number(recorded.finality_update.data.signature_slot);
 /** Serves the answers to Helios, which says what it asks for. */
 let answers = recorded;
 let asked: string[] = [];
-const server = createServer((request, reply) => {
+const { url, stop } = await serve((request, reply) => {
   const path = new URL(request.url!, 'http://localhost').pathname;
   asked.push(path);
   const [, name] = /\/light_client\/(bootstrap|updates|finality_update)/.exec(path) ?? [];
@@ -34,10 +33,7 @@ const server = createServer((request, reply) => {
   reply.end(JSON.stringify(name ? answers[name as keyof Answers] : {}));
 });
 const { Date: RealDate } = globalThis;
-let url = '';
-before(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+before(() => {
   // Helios compares slots with the clock.
   const shift = (MAINNET.genesisTime + SIGNED * MAINNET.secondsPerSlot + 4) * 1000 - RealDate.now();
   globalThis.Date = class extends RealDate {
@@ -49,8 +45,7 @@ before(async () => {
 });
 after(() => {
   globalThis.Date = RealDate;
-  server.close();
-  server.closeAllConnections();
+  return stop();
 });
 
 /** The slot of the head that Helios accepts: it asks for its block. Null when it refuses. */
