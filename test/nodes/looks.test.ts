@@ -19,14 +19,13 @@ async function startCounter(nodeUrl: string) {
 }
 
 test('a look is one request, and one more when the mempool changed', async (t) => {
-  const node = await startBitcoind();
-  t.after(() => node.destroy());
-  const counter = await startCounter(node.url);
-  t.after(() => counter.stop());
-  const service = await startService({
-    environment: { BTC_NODE_URL: counter.url, BTC_NETWORK: 'regtest', PRICES: 'static:BTC=97000.00' },
-  });
-  t.after(() => service.destroy());
+  // The last that was started stops first: the service still asks the node while it runs.
+  const started = new AsyncDisposableStack();
+  t.after(() => started.disposeAsync());
+  const node = started.adopt(await startBitcoind(), (one) => one.destroy());
+  const counter = started.adopt(await startCounter(node.url), (one) => one.stop());
+  const environment = { BTC_NODE_URL: counter.url, BTC_NETWORK: 'regtest', PRICES: 'static:BTC=97000.00' };
+  const service = started.adopt(await startService({ environment }), (one) => one.destroy());
   const looks = (from: number) => counter.requests.slice(from).filter((methods) => methods.includes('getblockchaininfo')).length;
   const during = async (work: () => Promise<unknown>) => {
     const from = counter.requests.length;
