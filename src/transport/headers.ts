@@ -109,7 +109,7 @@ const brotli = (quality: number, size: number) => ({
 });
 
 /** `best`: as small as possible, for files that are compressed when they are built, and not while a reader waits. */
-export async function pack(plain: Buffer, { best = false } = {}): Promise<PackedBody> {
+async function pack(plain: Buffer, { best = false } = {}): Promise<PackedBody> {
   const isLarge = plain.length > LARGE;
   const [br, gz] = await Promise.all([
     compressBrotli(plain, brotli(isLarge ? 5 : best ? 11 : 9, plain.length)),

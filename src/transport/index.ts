@@ -5,7 +5,6 @@ export {
   FOR_PAGES,
   limitHeaders,
   type PackedBody,
-  pack,
   packOnce,
   type ReadClient,
   readPacked,

@@ -14,7 +14,7 @@ import { readLogo } from '#merchants';
 import { getMoment, getNewVersions, getPaymentForCustomer, getTimes, markOpened, visitPayment } from '#payments';
 import { reportUnpayable } from '#readiness';
 import { GREENFIELD_PATH, packQuery } from '#shops';
-import { excessOfPairs, type Limits, pack, type ReadClient, sendPacked } from '#transport';
+import { excessOfPairs, type Limits, packOnce, type ReadClient, sendPacked } from '#transport';
 import { html, sendPlain } from '../html.ts';
 import { isTooSmall } from './choice.ts';
 import { countRequests, type RequestCounter } from './counting.ts';
@@ -145,14 +145,14 @@ function registerReads(pages: FastifyInstance, ctx: Context, { counting }: { cou
 
 /** The script of the page, and merchants' logos. */
 function registerFiles(pages: FastifyInstance, ctx: Context): void {
-  const script = pack(Buffer.from(SCRIPT));
+  const script = packOnce(() => SCRIPT);
   pages.get(SCRIPT_PATH, async (request, reply) => {
     reply.headers({
       'content-type': 'text/javascript; charset=utf-8',
       'cache-control': 'public, max-age=31536000, immutable',
       'x-content-type-options': 'nosniff',
     });
-    return sendPacked(request, reply, await script);
+    return sendPacked(request, reply, await script());
   });
   pages.get<{ Params: { hash: string } }>('/pay/logo/:hash', async (request, reply) => {
     const { hash } = request.params;

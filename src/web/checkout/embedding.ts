@@ -1,7 +1,7 @@
 /** `/embed/v1.js`: the script that merchants add to their pages. */
 import type { FastifyInstance } from 'fastify';
 import type { Context } from '#context';
-import { pack, sendPacked } from '#transport';
+import { packOnce, sendPacked } from '#transport';
 import { browserScript } from './shell.ts';
 
 export const EMBED_PATH = '/embed/v1.js';
@@ -15,9 +15,9 @@ export const registerEmbed = (pages: FastifyInstance, ctx: Context): void =>
 
 // Scripts that the pages of merchants load from this install.
 
-/** Serves a script that a page of any origin may load. It is compressed once, at the start. */
+/** Serves a script that a page of any origin may load. It is compressed once, for its first reader. */
 export function registerSharedScript(pages: FastifyInstance, { path, script }: { path: string; script: string }): void {
-  const packed = pack(Buffer.from(script));
+  const packed = packOnce(() => script);
   pages.get(path, async (request, reply) => {
     reply.headers({
       'content-type': 'text/javascript; charset=utf-8',
@@ -26,6 +26,6 @@ export function registerSharedScript(pages: FastifyInstance, { path, script }: {
       'cross-origin-resource-policy': 'cross-origin',
       'x-content-type-options': 'nosniff',
     });
-    return sendPacked(request, reply, await packed);
+    return sendPacked(request, reply, await packed());
   });
 }

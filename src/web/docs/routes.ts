@@ -1,10 +1,10 @@
 /** The documentation that every install serves: guides and reference as pages and as Markdown, search, and `llms.txt`. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '#context';
 import { apiReference } from '#http';
-import { packOnce, sendPacked, sendText } from '#transport';
+import { type PackedBody, packOnce, sendPacked, sendText } from '#transport';
 import { browserScript, ICON } from '../checkout/shell.ts';
 import { Html, html } from '../html.ts';
 import { contentsOf, type Document, linksFrom, readDocuments, readImages } from './documents.ts';
@@ -84,27 +84,48 @@ function once<T extends NonNullable<unknown>>(make: () => T): () => T {
   };
 }
 
-/** `/docs/api` itself is a page of the built app: see the dashboard's files. */
-export function registerDocs(app: FastifyInstance, ctx: Context): void {
-  const url = ctx.settings.publicUrl;
+type Text = { headers: Readonly<Record<string, string>>; read: () => Promise<PackedBody> };
+const IMAGE = { 'content-type': 'image/webp', 'cache-control': 'public, max-age=300', 'x-content-type-options': 'nosniff' };
+
+/** What is served at each path below `/docs`, and how to search it. */
+function createDocs(url: string) {
   // Commands are copied from here, so they call this install.
   const documents = readDocuments().map((one) => ({ ...one, text: one.text.replaceAll('http://localhost:3000', url) }));
   const contents = contentsOf(documents);
-  // Loaded on request: a fault in an example must not keep the service from starting.
-  const search = once(async () => (await import('./search.ts')).createSearch(documents));
-  const text = (path: string, headers: Record<string, string>, make: () => string | Promise<string>): void => {
-    const packed = packOnce(make);
-    app.get(path, async (request, reply) => sendPacked(request, reply.headers(headers), await packed()));
-  };
-  const page = (path: string, make: () => Omit<DocsPage, 'path'>): void =>
+  const texts = new Map<string, Text>();
+  const text = (path: string, headers: Record<string, string>, make: () => string | Promise<string>) =>
+    void texts.set(path, { headers, read: packOnce(make) });
+  const page = (path: string, make: () => Omit<DocsPage, 'path'>) =>
     text(path, PAGE_HEADERS, () => pageText(contents, { path, ...make() }));
-
   page('/docs', () => ({ title: 'Florin documentation', body: frontPage(contents, documents) }));
   for (const { file, path, title, text: source } of documents) {
     page(path, () => ({ title: `${title} · Florin`, ...renderMarkdown(source, linksFrom(file, documents)) }));
     text(`${path}.md`, headersOf('markdown'), () => source);
   }
+  for (const [path, { type, text: source }] of Object.entries(DOCS_ASSETS)) text(path, headersOf(type, FOREVER), () => source);
+  text('/docs/api.md', headersOf('markdown'), async () => (await apiReference(url)).replace(/ \{#[\w.-]+\}$/gm, ''));
+  text('/llms.txt', headersOf('plain'), () => llms(url, documents));
+  const images = new Map(readImages().map(({ path, file }) => [path, file]));
+  // Loaded on request: a fault in an example must not keep the documents from their readers.
+  const search = once(async () => (await import('./search.ts')).createSearch(documents));
+  return { contents, texts, images, search };
+}
+
+/** `/docs/api` itself is a page of the built app: see the dashboard's files. The documents are read for their first reader. */
+export function registerDocs(app: FastifyInstance, ctx: Context): void {
+  const docs = once(() => createDocs(ctx.settings.publicUrl));
+  const serve = async (request: FastifyRequest, reply: FastifyReply) => {
+    const path = request.url.split('?', 1)[0]!;
+    const { texts, images } = docs();
+    const text = texts.get(path);
+    if (text) return sendPacked(request, reply.headers(text.headers), await text.read());
+    const image = images.get(path);
+    if (image === undefined) return reply.callNotFound();
+    return reply.headers(IMAGE).send(await readFile(image));
+  };
+  for (const path of ['/docs', '/docs/*', '/llms.txt']) app.get(path, serve);
   app.get<{ Querystring: { q?: unknown } }>('/docs/search', async (request, reply) => {
+    const { contents, search } = docs();
     const { q } = request.query;
     const question = typeof q === 'string' ? q.trim().slice(0, 100) : '';
     const found = question === '' ? [] : (await search())(question);
@@ -112,18 +133,6 @@ export function registerDocs(app: FastifyInstance, ctx: Context): void {
     reply.headers({ ...PAGE_HEADERS, vary: 'accept-encoding' });
     return sendText(request, reply, pageText(contents, { path: '/docs/search', title: 'Search · Florin', question, body }));
   });
-  for (const [path, { type, text: source }] of Object.entries(DOCS_ASSETS)) text(path, headersOf(type, FOREVER), () => source);
-  for (const { path, file } of readImages())
-    app.get(path, async (_request, reply) =>
-      reply
-        .headers({ 'content-type': 'image/webp', 'cache-control': 'public, max-age=300', 'x-content-type-options': 'nosniff' })
-        .send(await readFile(file)),
-    );
-  text('/docs/api.md', headersOf('markdown'), async () => {
-    const reference = await apiReference(url);
-    return reference.replace(/ \{#[\w.-]+\}$/gm, '');
-  });
-  text('/llms.txt', headersOf('plain'), () => llms(url, documents));
 }
 
 // The layout of every document: search, sidebar, table of contents, previous and next page.
