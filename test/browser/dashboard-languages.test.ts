@@ -92,6 +92,7 @@ test('an amount is typed as it is written in the language', async () => {
   await english.context().addCookies([{ name: 'florin_language', value: 'de', url: app.config.publicUrl }]);
   await english.goto(url('test/checkout'));
   const cap = english.getByLabel('Höchste Toleranz (USD)');
+  await audit('test/checkout, de', { on: english });
   await cap.fill('3,75');
   assert.equal(await cap.inputValue(), '3.75');
   await english.getByRole('button', { name: 'Änderungen speichern' }).click();
@@ -102,7 +103,7 @@ test('an amount is typed as it is written in the language', async () => {
 });
 
 test('Home, the payments and the settings fit in every language, also on a phone', async () => {
-  for (const tag of isLongRun ? Object.keys(LANGUAGES).filter((one) => one !== 'en') : ['de', 'ja']) {
+  for (const tag of isLongRun ? Object.keys(LANGUAGES).filter((one) => one !== 'en') : ['ja']) {
     const words = JSON.parse(readFileSync(new URL(`../../dashboard/words/${tag}.json`, import.meta.url), 'utf8')) as Record<string, string>;
     await english.context().addCookies([{ name: 'florin_language', value: tag, url: app.config.publicUrl }]);
     for (const [path, title] of [

@@ -8,7 +8,7 @@ import { setBranding } from '../../src/merchants/settings.ts';
 import { setWallet } from '../../src/wallets/wallets.ts';
 import { asIfFollowed, eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { auditAccessibility, openTab, readQr, startBrowser, stopClock } from '../kit/browser.ts';
-import { longTest } from '../kit/long.ts';
+import { isLongRun, longTest } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 
 let app: TestApp;
@@ -59,7 +59,7 @@ const form = (url: string, page: string, more: Record<string, string>) => {
   });
 };
 
-for (const coin of NATIVE_COINS) {
+for (const coin of isLongRun ? NATIVE_COINS : (['BTC', 'ETH'] as const)) {
   // Invariant: QR code, link, text and API show the same address and amount.
   test(`${coin}: camera, link, text and API agree`, async () => {
     const { id, url } = await create();
@@ -282,7 +282,7 @@ test('invalid page settings are refused by name and change nothing', async () =>
 
 test('updates reach an open page through its stream: from the commit to the new heading', async (t) => {
   const times: number[] = [];
-  for (let i = 0; i < 5; i++) {
+  for (let i = 0; i < (isLongRun ? 5 : 3); i++) {
     const { id, url } = await create();
     const tab = await openTab(browser, 'about:blank');
     // It cannot poll.
@@ -299,8 +299,9 @@ test('updates reach an open page through its stream: from the commit to the new 
     await tab.close();
   }
   times.sort((a, b) => a - b);
-  t.diagnostic(`event to page: median ${times[2]!.toFixed(0)} ms, slowest ${times[4]!.toFixed(0)} ms`);
-  assert.ok(times[2]! < 10_000, `${times}`);
+  const median = times[Math.floor(times.length / 2)]!;
+  t.diagnostic(`event to page: median ${median.toFixed(0)} ms, slowest ${times.at(-1)!.toFixed(0)} ms`);
+  assert.ok(median < 10_000, `${times}`);
 });
 
 test('offline and a failing server: the content stays, with a message above it, and catches up automatically', async () => {

@@ -12,6 +12,7 @@ import type { MemberRoute } from '../../src/web/dashboard/route.ts';
 import { DASHBOARD_ROUTES } from '../../src/web/dashboard/serve.ts';
 import { type Client, eventually, type Reply, startTestApp, type TestApp } from '../kit/app.ts';
 import { addWebhook, chargeClient, connectPlugin } from '../kit/connected-shop.ts';
+import { isLongRun } from '../kit/long.ts';
 import { Person, setUpFactor, setUpMembers } from '../kit/person.ts';
 import { type Served, serve } from '../kit/serve.ts';
 
@@ -227,7 +228,9 @@ test('payouts, and the secrets of webhooks, are in no reply to a role that may n
   const look = async ([who, person]: [string, Person]) => {
     const seen = new Set<string>();
     found.set(who as Who, seen);
-    for (const path of paths) {
+    // What they may read is not a matter of the mode: in live mode, three of the kinds of people in the usual run.
+    const isOfBoth = isLongRun || who === 'owner' || who === 'admin' || who === 'viewer';
+    for (const path of isOfBoth ? paths : paths.filter((one) => !/^\/dashboard\/(api\/)?live\//.test(one))) {
       const { status, text } = await textOf(person, path);
       // DATEV needs an exchange rate, which no test has.
       if (who === 'owner' && status >= 400 && !/\/po_|\/datev/.test(path)) unasked.push(`${path}: ${status} ${text}`);
