@@ -17,8 +17,10 @@ import { serve } from '../kit/serve.ts';
 import { startService } from '../kit/service.ts';
 import { startWorker, type Worker } from '../kit/worker.ts';
 
-const KILLS = isLongRun ? 100 : 5;
-const DELIVERIES = isLongRun ? 10_000 : 500;
+const KILLS = isLongRun ? 100 : 3;
+const DELIVERIES = isLongRun ? 10_000 : 180;
+/** So many that a recovery queues them in several steps. */
+const RECOVERED = isLongRun ? 1_200 : 520;
 const PLANS = '{"enterprise":{"per_minute":0}}';
 
 let database: TestDatabase;
@@ -147,10 +149,10 @@ test(`${KILLS} kills of the worker during ${DELIVERIES} deliveries: every event 
 test('a recovery continues after each kill and sends everything', async (t) => {
   const receiver = await startReceiver(t, 10);
   const { shop, endpoint } = await openShop(receiver.url);
-  const payments = await createPayments(shop, 1_200);
+  const payments = await createPayments(shop, RECOVERED);
   await app.ctx.db.sql`update deliveries set state = 'failed', due_at = null where endpoint_id = ${endpoint}`;
   const started = await shop.post(`/v1/webhook_endpoints/${endpoint}/recover`, { since: '2026-01-01T00:00:00Z' });
-  assert.deepEqual([started.status, started.json.total], [201, 1_200], started.text);
+  assert.deepEqual([started.status, started.json.total], [201, RECOVERED], started.text);
   const progress = async () => (await shop.get(`/v1/webhook_recoveries/${started.json.id}`)).json;
   for (let kills = 0; kills < 2; kills++) {
     const before = receiver.requests.length;
@@ -165,7 +167,7 @@ test('a recovery continues after each kill and sends everything', async (t) => {
   await endLeases();
   spawnWorker(t);
   const done = await eventually(progress, ({ status }) => status === 'done', 120_000);
-  assert.deepEqual([done.total, done.queued, done.delivered, done.failed], [1_200, 1_200, 1_200, 0]);
+  assert.deepEqual([done.total, done.queued, done.delivered, done.failed], [RECOVERED, RECOVERED, RECOVERED, 0]);
   assert.deepEqual([...new Set(receiver.requests.map((request) => request.payment))].sort(), payments.sort());
 });
 
@@ -193,11 +195,11 @@ test('a receiver that is down for two hours across a restart gets everything, in
     assert.equal(reply.status, 200, reply.text);
     await sleep(150);
   };
-  await finish(30);
+  await finish(isLongRun ? 30 : 9);
   for (let minute = 0; minute < 60; minute += 5) await advance(300);
   await service.end('SIGKILL');
   await service.start();
-  await finish(10);
+  await finish(isLongRun ? 10 : 3);
   for (let minute = 60; minute < 120; minute += 5) await advance(300);
   const tries = receiver.requests.length;
   assert.ok(tries > 0 && receiver.taken.size === 0);

@@ -10,10 +10,17 @@ import { countLost, createShopTemplate, type Drill, startDrill } from '../kit/fa
 
 const skip = missingServer;
 let template: Template;
+/** A pair that does not wait for its standby. */
+let loose: Pair;
 before(async () => {
-  if (!skip) template = await createShopTemplate();
+  if (skip) return;
+  template = await createShopTemplate();
+  loose = await template.pair({ synchronous: false });
 });
-after(() => template?.remove());
+after(async () => {
+  await loose?.stop();
+  template?.remove();
+});
 
 const database = async ({ api }: Drill) => (await diagnose(api.ctx)).findings.find(({ check }) => check === 'database')!;
 const ready = async ({ api }: Drill) => fetch(`${api.url}/readyz`);
@@ -58,10 +65,44 @@ test('a primary that restarts, and one that hangs, is left for its synchronous s
   assert.equal(new Set(drill.shown.values()).size, drill.shown.size);
 });
 
+/** Whether the connections of a database are encrypted: those of the pool, of its lane and of a session. */
+async function isEncrypted({ sql, lane, session }: Db): Promise<boolean[]> {
+  const own = session();
+  const replies = [sql, lane, own.sql].map(
+    async (tag) => (await tag<{ ssl: boolean }[]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`)[0]!.ssl,
+  );
+  return Promise.all(replies).finally(own.close);
+}
+
+test('connections are encrypted, and the certificate is checked, as DATABASE_URL says', { skip }, async () => {
+  const { primary, standby, certificate } = loose;
+  const open = (query: string, host = 'localhost', before = '') =>
+    openDb({ url: `postgres://florin@${before}${host}:${primary.port}/florin?${query}`, log: createLog('silent') });
+  for (const [query, expected, host] of [
+    ['sslmode=disable', false],
+    ['sslmode=prefer', true],
+    ['sslmode=require', true],
+    [`sslmode=require&sslrootcert=${certificate}`, true, '127.0.0.1'],
+    [`sslmode=verify-ca&sslrootcert=${certificate}`, true, '127.0.0.1'],
+    [`sslmode=verify-full&sslrootcert=${certificate}`, true],
+  ] as const) {
+    const db = await open(query, host, `localhost:${standby.port},`);
+    assert.deepEqual(await isEncrypted(db), [expected, expected, expected], query);
+    await db.close();
+  }
+  for (const [query, why, host] of [
+    ['sslmode=verify-full', /self-signed certificate/],
+    ['sslmode=require&sslrootcert=system', /self-signed certificate/],
+    [`sslmode=verify-full&sslrootcert=${certificate}`, /altnames/, '127.0.0.1'],
+  ] as const)
+    await assert.rejects(open(query, host), { code: 'CONNECTION_INSECURE', message: why }, query);
+  await assert.rejects(open(`sslmode=verify-full&sslrootcert=${certificate}.gone`), { code: 'ENOENT' });
+});
+
 test('after a failover to a standby that was behind, no address is issued again, not even by a process with another data folder', {
   skip,
 }, async (t) => {
-  const drill = await startDrill(await template.pair({ synchronous: false }));
+  const drill = await startDrill(loose);
   t.after(drill.stop);
   const { primary, standby } = drill.pair;
   await drill.oneFollows(primary);
@@ -101,39 +142,4 @@ test('after a failover to a standby that was behind, no address is issued again,
   for (let i = 0; i < 10; i++) assert.ok(await drill.order(i % 2 === 0 ? undefined : drill.api));
   await drill.oneFollows(standby);
   assert.equal(new Set(drill.shown.values()).size, drill.shown.size);
-});
-
-/** Whether the connections of a database are encrypted: those of the pool, of its lane and of a session. */
-async function isEncrypted({ sql, lane, session }: Db): Promise<boolean[]> {
-  const own = session();
-  const replies = [sql, lane, own.sql].map(
-    async (tag) => (await tag<{ ssl: boolean }[]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`)[0]!.ssl,
-  );
-  return Promise.all(replies).finally(own.close);
-}
-
-test('connections are encrypted, and the certificate is checked, as DATABASE_URL says', { skip }, async (t) => {
-  const { primary, standby, certificate, stop } = await template.pair({ synchronous: false });
-  t.after(stop);
-  const open = (query: string, host = 'localhost', before = '') =>
-    openDb({ url: `postgres://florin@${before}${host}:${primary.port}/florin?${query}`, log: createLog('silent') });
-  for (const [query, expected, host] of [
-    ['sslmode=disable', false],
-    ['sslmode=prefer', true],
-    ['sslmode=require', true],
-    [`sslmode=require&sslrootcert=${certificate}`, true, '127.0.0.1'],
-    [`sslmode=verify-ca&sslrootcert=${certificate}`, true, '127.0.0.1'],
-    [`sslmode=verify-full&sslrootcert=${certificate}`, true],
-  ] as const) {
-    const db = await open(query, host, `localhost:${standby.port},`);
-    assert.deepEqual(await isEncrypted(db), [expected, expected, expected], query);
-    await db.close();
-  }
-  for (const [query, why, host] of [
-    ['sslmode=verify-full', /self-signed certificate/],
-    ['sslmode=require&sslrootcert=system', /self-signed certificate/],
-    [`sslmode=verify-full&sslrootcert=${certificate}`, /altnames/, '127.0.0.1'],
-  ] as const)
-    await assert.rejects(open(query, host), { code: 'CONNECTION_INSECURE', message: why }, query);
-  await assert.rejects(open(`sslmode=verify-full&sslrootcert=${certificate}.gone`), { code: 'ENOENT' });
 });

@@ -13,7 +13,7 @@ import { isLongRun } from '../kit/long.ts';
 import { startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { type Service, startService } from '../kit/service.ts';
 
-const KILLS = isLongRun ? 300 : 6;
+const KILLS = isLongRun ? 300 : 4;
 /** So many customers pay at a time, so that every kill hits payments in each phase. */
 const PAYERS = 6;
 /** At least so many payments are paid meanwhile. If they take longer, there are more kills, up to twice as many. */

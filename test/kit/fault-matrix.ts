@@ -116,9 +116,9 @@ export function testFaults(
     );
     const questions = [...new Set(subject.asked())].filter(isAnother).sort();
     assert.ok(questions.length >= least, questions.join());
-    // The usual run tries a third of them, every fault and every question among them.
+    // The usual run tries a quarter of them, every fault and every question among them.
     const cells = questions.flatMap((question, q) =>
-      (subject.faults ?? FAULTS).filter((_, f) => isLongRun || (q + f) % 3 === 0).map((fault) => ({ question, fault })),
+      (subject.faults ?? FAULTS).filter((_, f) => isLongRun || (q + f) % 4 === 0).map((fault) => ({ question, fault })),
     );
     const without = subject.optional?.map((name) => `read, without ${name}`) ?? [];
     const isRead = (outcome: string) => outcome === 'read' || without.includes(outcome);

@@ -1,6 +1,5 @@
 /** A shop that accepts a coin through real nodes on regtest, with the service in a separate process. */
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { eventually } from './app.ts';
 import { base58check } from './base58.ts';
@@ -21,8 +20,12 @@ export type NodeShop = {
   begun(): Promise<unknown>;
 };
 
-/** Payments of 25 USD that complete after two confirmations. The first node is preferred. */
-export async function openNodeShop(t: TestContext, nodes: readonly TestNode[], coin: 'BTC' | 'LTC' = 'BTC'): Promise<NodeShop> {
+/** Payments of 25 USD that complete after two confirmations. The first node is preferred. `t`: a test, or several that end it themselves. */
+export async function openNodeShop(
+  t: { after(close: () => Promise<void>): unknown },
+  nodes: readonly TestNode[],
+  coin: 'BTC' | 'LTC' = 'BTC',
+): Promise<NodeShop> {
   const service = await startService({
     environment: {
       [`${coin}_NODE_URL`]: nodes.map(({ url }) => url).join(','),

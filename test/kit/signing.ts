@@ -36,6 +36,8 @@ const PURPOSE: Readonly<Record<BitcoinScript, number>> = {
 const COIN_TYPE: Readonly<Record<BitcoinFamily, number>> = { BTC: 0, LTC: 2, DOGE: 3, DASH: 5 };
 const SEED = mnemonicToSeedSync(PHRASE);
 export const masterKey = (): HDKey => HDKey.fromMasterSeed(SEED);
+/** The same secret as the phrase, because deriving it from the phrase takes most of the time of a signature. */
+export const ROOT = masterKey().privateExtendedKey;
 
 export const addressesOf = (coin: BitcoinFamily, script: BitcoinScript): HDKey =>
   masterKey().derive(`m/${PURPOSE[script]}'/${COIN_TYPE[coin]}'/0'/0`);

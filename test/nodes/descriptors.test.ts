@@ -15,7 +15,7 @@ import { base58check } from '../kit/base58.ts';
 import { isLongRun } from '../kit/long.ts';
 import { type RealNode, startBitcoind } from '../kit/nodes.ts';
 
-const COUNT = Number(process.env.FLORIN_DESCRIPTORS ?? (isLongRun ? 10_000 : 500));
+const COUNT = Number(process.env.FLORIN_DESCRIPTORS ?? (isLongRun ? 10_000 : 200));
 const SEED = Number(process.env.FLORIN_SEED ?? (isLongRun ? Date.now() % 1_000_000 : 1));
 const TPUB = 0x043587cf;
 let node: RealNode;

@@ -2,7 +2,7 @@
 // Invariant: Problems that prevent payments are reported with a fix.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { after, before, type TestContext, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import { HDKey } from '@scure/bip32';
 import { openCore } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
@@ -12,13 +12,14 @@ import { diagnose } from '../../src/operate/doctor.ts';
 import type { Finding } from '../../src/operate/range-findings.ts';
 import { createFiatRates } from '../../src/prices/fiat.ts';
 import { createPrices } from '../../src/prices/prices.ts';
-import { startTestApp, testEnvironment } from '../kit/app.ts';
+import { startTestApp, type TestApp, testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { createElectrumChain } from '../kit/electrum-chain.ts';
 import { CERTIFICATES, startElectrumServer } from '../kit/electrum-server.ts';
 import { freePort, startAnvil, startBitcoind, type TestNode } from '../kit/nodes.ts';
 import { passOn, serve } from '../kit/serve.ts';
+import { runFlorin } from '../kit/service.ts';
 
 let node: TestNode;
 let database: TestDatabase;
@@ -27,7 +28,7 @@ let firstAddress: string;
 before(async () => {
   node = await startBitcoind();
   database = await testDatabase();
-  merchantId = JSON.parse((await florin({}, 'merchant', 'create', '--name', 'Test shop', '--json')).out).merchant_id;
+  ({ merchant_id: merchantId } = await runFlorin(environmentOf({}), ['merchant', 'create', '--name', 'Test shop']));
 });
 after(async () => {
   await node?.destroy();
@@ -107,11 +108,10 @@ test("a node without any merchant's wallet is a problem; with one all is well, a
   const without = only(await examine());
   assert.deepEqual([without.check, /florin wallet set/.test(without.fix!)], ['BTC wallet', true]);
   const key = base58check.respell(HDKey.fromMasterSeed(new Uint8Array(32).fill(7)).derive("m/84'/1'/0'").publicExtendedKey, 0x043587cf);
-  const set = await florin(
-    {},
-    ...['wallet', 'set', '--merchant', merchantId, '--coin', 'BTC', '--key', key, '--script', 'p2wpkh', '--json'],
-  );
-  firstAddress = JSON.parse(set.out).first_addresses[0];
+  const set = await runFlorin(environmentOf({}), [
+    ...['wallet', 'set', '--merchant', merchantId, '--coin', 'BTC', '--key', key, '--script', 'p2wpkh'],
+  ]);
+  firstAddress = set.first_addresses[0];
   // The real command, whose exit status says whether something must be fixed.
   const { code, out } = await florin({}, 'doctor', '--json');
   const { ok, findings } = JSON.parse(out) as { ok: boolean; findings: Finding[] };
@@ -130,7 +130,7 @@ test("a node without any merchant's wallet is a problem; with one all is well, a
   const contact = findings.find(({ check }) => check === 'contact')!;
   assert.match(contact.detail, /^customers of Test shop \(mer_\w+\) cannot reach it .*no support contact and no website$/);
   assert.deepEqual([contact.ok, contact.fix], [true, 'add a support contact in the dashboard under Business']);
-  await florin({}, 'checkout', 'set', '--merchant', merchantId, '--support', 'help@shop.example');
+  await runFlorin(environmentOf({}), ['checkout', 'set', '--merchant', merchantId, '--support', 'help@shop.example']);
   assert.deepEqual(
     (await examine()).findings.filter(({ check }) => check === 'contact'),
     [],
@@ -266,28 +266,54 @@ test('clocks that differ', async (t) => {
   assert.deepEqual(wrong(await examine({ BTC_NODE_URL: await behind(t, { aheadSeconds: 40 }) })), []);
 });
 
-test('price sources: the answer of each; coins offered without a price are a problem', async (t) => {
-  const { url: host, stop } = await serve((request, reply) => {
-    const coin = /^\/(coinbase|bitstamp)\/.*?(BTC|btc)/.exec(request.url!);
-    if (request.url!.startsWith('/v2') || !coin) return void reply.writeHead(404).end();
-    reply.end('{"last":"97000","open":"97000","volume":"5","percent_change_24":"0"}');
+describe('price sources', () => {
+  let app: TestApp;
+  before(async () => {
+    app = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', LTC_NODE_URL: `http://127.0.0.1:${await freePort()}` });
   });
-  t.after(stop);
-  const app = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', LTC_NODE_URL: `http://127.0.0.1:${await freePort()}` });
-  t.after(() => app.stop());
-  const { ctx } = app.app;
-  const hosts = { coinbase: `${host}/coinbase`, bitstamp: `${host}/bitstamp`, kraken: `${host}/kraken` };
-  const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
-  const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
-  const { ok, findings } = await diagnose({ ...ctx, prices, fiat });
-  const of = (check: string) => findings.filter((finding) => finding.check === check).map((f) => [f.ok, f.detail, f.fix !== null]);
-  assert.equal(ok, false);
-  assert.deepEqual(of('coinbase prices'), [[true, 'BTC; not listed there: ETH, LTC, DASH, DOGE', false]]);
-  assert.deepEqual(of('kraken prices'), [[true, 'it answers status 404', true]]);
-  assert.deepEqual(of('BTC price'), [[true, 'coinbase, bitstamp', false]]);
-  assert.deepEqual(of('LTC price'), [[false, 'no price source answers, so customers cannot pay with LTC', true]]);
-  assert.deepEqual(of('DOGE price'), []);
-  assert.deepEqual(of('coinbase rates'), [[true, 'it answers status 404', true]]);
+  after(() => app?.stop());
+
+  test('the answer of each; coins offered without a price are a problem', async (t) => {
+    const { url: host, stop } = await serve((request, reply) => {
+      const coin = /^\/(coinbase|bitstamp)\/.*?(BTC|btc)/.exec(request.url!);
+      if (request.url!.startsWith('/v2') || !coin) return void reply.writeHead(404).end();
+      reply.end('{"last":"97000","open":"97000","volume":"5","percent_change_24":"0"}');
+    });
+    t.after(stop);
+    const { ctx } = app.app;
+    const hosts = { coinbase: `${host}/coinbase`, bitstamp: `${host}/bitstamp`, kraken: `${host}/kraken` };
+    const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
+    const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
+    const { ok, findings } = await diagnose({ ...ctx, prices, fiat });
+    const of = (check: string) => findings.filter((finding) => finding.check === check).map((f) => [f.ok, f.detail, f.fix !== null]);
+    assert.equal(ok, false);
+    assert.deepEqual(of('coinbase prices'), [[true, 'BTC; not listed there: ETH, LTC, DASH, DOGE', false]]);
+    assert.deepEqual(of('kraken prices'), [[true, 'it answers status 404', true]]);
+    assert.deepEqual(of('BTC price'), [[true, 'coinbase, bitstamp', false]]);
+    assert.deepEqual(of('LTC price'), [[false, 'no price source answers, so customers cannot pay with LTC', true]]);
+    assert.deepEqual(of('DOGE price'), []);
+    assert.deepEqual(of('coinbase rates'), [[true, 'it answers status 404', true]]);
+  });
+
+  test('a machine that reaches no price source gets one line for all of them, and one for the coins without a price', async () => {
+    const { ctx } = app.app;
+    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const hosts = { coinbase: nowhere, bitstamp: nowhere, kraken: nowhere };
+    const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
+    const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
+    const findings = (await diagnose({ ...ctx, prices, fiat })).findings.filter(({ check }) => /prices?$|rates$|^price /.test(check));
+    assert.deepEqual(
+      findings.map(({ check, ok }) => [check, ok]),
+      [
+        ['price sources', true],
+        ['BTC, LTC price', false],
+      ],
+    );
+    assert.match(
+      findings[0]!.detail,
+      /^4 of 4 sources do not answer: coinbase prices, bitstamp prices, kraken prices, coinbase rates\. The first says: .*ECONNREFUSED/,
+    );
+  });
 });
 
 const sealedBy = ({ seal }: Pick<Context, 'seal'>) => Buffer.from(seal('endpoint secret', Buffer.from('whsec_')));
@@ -360,7 +386,7 @@ test('deposits to addresses without a payment, until the operator has claimed th
   assert.equal(check, 'BTC deposit');
   assert.match(detail, /^0\.00150000 came to bcrt1qstray in abc:0 \(index 57 of wal_x, mer_\w+\) on 2026-11-20T10:00:00\.000Z/);
   const command = /florin (deposit claim --coin BTC --ref abc:0)$/.exec(fix!)![1]!;
-  assert.equal((await florin({}, ...command.split(' '))).code, 0);
+  await runFlorin(environmentOf({}), command.split(' '));
   assert.deepEqual(wrong(await examine()), []);
 });
 
@@ -401,32 +427,10 @@ test('an Electrum server with another certificate: doctor shows the command, and
   const { ok, detail } = await shown();
   assert.equal(ok, false);
   const [, command] = /accept it with: florin (chain accept-certificate --server \S+)$/.exec(detail)!;
-  const accepted = await florin(environment, ...command!.split(' '), '--json');
-  assert.deepEqual(JSON.parse(accepted.out), { server: server.name, accepts_next_certificate: true }, accepted.error);
+  const accepted = await runFlorin(environmentOf(environment), command!.split(' '));
+  assert.deepEqual(accepted, { server: server.name, accepts_next_certificate: true });
   assert.equal((await shown()).ok, true);
   const unknown = await florin(environment, 'chain', 'accept-certificate', '--server', 'electrum.example:50002');
   assert.equal(unknown.code, 1);
   assert.match(unknown.error, /no certificate of this server is stored/);
-});
-
-test('a machine that reaches no price source gets one line for all of them, and one for the coins without a price', async (t) => {
-  const app = await startTestApp({ BTC_NODE_URL: node.url, BTC_NETWORK: 'regtest', LTC_NODE_URL: `http://127.0.0.1:${await freePort()}` });
-  t.after(() => app.stop());
-  const { ctx } = app.app;
-  const nowhere = `http://127.0.0.1:${await freePort()}`;
-  const hosts = { coinbase: nowhere, bitstamp: nowhere, kraken: nowhere };
-  const prices = createPrices({ ...ctx, sources: 'coinbase,bitstamp,kraken', hosts });
-  const fiat = createFiatRates({ ...ctx, sources: 'coinbase', hosts });
-  const findings = (await diagnose({ ...ctx, prices, fiat })).findings.filter(({ check }) => /prices?$|rates$|^price /.test(check));
-  assert.deepEqual(
-    findings.map(({ check, ok }) => [check, ok]),
-    [
-      ['price sources', true],
-      ['BTC, LTC price', false],
-    ],
-  );
-  assert.match(
-    findings[0]!.detail,
-    /^4 of 4 sources do not answer: coinbase prices, bitstamp prices, kraken prices, coinbase rates\. The first says: .*ECONNREFUSED/,
-  );
 });

@@ -142,6 +142,8 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
     };
     const told = (name: string, events: string, tell: (name: string, events: string) => Promise<void>) =>
       test(name, () => tell(name, events));
+    /** Stories that differ little from others, or that the tests of Bitcoin have too. */
+    const further = isLongRun ? told : () => {};
 
     told('a direct transfer is seen before its block, confirmed twice, completed', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
@@ -157,14 +159,14 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
       assert.equal(done.transfers.length, 1);
     });
 
-    told('a transfer with call data is a payment like any other', 'created processing completed', async (name, events) => {
+    further('a transfer with call data is a payment like any other', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       await node.send({ to: address, value: AMOUNT, data: '0xc0ffee' });
       await mine(2);
       await reach(id, 'completed');
     });
 
-    told('a contract forwards the payment', 'created processing completed', async (name, events) => {
+    further('a contract forwards the payment', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const forwarder = await node.deploy(VALUE_FORWARDER);
       const hash = await node.send({ to: forwarder, value: AMOUNT, data: `0x${word(address)}` });
@@ -260,7 +262,7 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
       assert.equal(done.transaction_hash, hash);
     });
 
-    told('two payments in one block, of two kinds', 'created processing completed', async (name, events) => {
+    further('two payments in one block, of two kinds', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const forwarder = await node.deploy(VALUE_FORWARDER);
       await node.send({ to: address, value: AMOUNT / 2n });
@@ -286,7 +288,7 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
       assert.equal(done.transfers.length, 2);
     });
 
-    told('too little, then the rest; too much', 'created processing completed', async (name, events) => {
+    further('too little, then the rest; too much', 'created processing completed', async (name, events) => {
       const part = await open(name, events);
       await node.send({ to: part.address, value: (AMOUNT / 10n) * 4n });
       const partial = await reach(part.id, 'pending', 'underpaid');
@@ -299,7 +301,7 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
       assert.equal((await reach(over.id, 'completed', 'overpaid')).amount_overpaid, '0.01000000');
     });
 
-    told('late: held for the merchant, accepted by the merchant', 'created expired processing completed', async (name, events) => {
+    further('late: held for the merchant, accepted by the merchant', 'created expired processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       await service.age(id, 1.1 * HOUR);
       await reach(id, 'expired');
@@ -312,7 +314,7 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
       await reach(id, 'completed');
     });
 
-    told('replaced by one with the same nonce that pays us too', 'created processing completed', async (name, events) => {
+    further('replaced by one with the same nonce that pays us too', 'created processing completed', async (name, events) => {
       const { id, address } = await open(name, events);
       const nonce = Number(await node.rpc('eth_getTransactionCount', PAYER(node), 'latest'));
       const first = await node.send({ from: PAYER(node), to: address, value: AMOUNT, nonce, gwei: 10 });
@@ -580,7 +582,7 @@ for (const { name: provider, refused, namesInner, isMore } of PROVIDERS) {
     });
 
     test('every event of these stories arrived exactly once, in order, with a valid signature', async () => {
-      assert.ok(expected.size >= 20);
+      assert.ok(expected.size >= (isLongRun ? 20 : 15), `${expected.size} payments`);
       for (const [id, { story, events }] of expected) {
         await eventually(
           async () => service.eventsOf(id).join(' '),

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import { type Coin, chainOf } from '../../src/core/coin.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
 import { type CoreNode, startCoreNode } from '../kit/core-node.ts';
-import { firstOf } from '../kit/long.ts';
+import { firstOf, longTest } from '../kit/long.ts';
 import { giveWallet, openPayment, reach, units } from '../kit/shop.ts';
 import { createTestChain, type TestChain } from '../kit/test-chain.ts';
 
@@ -177,7 +177,7 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       await staysHeld(story, id);
     }));
 
-  test('one or two blocks that the followed source adds to the honest tip complete nothing that the other has not seen', () =>
+  longTest('one or two blocks that the followed source adds to the honest tip complete nothing that the other has not seen', () =>
     tell({ environment: { BTC_CONFIRMATIONS: '' } }, async (story) => {
       const { app, chain, servers } = story;
       const lying = chain.copy();
@@ -193,9 +193,10 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       await reach(app, ids[0]!, (d) => d.confirmations === 2);
       for (const id of ids) await reach(app, id, held(/not agreed on block/));
       for (const id of ids) await staysHeld(story, id);
-    }));
+    }),
+  );
 
-  test('while your own node is away for a moment, another source alone completes no large payment', () =>
+  longTest('while your own node is away for a moment, another source alone completes no large payment', () =>
     tell({ environment: { BTC_TRUST: 'own,untrusted' } }, async (story) => {
       const { app, chain, servers } = story;
       const lying = chain.copy();
@@ -207,7 +208,8 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       await reach(app, id, (d) => d.confirmations === 6);
       await reach(app, id, held(/your own node is not available/));
       await staysHeld(story, id);
-    }));
+    }),
+  );
 
   // Invariant: Sources must agree on a block: a different block at the same height completes nothing.
   test('a source that names the tip of the other, but hands out other blocks below it, completes nothing', () =>
@@ -302,7 +304,7 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       await reach(app, id, completed);
     }));
 
-  test('a reorganization of two blocks holds nothing', () =>
+  longTest('a reorganization of two blocks holds nothing', () =>
     tell({ servers: 1 }, async (story) => {
       const { app, chain, ready } = story;
       chain.mine(2);
@@ -312,7 +314,8 @@ describe('payments read from nodes', { concurrency: 3 }, () => {
       chain.pay([[address, units(amount)]]);
       chain.mine(3);
       assert.equal((await reach(app, id, completed)).hold_reason, null);
-    }));
+    }),
+  );
 
   test('a stalled tip holds until the next block', () =>
     tell({ servers: 1, age: 7_200 }, async (story) => {

@@ -6,22 +6,22 @@ import { HDKey } from '@scure/bip32';
 import { eventually } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { firstOf, isLongRun, longTest } from '../kit/long.ts';
-import { rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
+import { type RealNode, rpcClient, startLitecoind, type TestNode } from '../kit/nodes.ts';
 import { type NodeProxy, startProxy } from '../kit/proxy.ts';
 import { type Service, startService } from '../kit/service.ts';
 import { lookFor, openSource } from '../kit/source.ts';
 
 /** 25 USD at 100 USD per coin. */
 const AMOUNT = '0.25000000';
-let node: TestNode;
+let node: RealNode;
 let payer: TestNode['rpc'];
 let proxy: NodeProxy;
 let service: Service;
 const expected = new Map<string, string>();
 
 /** A node with active MWEB, and a wallet with only MWEB coins: everything it pays to other addresses is a peg-out. */
-async function startMweb(options: { hidesMweb: boolean }, coins: number): Promise<{ node: TestNode; payer: TestNode['rpc'] }> {
-  const node = await startLitecoind(options);
+async function startMweb(coins: number): Promise<{ node: RealNode; payer: TestNode['rpc'] }> {
+  const node = await startLitecoind({ hidesMweb: false });
   // MWEB becomes active with block 432, which must contain a peg-in.
   await node.mine(431 - ((await node.rpc('getblockcount')) as number));
   await node.rpc('createwallet', 'mweb');
@@ -32,7 +32,7 @@ async function startMweb(options: { hidesMweb: boolean }, coins: number): Promis
 }
 
 before(async () => {
-  ({ node, payer } = await startMweb({ hidesMweb: false }, 16));
+  ({ node, payer } = await startMweb(isLongRun ? 16 : 10));
   proxy = await startProxy(node.url);
   service = await startService({ environment: { LTC_NODE_URL: proxy.url, LTC_NETWORK: 'regtest', PRICES: 'static:LTC=100.00' } });
   const account = HDKey.fromMasterSeed(new Uint8Array(32).fill(11)).derive("m/84'/1'/0'").publicExtendedKey;
@@ -276,23 +276,22 @@ test('a peg-out that is never mined: absence alone changes nothing, a day of it 
 });
 
 test('a node that hides MWEB in raw transactions and blocks still shows a peg-out, pending and mined', async (t) => {
-  const { node: hiding, payer: from } = await startMweb({ hidesMweb: true }, 1);
-  const source = openSource('LTC', hiding.url);
-  t.after(async () => {
-    // A node that stops waits for open connections.
-    await source.close();
-    await hiding.destroy();
-  });
-  const address = await hiding.newAddress();
-  const key = (await hiding.rpc('validateaddress', address)).scriptPubKey as string;
-  const txid = (await from('sendtoaddress', address, AMOUNT)) as string;
+  await node.stop();
+  await node.start({ flags: ['-rpcserialversion=1'] });
+  const source = openSource('LTC', node.url);
+  // A node that stops waits for open connections.
+  t.after(() => source.close());
+  const address = await node.newAddress();
+  const key = (await node.rpc('validateaddress', address)).scriptPubKey as string;
+  await node.rpc('loadwallet', 'mweb').catch(() => {});
+  const txid = (await payer('sendtoaddress', address, AMOUNT)) as string;
   const { sightings: waiting } = await (await source.fetchMempool()).scan(lookFor(key));
   assert.deepEqual(
     waiting.map((s) => [s.txid, s.ref, s.kind, s.units]),
     [[txid, `${txid}:pegout:0`, 'pegout', 25_000_000n]],
   );
-  const [hash] = await hiding.mine(1);
-  const { txid: mined } = (await hiding.rpc('getblock', hash, 2)).tx.at(-1);
+  const [hash] = await node.mine(1);
+  const { txid: mined } = (await node.rpc('getblock', hash, 2)).tx.at(-1);
   assert.deepEqual(
     (await (await source.fetchBlock(hash!)).scan(lookFor(key))).sightings.map((s) => [s.txid, s.kind, s.units]),
     [[mined, 'pegout', 25_000_000n]],

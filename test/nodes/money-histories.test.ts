@@ -8,7 +8,7 @@ import { isLongRun } from '../kit/long.ts';
 import { openAndPlay, reportText } from '../kit/money-histories.ts';
 import { openOutputGround } from '../kit/money-outputs.ts';
 
-const SCHEDULES = isLongRun ? 30 : 10;
+const SCHEDULES = isLongRun ? 30 : 8;
 
 test(`${SCHEDULES} random schedules: nobody is paid twice, nothing is lost, and the books balance`, async (t) => {
   const seed = Number(process.env.FLORIN_SEED ?? 1);

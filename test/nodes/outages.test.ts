@@ -3,17 +3,37 @@
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { eventually } from '../kit/app.ts';
 import { firstOf, longTest } from '../kit/long.ts';
-import { AMOUNT, openNodeShop } from '../kit/node-shop.ts';
+import { AMOUNT, type NodeShop, openNodeShop } from '../kit/node-shop.ts';
 import { type RealNode, startBitcoind, startLitecoind } from '../kit/nodes.ts';
 
-test('no address of a coin is issued before its follower has started: it is refused, the page disables it, and later it can be paid', async (t) => {
+/** A node that is away in one test after the other, and its shop. Nothing is treated as a reorganization in any of them. */
+const shared = {} as { node: RealNode; shop: NodeShop };
+/** Its folder, with a copy of how it was below the first block that this new install reads. */
+let [now, earlier, height] = ['', '', 0];
+const closers: (() => Promise<void>)[] = [];
+before(async () => {
   const node = await startBitcoind();
-  t.after(() => node.destroy());
+  shared.node = node;
+  closers.push(() => node.destroy());
+  height = await node.rpc('getblockcount');
   await node.stop();
-  const { service, open, reach, begun } = await openNodeShop(t, [node]);
+  [now, earlier] = [join(node.folder, 'regtest'), join(node.folder, 'before')];
+  cpSync(now, earlier, { recursive: true });
+  await node.start();
+  await node.mine(10);
+  await node.stop();
+  shared.shop = await openNodeShop({ after: (close) => closers.push(close) }, [node]);
+});
+after(async () => {
+  for (const close of closers.reverse()) await close();
+});
+
+test('no address of a coin is issued before its follower has started: it is refused, the page disables it, and later it can be paid', async () => {
+  const { node } = shared;
+  const { service, open, reach, begun } = shared.shop;
   const refused = await service.live.post('/v1/transactions/create', { crypto: 'BTC', amount: 25, currency_fiat: 'USD' });
   assert.deepEqual(
     [refused.status, refused.json.error.code, refused.headers.get('retry-after')],
@@ -35,11 +55,9 @@ test('no address of a coin is issued before its follower has started: it is refu
   assert.deepEqual((await service.florin('verify')).unwatched, []);
 });
 
-test('a node that is away is reported at once, and noticed again within five seconds, however long it was away', async (t) => {
-  const node = await startBitcoind();
-  t.after(() => node.destroy());
-  const { service, open, reach, ready, begun } = await openNodeShop(t, [node]);
-  await begun();
+test('a node that is away is reported at once, and noticed again within five seconds, however long it was away', async () => {
+  const { node } = shared;
+  const { service, open, reach, ready } = shared.shop;
   const { id, address } = await open();
   await node.stop();
   await eventually(ready, (state) => !state.ready && /^BTC: the BTC node does not answer/.test(state.reasons.join()), 30_000);
@@ -92,9 +110,8 @@ async function readAbove(node: RealNode, height: number): Promise<string[]> {
 async function handBack(node: RealNode, blocks: readonly string[]): Promise<void> {
   for (const block of blocks) assert.equal(await node.rpc('submitblock', block), null);
 }
-type Shop = Awaited<ReturnType<typeof openNodeShop>>;
 /** Nothing was treated as a reorganization: no hold, and no block was read twice. */
-async function noReorg({ service: { database } }: Shop): Promise<void> {
+async function noReorg({ service: { database } }: NodeShop): Promise<void> {
   const rows = await database.db.sql`
     select hold_reason as hold, watched_from > (select min(height) from blocks b where b.chain = t.chain) as "fromStart", reorg_depth as depth,
       (select count(*)::int from transfers where unmined_since is not null or block_height is null) as unmined
@@ -102,7 +119,7 @@ async function noReorg({ service: { database } }: Shop): Promise<void> {
   assert.deepEqual([...rows], [{ hold: null, fromStart: true, depth: null, unmined: 0 }]);
 }
 /** A payment with one of two confirmations, and one whose customer never paid. */
-async function openBoth(node: RealNode, shop: Shop): Promise<{ paid: string; unpaid: string }> {
+async function openBoth(node: RealNode, shop: NodeShop): Promise<{ paid: string; unpaid: string }> {
   const { id: paid, address } = await shop.open();
   const { id: unpaid } = await shop.open();
   await node.pay(address, AMOUNT);
@@ -111,7 +128,7 @@ async function openBoth(node: RealNode, shop: Shop): Promise<{ paid: string; unp
   return { paid, unpaid };
 }
 /** The second one's window ends; both stay unchanged while the node shows less than before. */
-async function staysBehind(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
+async function staysBehind(node: RealNode, shop: NodeShop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
   // The follower has seen the current state of the node.
   await eventually(
     async () => {
@@ -127,7 +144,7 @@ async function staysBehind(node: RealNode, shop: Shop, { paid, unpaid }: { paid:
   await noReorg(shop);
 }
 /** The node has everything again, and the service continues. */
-async function carriesOn(node: RealNode, shop: Shop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
+async function carriesOn(node: RealNode, shop: NodeShop, { paid, unpaid }: { paid: string; unpaid: string }): Promise<void> {
   await node.mine(1);
   const done = await shop.reach(paid, 'completed');
   assert.deepEqual([done.confirmations, done.amount_received, done.exceptions], [2, AMOUNT, []]);
@@ -137,23 +154,13 @@ async function carriesOn(node: RealNode, shop: Shop, { paid, unpaid }: { paid: s
   await eventually(shop.ready, ({ reasons }) => reasons.length === 0);
 }
 
-test('a node that lost power and returns with an older state of its chain is behind: nothing is taken back, nothing expires', async (t) => {
-  const node = await startBitcoind();
-  t.after(() => node.destroy());
-  await node.stop();
-  const [now, before] = [join(node.folder, 'regtest'), join(node.folder, 'before')];
-  cpSync(now, before, { recursive: true });
-  await node.start();
-  const height = await node.rpc('getblockcount');
-  // Below the first block that this new install reads.
-  await node.mine(10);
-  const shop = await openNodeShop(t, [node]);
-  await shop.begun();
+test('a node that lost power and returns with an older state of its chain is behind: nothing is taken back, nothing expires', async () => {
+  const { node, shop } = shared;
   const both = await openBoth(node, shop);
   const lost = await readAbove(node, height);
   await node.stop();
   rmSync(now, { recursive: true });
-  renameSync(before, now);
+  renameSync(earlier, now);
   await shop.service.ageToDeadline(both.unpaid);
   await node.start();
   await staysBehind(node, shop, both);
@@ -192,15 +199,16 @@ function halve(file: string): () => void {
   truncateSync(file, Math.floor(end / 2));
   return () => writeFileSync(file, all);
 }
-for (const [coin, start] of firstOf([
-  ['BTC', startBitcoind],
-  ['LTC', startLitecoind],
-] as const)) {
+async function openLitecoin(t: TestContext): Promise<{ node: RealNode; shop: NodeShop }> {
+  const node = await startLitecoind();
+  t.after(() => node.destroy());
+  const shop = await openNodeShop(t, [node], 'LTC');
+  await shop.begun();
+  return { node, shop };
+}
+for (const coin of firstOf(['BTC', 'LTC'] as const)) {
   test(`${coin}: a node that is restarted with -reindex and -reindex-chainstate while payments are open takes nothing back`, async (t) => {
-    const node = await start();
-    t.after(() => node.destroy());
-    const shop = await openNodeShop(t, [node], coin);
-    await shop.begun();
+    const { node, shop } = coin === 'BTC' ? shared : await openLitecoin(t);
     const both = await openBoth(node, shop);
     const height = await node.rpc('getblockcount');
     await shop.service.ageToDeadline(both.unpaid);

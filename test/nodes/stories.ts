@@ -45,7 +45,8 @@ const HOUR = 3_600;
 const FURTHER = [
   ...['two partial payments add up', 'underpaid at the end of the window fails', 'more than needed completes as overpaid', 'late'],
   ...['just inside the grace period', 'paid while the service is down', 'the window ends while the service is down'],
-  ...['the node goes away and returns', 'several outputs in one transaction'],
+  ...['the node goes away and returns', 'several outputs in one transaction', 'underpaid and confirmed, topped up later'],
+  'a reorganization of 13 blocks before completion',
 ];
 
 /** Runs all stories on one chain; each payment's events are checked at the end: exactly once, in order, signed. */

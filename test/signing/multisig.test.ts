@@ -17,7 +17,7 @@ const POLICIES: readonly Policy[] = [
   { required: 3, of: 5, network: 'mainnet' },
   { required: 1, of: 2 },
   { required: 2, of: 20 },
-  { required: 17, of: 18, isSorted: false },
+  ...(isLongRun ? [{ required: 17, of: 18, isSorted: false }] : []),
 ];
 /** Inputs. */
 const COUNT = 2;
@@ -80,7 +80,7 @@ test('changed bytes of a PSBT between two signers are refused, each in long runs
   const { psbt } = partly.requests[0] as PsbtRequest;
   const bytes = Buffer.from(psbt, 'base64');
   assert.equal(read(psbt).sign(file)!.signers.length, 1, 'unchanged it is taken');
-  for (let at = 0; at < bytes.length; at += isLongRun ? 1 : 7)
+  for (let at = 0; at < bytes.length; at += isLongRun ? 1 : 17)
     for (const change of [1 << (at % 8), 0xff]) {
       const changed = Buffer.from(bytes);
       changed[at]! ^= change;

@@ -26,7 +26,7 @@ import { DEFAULT_WISH, type Holding, type PayoutParts, partsFromJson, partsToJso
 import type { AccountLot } from '../../src/signing/make-accounts.ts';
 import { chooseSources, gatherNonce, payoutNonce } from '../../src/signing/payout-accounts.ts';
 import { readUpload } from '../../src/signing/signed.ts';
-import { masterKey, PHRASE, recordsFor, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
+import { masterKey, ROOT, recordsFor, sentRefundFile, tokenPayoutFile } from '../kit/signing.ts';
 
 const made = tokenPayoutFile();
 const [first, second, payer, alone] = made.request.authorizations as [Authorization, Authorization, Authorization, Authorization];
@@ -35,7 +35,7 @@ const STRANGER = '0x00000000000000000000000000000000000b11ce';
 const everybody = (file: SigningFile): string =>
   recordsFor(signingFileText(file), [...made.recipients, STRANGER, first.from, second.from, payer.from, alone.from]);
 const records = `${made.recipients[0]} 60\n${made.recipients[1]} 5.00`;
-const sign = (file: SigningFile, recipients = records) => signFile({ content: signingFileText(file), secret: PHRASE, recipients });
+const sign = (file: SigningFile, recipients = records) => signFile({ content: signingFileText(file), secret: ROOT, recipients });
 
 /** The file with other authorizations, whose sums are right. */
 function withThese(authorizations: readonly Authorization[], more: Partial<BatchRequest> = {}): SigningFile {
@@ -191,7 +191,7 @@ test('the signer pays each payout the amount that was entered for it, in the for
 
 test('the signer authorizes nothing for longer than 8 days after the clock of its device', () => {
   const { validBefore } = made.request;
-  const at = (nowSeconds: number) => signFile({ content: signingFileText(made.file), secret: PHRASE, recipients: records, nowSeconds });
+  const at = (nowSeconds: number) => signFile({ content: signingFileText(made.file), secret: ROOT, recipients: records, nowSeconds });
   assert.ok(at(validBefore - 8 * 86_400).text);
   assert.throws(() => at(validBefore - 8 * 86_400 - 1), /for longer than 8 days/);
 });
@@ -200,7 +200,7 @@ test('a fee above 0.05 ETH for an address needs a typed word', () => {
   const { file, request } = made;
   const dear = (max: bigint): SigningFile => ({ ...file, gasPrice: { max, tip: 1n }, feeUnits: request.gas * max });
   const sign = (of: SigningFile, fee?: string) =>
-    signFile({ content: signingFileText(of), secret: PHRASE, recipients: records, ...(fee !== undefined && { fee }) });
+    signFile({ content: signingFileText(of), secret: ROOT, recipients: records, ...(fee !== undefined && { fee }) });
   // Four addresses.
   const most = (4n * 5n * 10n ** 16n) / request.gas;
   assert.ok(sign(dear(most)).text);
@@ -214,7 +214,7 @@ test('nothing but an authorization can be said to move money between addresses o
   for (const coin of ['ETH', 'USDT@ethereum'] as const) {
     const { file, customer } = sentRefundFile(coin);
     const content = signingFileText(file).replace('"purpose":"refund"', '"purpose":"gather"');
-    assert.throws(() => signFile({ content, secret: PHRASE, recipients: customer }), FileError, coin);
+    assert.throws(() => signFile({ content, secret: ROOT, recipients: customer }), FileError, coin);
   }
 });
 

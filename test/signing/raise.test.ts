@@ -8,7 +8,7 @@ import { makePsbts } from '../../src/signing/make-utxo.ts';
 import { replacePsbts, type Signed } from '../../src/signing/replace.ts';
 import { MAX_FEE_PERCENT } from '../../src/signing/utxo.ts';
 import { depositsOf } from '../kit/holdings.ts';
-import { PHRASE, refundFile, sweepFile } from '../kit/signing.ts';
+import { ROOT, refundFile, sweepFile } from '../kit/signing.ts';
 
 const RATES = { rateE8: 100_000_000n, relayE8: 100_000_000n, leastUnits: 546n };
 const of = (request: PsbtRequest, isMined = false): Signed => ({ feeUnits: request.feeUnits, size: 200n, isMined });
@@ -58,7 +58,7 @@ test('a fee is raised to what the signer accepts, and not above', () => {
   const [highest] = raised([request], [of(request)], rateFor(most));
   const sign = (one: PsbtRequest) => {
     const file = { ...made.file, requests: [one], totalUnits: one.lines[0]!.units, feeUnits: one.feeUnits };
-    return signFile({ content: signingFileText(file), secret: PHRASE, destination: made.destination }).text;
+    return signFile({ content: signingFileText(file), secret: ROOT, destination: made.destination }).text;
   };
   assert.ok(highest!.feeUnits > most - 1_000n);
   assert.ok(sign(highest!));

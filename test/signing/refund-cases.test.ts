@@ -23,7 +23,7 @@ import { chooseLots, type OutputLot } from '../../src/signing/out-payments.ts';
 import { refundNonce, sharesOf } from '../../src/signing/refund-accounts.ts';
 import { replacePsbts } from '../../src/signing/replace.ts';
 import { readUpload } from '../../src/signing/signed.ts';
-import { addressesOf, PHRASE, refundFile, sentRefundFile, tokenRefundFile } from '../kit/signing.ts';
+import { addressesOf, ROOT, refundFile, sentRefundFile, tokenRefundFile } from '../kit/signing.ts';
 
 const STRANGER = 'bc1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3qccfmv3';
 const otherScript = hexToBytes(`0014${'cd'.repeat(20)}`);
@@ -32,7 +32,7 @@ const entered = { destination: made.destination, recipients: made.customer };
 const request = made.file.requests[0] as PsbtRequest;
 const [refund, rest] = request.lines as [PsbtRequest['lines'][number], PsbtRequest['lines'][number]];
 type Entered = { destination?: string; recipients?: string };
-const sign = (file: SigningFile, given: Entered = entered) => signFile({ content: signingFileText(file), secret: PHRASE, ...given });
+const sign = (file: SigningFile, given: Entered = entered) => signFile({ content: signingFileText(file), secret: ROOT, ...given });
 
 /** The file with another transaction; `lines` tell the truth about it unless they are given. */
 function changed(edit: (tx: Transaction) => void, more: Partial<PsbtRequest> = {}, file: Partial<SigningFile> = {}): SigningFile {
@@ -277,7 +277,7 @@ const [someone, another] = [tokens.customers[0]!, tokens.customers[1]!];
 const stranger = '0x00000000000000000000000000000000000b11ce';
 const own = '0x0000000000000000000000000000000000000a0e';
 const signTokens = (file: SigningFile, recipients = tokens.customers.join(' ')) =>
-  signFile({ content: signingFileText(file), secret: PHRASE, destination: own, recipients });
+  signFile({ content: signingFileText(file), secret: ROOT, destination: own, recipients });
 /** The file with another request, whose sums are right. */
 function withRequest(more: Partial<BatchRequest>, file: Partial<SigningFile> = {}): SigningFile {
   const request = { ...tokens.request, ...more };
@@ -405,7 +405,7 @@ for (const coin of ['ETH', 'USDT@ethereum'] as const) {
     return { ...sent.file, requests, totalUnits: requests[1].line.units, feeUnits, ...file };
   };
   const signSent = (file: SigningFile, recipients = `${sent.customer} ${stranger}`) =>
-    signFile({ content: signingFileText(file), secret: PHRASE, destination: own, recipients });
+    signFile({ content: signingFileText(file), secret: ROOT, destination: own, recipients });
 
   test(`a refund in ${coin} is shown with its address, amount, network and fee, and the signer refuses what a malicious server may ask`, () => {
     const review = describeFile(sent.file);

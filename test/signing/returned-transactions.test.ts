@@ -8,7 +8,7 @@ import type { BitcoinScript } from '../../src/addresses/params.ts';
 import type { BitcoinFamily } from '../../src/core/coin.ts';
 import { readSignedFile, signedFileText, signingFileText } from '../../src/core/signing-file.ts';
 import { readUpload } from '../../src/signing/signed.ts';
-import { addressesOf, PHRASE, sweepFile } from '../kit/signing.ts';
+import { addressesOf, ROOT, sweepFile } from '../kit/signing.ts';
 
 bitcoin.initEccLib(ecc);
 type Kind = readonly [coin: BitcoinFamily, script: BitcoinScript];
@@ -17,7 +17,7 @@ const SINGLE_ANYONE = 0x83;
 /** A file of two inputs, signed, and the means to sign it otherwise. */
 function open([coin, script]: Kind) {
   const made = sweepFile(coin, script, 2);
-  const text = signFile({ content: signingFileText(made.file), secret: PHRASE, destination: made.destination }).text;
+  const text = signFile({ content: signingFileText(made.file), secret: ROOT, destination: made.destination }).text;
   const [raw] = readSignedFile(text).transactions as [string];
   const keyOf = (i: number) => addressesOf(coin, script).deriveChild(Number(made.outputs[i]!.index));
   const codeOf = (i: number) => bitcoin.payments.p2pkh({ pubkey: keyOf(i).publicKey! }).output!;
