@@ -85,7 +85,8 @@ test('a usage error exits with 2, another error with 1, both on standard error a
   const run = (args: string[], env: object = {}) =>
     new Promise<unknown[]>((done) => {
       const main = join(import.meta.dirname, '../main.ts');
-      execFile(process.execPath, [main, ...args], { env: { PATH: process.env.PATH, ...env } }, (error, out, err) =>
+      const { PATH, NODE_COMPILE_CACHE } = process.env;
+      execFile(process.execPath, [main, ...args], { env: { PATH, NODE_COMPILE_CACHE, ...env } }, (error, out, err) =>
         done([error?.code ?? 0, out, err]),
       );
     });

@@ -61,7 +61,10 @@ test('a database that does not answer is named with its setting; the stack is pr
   const start = (level: string) =>
     spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', 'src/main.ts', 'serve'], {
       cwd: resolve(import.meta.dirname, '../..'),
-      env: { DATABASE_URL: `postgres://florin:hunter22@127.0.0.1:${port}/florin`, FLORIN_DATA: folder, LOG_LEVEL: level },
+      env: {
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+        ...{ DATABASE_URL: `postgres://florin:hunter22@127.0.0.1:${port}/florin`, FLORIN_DATA: folder, LOG_LEVEL: level },
+      },
       encoding: 'utf8',
     });
   const short = start('info');

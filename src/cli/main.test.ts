@@ -20,7 +20,7 @@ test('a command with a wrong data folder says so and creates nothing', () => {
       ['backup', '--file', join(folder, 'backup')],
     ]) {
       const { status, stdout, stderr } = spawnSync(RUN[0]!, [...RUN.slice(1), ...args], {
-        env: { PATH: process.env.PATH ?? '', FLORIN_DATA: data },
+        env: { PATH: process.env.PATH ?? '', NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, FLORIN_DATA: data },
         encoding: 'utf8',
       });
       assert.equal(status, 1, args.join(' '));

@@ -1,23 +1,27 @@
-/** The operator commands of the README, run as printed and in the printed order in a fresh copy of the source. */
+/** The operator commands of the README, run as printed and in the printed order. In long runs, in a fresh copy of the source. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { testEnvironment } from '../kit/app.ts';
 import { base58check } from '../kit/base58.ts';
 import { copySource, terminalEnvironment } from '../kit/copy.ts';
 import { type TestDatabase, testDatabase } from '../kit/database.ts';
 import { codeBlocks } from '../kit/documents.ts';
+import { isLongRun } from '../kit/long.ts';
 import { account } from '../kit/shop.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'florin-readme-'));
 let database: TestDatabase;
 before(async () => {
   database = await testDatabase();
-  copySource(folder, { linked: true });
+  if (isLongRun) copySource(folder, { linked: true });
+  else
+    for (const name of ['florin', 'package.json', 'node_modules', 'src', 'sdk', 'dashboard'])
+      symlinkSync(resolve(name), join(folder, name));
   const settings = { ...testEnvironment(database.url, database.folder) };
   // Read by ./florin: the only thing that tells the commands which database to use.
   writeFileSync(
@@ -32,8 +36,11 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
+const { NODE_COMPILE_CACHE } = process.env;
 async function run(line: string): Promise<{ code: number; out: string; err: string }> {
-  const child = spawn('bash', ['--norc', '-c', line], { cwd: folder, env: terminalEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] });
+  // The code that is linked was compiled before.
+  const env = { ...terminalEnvironment(), ...(!isLongRun && NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
+  const child = spawn('bash', ['--norc', '-c', line], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const said = { out: '', err: '' };
   child.stdout.on('data', (part: Buffer) => {
     said.out += part;

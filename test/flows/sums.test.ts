@@ -22,9 +22,10 @@ import { lockAndSettleMany, settleDuePayments } from '../../src/settling/settle-
 import { foldTotals } from '../../src/settling/totals.ts';
 import { type Client, startTestApp, type TestApp } from '../kit/app.ts';
 import { checkBooks, EVER } from '../kit/books.ts';
+import { isLongRun } from '../kit/long.ts';
 import { type Person, setUpPerson } from '../kit/person.ts';
 
-const HISTORIES = Number(process.env.SUMS ?? 2_000);
+const HISTORIES = Number(process.env.SUMS ?? (isLongRun ? 2_000 : 500));
 const STEPS = 48;
 const SEED = Number(process.env.SEED ?? 1);
 const ACTOR = { userId: '', name: 'Ada', ip: '' };

@@ -6,10 +6,12 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { VERSION, webhooks } from '../../sdk/src/index.ts';
 import { eventually, startTestApp, type TestApp } from '../kit/app.ts';
-import { longTest } from '../kit/long.ts';
+import { isLongRun, longTest } from '../kit/long.ts';
 import { freePort } from '../kit/nodes.ts';
 import { type Receiver, startReceiver } from '../kit/receiver.ts';
 
@@ -38,13 +40,23 @@ const environment = (more: object = {}) => ({
   FLORIN_API_KEY: app.merchant.keys.testSecret,
   ...more,
 });
-const florin = (args: string[], { input = '', env = {} }: { input?: string; env?: object } = {}): Promise<Ended> =>
+/** A command in a process, as a developer runs it: in long runs all are run like this. */
+const inProcess = (args: string[], { input = '', env = {} }: { input?: string; env?: object } = {}): Promise<Ended> =>
   new Promise((resolve) => {
     const child = execFile(process.execPath, [CLI, ...args], { env: environment(env) }, (error, out, err) =>
       resolve({ code: Number(error?.code ?? 0), out, err }),
     );
     child.stdin!.end(input);
   });
+/** The same program with arguments, variables and outputs of its own, without the start of another Node: a fraction of the time. */
+async function inThread(args: string[], env: object): Promise<Ended> {
+  const given = { argv: args, env: environment(env), execArgv: ['--disable-warning=ExperimentalWarning'] };
+  const worker = new Worker(CLI, { ...given, stdout: true, stderr: true });
+  const [[code], out, err] = await Promise.all([once(worker, 'exit'), readText(worker.stdout), readText(worker.stderr)]);
+  return { code, out, err };
+}
+const florin = (args: string[], given: { input?: string; env?: object } = {}): Promise<Ended> =>
+  isLongRun || given.input !== undefined ? inProcess(args, given) : inThread(args, given.env ?? {});
 const run = (program: string, args: string[]): Promise<Ended> =>
   new Promise((done) => {
     execFile(program, args, { timeout: 120_000 }, (error, out, err) => done({ code: error ? Number(error.code) || 1 : 0, out, err }));
