@@ -19,7 +19,7 @@ import {
   worthUsdE8,
 } from './money.ts';
 
-const RUNS = process.env.FLORIN_LONG ? 200_000 : 10_000;
+const RUNS = process.env.FLORIN_LONG ? 200_000 : 3_000;
 const prove = <T extends [unknown, ...unknown[]]>(
   name: string,
   arbitraries: { [K in keyof T]: fc.Arbitrary<T[K]> },

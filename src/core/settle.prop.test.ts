@@ -38,7 +38,7 @@ import { hasArrived, valueTransfer } from './transfer.ts';
 
 /** What is on the chain and not contested has one of these roles. */
 const COUNTABLE: ReadonlySet<TransferRole> = new Set(['counted', 'held', 'rejected', 'refunded']);
-const RUNS = process.env.FLORIN_LONG ? 50_000 : 3_000;
+const RUNS = process.env.FLORIN_LONG ? 50_000 : 1_000;
 type Check = (entry: Entry, before: readonly Entry[]) => void;
 const properties: { name: string; check: Check }[] = [];
 /** A property of every settlement in every history. All of them look at the same histories, because living one costs more than looking. */

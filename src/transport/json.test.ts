@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { hostileJson } from '../../test/kit/hostile-shapes.ts';
+import { isLongRun } from '../../test/kit/long.ts';
 import { assertQuick } from '../../test/kit/quick.ts';
 import { canonicalJson, exactJson, parseJson, writtenAt } from './json.ts';
 
@@ -17,7 +18,7 @@ test('valid JSON is read as by JSON.parse', () => {
       // Objects are parsed without a prototype.
       assert.deepEqual(JSON.parse(JSON.stringify(parseJson(spaced).value)), JSON.parse(spaced));
     }),
-    { numRuns: 2_000 },
+    { numRuns: isLongRun ? 2_000 : 500 },
   );
 });
 
@@ -38,7 +39,7 @@ test('no input makes the reader throw anything but its errors, and JSON.parse ac
       }
       JSON.parse(input);
     }),
-    { numRuns: 20_000 },
+    { numRuns: isLongRun ? 20_000 : 4_000 },
   );
 });
 

@@ -25,7 +25,7 @@ import { isLongRun } from '../kit/long.ts';
  * that it shares with the others. 1,000 histories are 40 chains with 10 to 40 events each.
  */
 const PAYMENTS = 25;
-const HISTORIES = isLongRun ? 100_000 : 1_000;
+const HISTORIES = isLongRun ? 100_000 : 400;
 const START = new Date('2026-01-01T00:00:00Z').getTime();
 const MINUTE = 60_000;
 const WINDOW_SECONDS = 86_400;
