@@ -44,6 +44,7 @@ test('a full disk answers 503 and leaves nothing half-written; once there is spa
   const service = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', MAIN, 'serve'], {
     env: {
       PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
       PORT: '0',
       FLORIN_DATA: folder,
       LOG_LEVEL: 'fatal',

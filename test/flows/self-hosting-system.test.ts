@@ -181,6 +181,7 @@ test('the service runs as its own user, as the guide sets it up, with its dashbo
   assert.ok(!journal().includes('could not be built'), journal());
   const owner = (await type(`ps -o user= -p "$(cat /run/florin-test/florin)"; stat -c %U /opt/florin/src`)).trim().split('\n');
   assert.deepEqual(owner, ['florin', 'root']);
+  assert.doesNotMatch(journal(), /running as root/);
 });
 
 test('operator commands run beside the service', { skip: missing }, async () => {
