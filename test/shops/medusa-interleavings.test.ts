@@ -5,4 +5,4 @@ import { interleaveMedusa } from '../kit/medusa-interleavings.ts';
 import { startScriptedMedusa } from '../kit/scripted-medusa.ts';
 
 test('whatever meets whatever, an order is captured once at its price, and no money is lost from sight', (t) =>
-  interleaveMedusa(t, { from: 1, runs: isLongRun ? 40 : 20, steps: 4 }, startScriptedMedusa));
+  interleaveMedusa(t, { from: 1, runs: isLongRun ? 40 : 10, steps: 4 }, startScriptedMedusa));

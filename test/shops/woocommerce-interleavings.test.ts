@@ -12,7 +12,7 @@ for (const [cached, from] of [
   test(
     `whatever meets whatever${cached ? ', with an object cache' : ''}: an order is completed once at its price, and no money is lost from sight`,
     { skip: noPhp() },
-    (t) => interleave(t, { from, runs: isLongRun ? 250 : 70, steps: 2, cached }),
+    (t) => interleave(t, { from, runs: isLongRun ? 250 : 30, steps: 2, cached }),
   );
 
 test(
@@ -20,5 +20,5 @@ test(
   {
     skip: noPhp(),
   },
-  (t) => copyShops(t, { from: 1, runs: isLongRun ? 30 : 10, steps: 8 }),
+  (t) => copyShops(t, { from: 1, runs: isLongRun ? 30 : 4, steps: 8 }),
 );
