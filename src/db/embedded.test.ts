@@ -469,7 +469,11 @@ test('a given database that could lose acknowledged payments is refused before a
     await db!.sql`select pg_reload_conf()`;
     const message = `The database has ${name} = off and could lose acknowledged payments. Turn it on.`;
     await eventually(
-      () => openDb({ url, log }).then(String, (error: Error) => error.message),
+      () =>
+        openDb({ url, log }).then(
+          ({ close }) => close().then(() => 'accepted'),
+          (error: Error) => error.message,
+        ),
       (answer) => answer === message,
     );
     if (isCommand || isLongRun) {
