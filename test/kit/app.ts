@@ -5,7 +5,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import type { Coin } from '../../src/core/coin.ts';
 import { createLog } from '../../src/log.ts';
 import { createMerchant, type NewMerchant } from '../../src/merchants/merchants.ts';
-import { testDatabase } from './database.ts';
+import { emptyDatabase } from './database.ts';
 
 export type Reply = { status: number; headers: Headers; text: string; json: any };
 export type Client = {
@@ -88,7 +88,7 @@ export async function startTestApp(
   environment: Record<string, string> = {},
   { roles, starts = () => null, ...replaced }: { roles?: readonly Role[] } & SourceReplacements = {},
 ): Promise<TestApp> {
-  const database = await testDatabase();
+  const database = await emptyDatabase();
   const config = readConfig(testEnvironment(database.url, database.folder, environment));
   const app = await startApp(config, { log: createLog(config.logLevel), starts, ...(roles && { roles }), ...replaced });
   const merchant = await createMerchant(app.ctx, { name: 'Test shop' });

@@ -9,14 +9,14 @@ import { createLog } from '../../src/log.ts';
 
 const log = createLog('error');
 export type TestServer = { host: string; stop(): Promise<void> };
-export type TestDatabase = {
-  db: Db;
+type EmptyDatabase = {
   url: string;
   connection: { host: string; port: number; database: string; user: string };
   /** A folder for a service that uses this database. */
   folder: string;
   drop(): Promise<void>;
 };
+export type TestDatabase = EmptyDatabase & { db: Db };
 
 /** Starts a server in a temporary folder (in memory by default) with the migrated template `florin_template`. */
 export async function startTestServer(parent = '/dev/shm'): Promise<TestServer> {
@@ -44,8 +44,19 @@ export async function startTestServer(parent = '/dev/shm'): Promise<TestServer> 
 let own: Promise<TestServer> | null = null;
 let users = 0;
 
-/** A new, migrated database. `drop` it at the end; the last drop also stops a server that this process started. */
-export async function testDatabase({ parent }: { parent?: string } = {}): Promise<TestDatabase> {
+/** A new, migrated database, and a handle on it. `drop` it at the end; the last drop also stops a server that this process started. */
+export async function testDatabase(place: { parent?: string } = {}): Promise<TestDatabase> {
+  const made = await emptyDatabase(place);
+  const db = await openDb({ ...made.connection, log });
+  const drop = async () => {
+    await db.close();
+    await made.drop();
+  };
+  return { ...made, db, drop };
+}
+
+/** The same without a handle, for a service that opens its own. */
+export async function emptyDatabase({ parent }: { parent?: string } = {}): Promise<EmptyDatabase> {
   users++;
   const given = process.env.FLORIN_TEST_DATABASE;
   if (!given) own ??= startTestServer(parent);
@@ -58,15 +69,12 @@ export async function testDatabase({ parent }: { parent?: string } = {}): Promis
   await admin`select pg_advisory_lock(42)`;
   await admin.unsafe(`create database ${database} template florin_template strategy file_copy`);
   await admin`select pg_advisory_unlock(42)`;
-  const db = await openDb({ ...connection, database, log });
   const folder = mkdtempSync('/dev/shm/florin-data-');
   return {
-    db,
     folder,
     url: `postgres://florin@localhost/${database}?host=${encodeURIComponent(host)}`,
     connection: { ...connection, database },
     drop: async () => {
-      await db.close();
       await admin.unsafe(`drop database ${database} with (force)`);
       await admin.end();
       rmSync(folder, { recursive: true, force: true });

@@ -70,3 +70,43 @@ test('a file or folder without tests ends the run with one line, even beside one
     assert.deepEqual([status, stdout, stderr], [1, '', `No test file matches ${missing}.\n`]);
   }
 });
+
+test('small files of a folder share a process, one after the other, each with its own hooks, and a failure names its file', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'florin-run-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const told = join(folder, 'told');
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const files = names.map((name) => {
+    const file = join(folder, `${name}.test.ts`);
+    const note = (what: string) => `appendFileSync(${JSON.stringify(told)}, '${name} ${what} ' + process.pid + '\\n')`;
+    const hooks = ['before', 'beforeEach', 'afterEach', 'after'].map((hook) => `${hook}(() => ${note(hook)});`).join('\n');
+    const last = name === 'c' ? "throw new Error('c fails')" : '';
+    writeFileSync(
+      file,
+      `import { appendFileSync } from 'node:fs';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+${hooks}
+${note('loaded')};
+test('one', () => ${note('one')});
+test('two', () => { ${note('two')}; ${last} });\n`,
+    );
+    return file;
+  });
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const { status, stdout } = spawnSync(process.execPath, ['test/kit/run.ts', ...files], { env, encoding: 'utf8' });
+  const lines = readFileSync(told, 'utf8').trim().split('\n');
+  const each = ['loaded', 'before', ...['one', 'two'].flatMap((name) => ['beforeEach', name, 'afterEach']), 'after'];
+  assert.deepEqual(
+    lines.map((line) => line.split(' ').slice(0, 2).join(' ')),
+    names.flatMap((name) => each.map((what) => `${name} ${what}`)),
+  );
+  assert.equal(new Set(lines.map((line) => line.split(' ')[2])).size, 1, 'one process');
+  assert.equal(status, 1);
+  assert.match(stdout, /c fails/);
+  assert.deepEqual(
+    [...stdout.slice(0, stdout.indexOf('failing tests')).matchAll(/^([✔✖]) .*\/(\w)\.test\.ts /gm)].map(
+      ([, mark, name]) => `${name} ${mark}`,
+    ),
+    names.map((name) => `${name} ${name === 'c' ? '✖' : '✔'}`),
+  );
+});

@@ -3,13 +3,14 @@
  * summary comes last.
  * `--long` adds slow tests, and then runs the usual tests once at each of the dates; `--date=1` runs them only at the first one.
  */
-import { globSync, readFileSync, statSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestServer } from './database.ts';
+import { groupFiles } from './groups.ts';
 import { filesReached } from './imports.ts';
 import { QUICKLY } from './quickly.ts';
 import { DATES, type ShiftedDate, startAt } from './shifted-clock.ts';
@@ -37,12 +38,24 @@ const files = named.length > 0 ? named.flatMap(filesOf) : inFolders(['src/**/*.t
 const weight = (file: string): number => (file.endsWith('states.test.ts') ? 1e9 : statSync(file).size);
 /** In starting order. The command line would sort them by name. */
 function inOrder(some: readonly string[]): string[] {
-  const byWeight = some.toSorted((a, b) => weight(b) - weight(a));
-  const waiting = byWeight.filter((file) => /^test\/(nodes|faults)\//.test(file));
-  const computing = byWeight.filter((file) => !waiting.includes(file));
+  const groups = some.length < 8 ? some.map((file) => [file]) : groupFiles(some);
+  const total = (group: readonly string[]) => group.reduce((sum, file) => sum + weight(file), 0);
+  const byWeight = groups.toSorted((a, b) => total(b) - total(a));
+  const waiting = byWeight.filter(([file]) => /^test\/(nodes|faults)\//.test(file!));
+  const computing = byWeight.filter((group) => !waiting.includes(group));
+  mkdirSync(TOGETHER, { recursive: true });
   return Array.from({ length: Math.max(waiting.length, computing.length) }, (_, i) =>
-    [waiting[i], computing[i]].filter((file) => file !== undefined),
-  ).flat();
+    [waiting[i], computing[i]].filter((group) => group !== undefined),
+  )
+    .flat()
+    .map((group, i) => (group.length === 1 ? group[0]! : writeTogether(group, i)));
+}
+/** Of this run only: a test runs tests, too. */
+const TOGETHER = `.cache/together/${process.pid}`;
+function writeTogether(group: readonly string[], i: number): string {
+  const file = `${TOGETHER}/${i}.test.ts`;
+  writeFileSync(file, `import { runTogether } from '../../../test/kit/together.ts';\nawait runTogether(${JSON.stringify(group)});\n`);
+  return file;
 }
 
 // Loaded only when needed, so that a test of pure functions runs in two seconds.
@@ -131,6 +144,7 @@ async function runAll(some: readonly string[]): Promise<void> {
   try {
     await finished(report);
   } finally {
+    rmSync(TOGETHER, { recursive: true, force: true });
     if (!ended.signal.aborted) await server?.stop();
   }
 }
