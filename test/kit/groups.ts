@@ -5,9 +5,9 @@ import { filesReached } from './imports.ts';
 
 /** The files of one process take no longer than the largest file does. */
 const MOST_BYTES = 60_000;
-/** Changes the process for those that come later, or declares tests in a way that `together.ts` does not know. */
+/** Measures the process, changes it for those that come later, or declares tests in a way that `together.ts` does not know. */
 const CHANGES =
-  /\bdescribe\(|\bmock\.|\bglobalThis\b|\bprocess\.(?:chdir|on|once|exitCode|umask)\b|\bprocess\.env[.[][\w'\]]* = |delete process|Object\.assign\((?:process|crypto)/;
+  /\bdescribe\(|\bmemoryUsage\b|\bmock\.|\bglobalThis\b|\bprocess\.(?:chdir|on|once|exitCode|umask)\b|\bprocess\.env[.[][\w'\]]* = |delete process|Object\.assign\((?:process|crypto)/;
 /** Parts of the kit that do so: more coins, and a library whose objects hang the process when they are collected after their node. */
 const CHANGING = ['test/kit/more-rows.ts', 'test/kit/lightning-node.ts'];
 

@@ -89,6 +89,7 @@ async function end(): Promise<void> {
     for (let waited = 0; waited < 40 && started.some((pid) => sendSignal(pid, 0)); waited++) await sleep(50);
   }
   await server?.stop();
+  rmSync(TOGETHER, { recursive: true, force: true });
   process.exit(1);
 }
 /** The processes below one, except for some and their children. */
